@@ -18,6 +18,7 @@ LONGEST_SOCKET_PATH = 107  # bytes; the kernel's sun_path with its NUL
 class Home(Struct, frozen=True):
     path: Path
     shared: Path | None = None  # where groups and sessions lie, if other gateways see them, too
+    gateway: str = ""  # whose folders these are, if other gateways on the same store have their own
 
     @property
     def store(self) -> Path:

@@ -29,6 +29,7 @@ class SessionDirectory:
         """`commands`: None where no other gateway shares the store. `on_switch`: the switches may have changed, and
         what they say is done here."""
         self._here, self._commands, self._on_switch = here, commands, on_switch
+        self.operate: Callable[[Answer], Awaitable[Answer]] | None = None  # an operation that another passes on
 
     @property
     def parts(self) -> SessionDeps:
@@ -121,6 +122,8 @@ class SessionDirectory:
                 ended = await self._here.obey()
                 self._on_switch()
                 return {"ended": ended}
+            case CommandKind.OPERATE:
+                return None if self.operate is None else await self.operate(given)
         return {}
 
     async def _is_elsewhere(self, session_id: str) -> bool:
