@@ -40,7 +40,19 @@ from gatepost.serve.control.arguments.groups import (
     ShowGroupArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import destinations, gateways, groups, inbox, routes, sessions, tasks, turns, worktrees
+from gatepost.store import (
+    destinations,
+    gateways,
+    group_moves,
+    group_places,
+    groups,
+    inbox,
+    routes,
+    sessions,
+    tasks,
+    turns,
+    worktrees,
+)
 from gatepost.store.destinations import Destination
 from gatepost.store.gateway_checks import is_living
 from gatepost.store.groups import Group
@@ -61,11 +73,14 @@ class GroupView(Group, frozen=True, kw_only=True):
 
 
 class GroupDetails(GroupView, frozen=True, kw_only=True):
-    """A group with what leads to it, where it may send, and what it has going on."""
+    """A group with what leads to it, where it may send, and what it has going on. `gateway`: that has its folder, of
+    several with folders of their own. `moves_to`: the one that it is on its way to."""
 
     routes: list[Route]
     destinations: list[Destination]
     sessions: list[Session]
+    gateway: str
+    moves_to: str
 
 
 class SetGroupResult(GroupView, frozen=True, kw_only=True):
@@ -130,12 +145,16 @@ def list_groups(db: Db, args: ListGroupsArgs, now: int) -> list[GroupView]:
 
 @read_operation
 def show(db: Db, args: ShowGroupArgs, now: int) -> GroupDetails:
+    view, gateway = _get_view(db, args.folder), group_places.find_gateway(db, args.folder)
+    move = group_moves.find_open(db, group_places.get_world(args.folder)) if gateway else None
     return extend(
         GroupDetails,
-        _get_view(db, args.folder),
+        view,
         routes=[route for route in routes.list_all(db) if route.folder == args.folder],
         destinations=destinations.list_for_group(db, args.folder),
         sessions=sessions.list_open(db, args.folder),
+        gateway=gateway,
+        moves_to=move.target if move is not None and move.target != gateway else "",
     )
 
 
