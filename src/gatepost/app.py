@@ -33,6 +33,7 @@ from gatepost.flow.gateways.group_mover import GroupMover
 from gatepost.flow.gateways.group_place import check_shared_folder, place_home
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.membership import GatewayMembership
+from gatepost.flow.gateways.other_homes import OtherHomes
 from gatepost.flow.gateways.place_notices import PlaceNotices
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
 from gatepost.flow.gateways.session_directory import SessionDirectory
@@ -127,6 +128,8 @@ class Gateway:
         self.schedule, self.errands = loops.schedule, loops.errands
         self.errand_sessions, self.chat_forks = loops.errand_sessions, loops.chat_forks
         self.retention, self.erasure = loops.retention, loops.erasure
+        self.directory.forget = self.erasure.erase_files
+        self.erasure.others = OtherHomes(self.store, self.commands) if self.commands is not None else None
         self.agents = AgentService(self.directory, self.worktrees, self.get_local_channel("agents"), self.stopping)
         self.management = make_management_dispatch(self.agents, self.around)
         self.self_id = make_self_dispatch(self.around)
@@ -318,6 +321,7 @@ class Gateway:
                 tasks.create_task(self.membership.run())
                 tasks.create_task(self.commands.run(self.directory.make_host()))
                 tasks.create_task(self.provider_answers.run())
+                tasks.create_task(self.retention.run_files(lambda: self.duties.holds(duties.RETENTION)))
             if self.passing is not None:
                 tasks.create_task(self.duties.run_while_held(duties.FILES, self.passing.run))
             if self.lease is not None and self.has_local_groups:

@@ -144,6 +144,22 @@ class Retention:
                 _log.warning("what is over age could not be removed", error=str(error))
             await asyncio.sleep(EVERY_S)
 
+    async def run_files(self, is_swept: Callable[[], bool]) -> None:
+        """Until cancelled, for a gateway beside others: one of them removes rows, and each the files of its own home.
+        `is_swept`: whether this is the one, whose sweep removes its files, too."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                if not is_swept():
+                    await self.sweep_files()
+            except (GatepostError, OSError) as error:
+                _log.warning("files that are over age could not be removed", error=str(error))
+
+    async def sweep_files(self) -> RetentionCounts:
+        """Of this home alone."""
+        async with self._sweeping:
+            return RetentionCounts(media=await self._media(), sessions=await self._sessions())
+
     async def sweep(self) -> RetentionCounts:
         """Remove all that is over age now. Rows first: what they needed is free then."""
         async with self._sweeping:

@@ -24,6 +24,7 @@ class CommandKind(StrEnum):
     RENEW = "renew"  # it starts anew, after its turn
     OBEY = "obey"  # of no session: do as the switches say
     OPERATE = "operate"  # of no session: run an operation on a folder that is there
+    FORGET = "forget"  # of no session: erase what files there are of a person
 
 
 class CommandState(StrEnum):
