@@ -30,9 +30,10 @@ from gatepost.flow.gateways import duties
 from gatepost.flow.gateways.commands import GatewayCommands
 from gatepost.flow.gateways.duties import Duties, channel_duty
 from gatepost.flow.gateways.group_mover import GroupMover
-from gatepost.flow.gateways.group_place import PLACE, GroupPlace, check_shared_folder, place_home
+from gatepost.flow.gateways.group_place import check_shared_folder, place_home
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.membership import GatewayMembership
+from gatepost.flow.gateways.other_homes import OtherHomes
 from gatepost.flow.gateways.place_notices import PlaceNotices
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
 from gatepost.flow.gateways.session_directory import SessionDirectory
@@ -127,6 +128,8 @@ class Gateway:
         self.schedule, self.errands = loops.schedule, loops.errands
         self.errand_sessions, self.chat_forks = loops.errand_sessions, loops.chat_forks
         self.retention, self.erasure = loops.retention, loops.erasure
+        self.directory.forget = self.erasure.erase_files
+        self.erasure.others = OtherHomes(self.store, self.commands) if self.commands is not None else None
         self.agents = AgentService(self.directory, self.worktrees, self.get_local_channel("agents"), self.stopping)
         self.management = make_management_dispatch(self.agents, self.around)
         self.self_id = make_self_dispatch(self.around)
@@ -178,7 +181,7 @@ class Gateway:
     @property
     def has_local_groups(self) -> bool:
         """Whether folders of groups are on one of several gateways each."""
-        return self.lease is not None and self.config[PLACE] == GroupPlace.LOCAL
+        return bool(self.home.gateway)
 
     def is_in_contact(self) -> bool:
         """False: other gateways may believe that this one is dead, so it calls nobody."""
@@ -274,8 +277,7 @@ class Gateway:
     async def _prepare_start(self) -> None:
         if self.lease is not None and self.home.shared is not None:
             await check_shared_folder(self.store, self.home.shared, self.lease.name, self.clock.now())
-        here = self.lease.name if self.lease is not None and self.has_local_groups else ""
-        await ensure_defaults(self.store, self.home, self.clock, self.config, here)
+        await ensure_defaults(self.store, self.home, self.clock, self.config, self.home.gateway)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         if self.membership is not None:
             await self.membership.recover()
@@ -304,9 +306,12 @@ class Gateway:
                 self.chat_forks,
             ):
                 tasks.create_task(flow.run())
+            if self.has_local_groups:
+                tasks.create_task(self.newcomers.run())  # each makes the groups whose parent it has
+            else:
+                tasks.create_task(self.duties.run_while_held(duties.NEWCOMERS, self.newcomers.run))
             for duty, loop in (
                 (duties.REQUESTS, self.requests),
-                (duties.NEWCOMERS, self.newcomers),
                 (duties.SCHEDULE, self.schedule),
                 (duties.ERRANDS, self.errands),
                 (duties.RETENTION, self.retention),

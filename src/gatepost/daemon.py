@@ -24,7 +24,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.sessions.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.sandbox_plan import describe_sandbox
 from gatepost.flow.start_check import check_config
-from gatepost.http_apps import DaemonCommands, make_control_api, make_mcp_endpoints, make_web_site
+from gatepost.http_apps import DaemonCommands, make_control_api, make_mcp_endpoints, make_web_site, serve_gateways
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.contract import to_json
@@ -110,6 +110,7 @@ class Daemon:
 
     def _make_servers(self, web: socket, control: socket, further: ControlTcp | None) -> list[HttpServer]:
         self._mcp = make_mcp_endpoints(self.gateway)
+        serve_gateways(self.gateway)
         api = make_control_api(self.gateway, self._mcp, self._commands)
         site = make_web_site(self.gateway, self.listen, self._commands)
         per_peer = self.config[CONNECTIONS]

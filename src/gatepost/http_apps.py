@@ -20,6 +20,7 @@ from gatepost.serve.agents.mcp_endpoint import McpEndpoint
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.api import ApiDeps, make_api
 from gatepost.serve.control.contract import OperationDeps
+from gatepost.serve.control.passed_operations import OperationPasser, run_passed
 from gatepost.serve.metrics import GatewayMeasurements, MetricsPage
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.site import WebDeps, make_site
@@ -48,6 +49,7 @@ def make_operation_deps(gateway: Gateway) -> OperationDeps:
         halt=gateway.directory.halt,
         try_out=partial(run_trial, gateway.sessions),
         move_models=gateway.move_models,
+        pass_on=None if gateway.commands is None else OperationPasser(gateway.commands),
         extra={
             "agents": gateway.agents,
             "awake": gateway.list_awake,
@@ -61,6 +63,11 @@ def make_operation_deps(gateway: Gateway) -> OperationDeps:
             "replayer": gateway.replayer,
         },
     )
+
+
+def serve_gateways(gateway: Gateway) -> None:
+    """From now on operations are run for other gateways that have not the folder."""
+    gateway.directory.operate = partial(run_passed, make_operation_deps(gateway))
 
 
 def make_mcp_endpoints(gateway: Gateway) -> dict[str, McpEndpoint]:

@@ -8,6 +8,7 @@ from tests.browsers import needs_chromium
 
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.postgres import PACKAGE, find_programs
+from gatepost.testing.waiting import block_until
 
 from .dashboard_desk import open_desk
 
@@ -36,3 +37,29 @@ async def test_a_gateway_is_drained_and_forgotten_on_the_page_of_another(
             ]
             await desk.press("Forget", "gateway.forget", desk.row("south"), by_key=True)
             assert [each["name"] for each in desk.ask("gateway.list")] == ["north"]
+
+
+@pytest.mark.page("groups", "group.move: Move to another gateway")
+async def test_a_group_is_moved_on_its_page_which_shows_the_files_of_another_gateway(
+    tmp_path: Path, window: BrowserContext
+) -> None:
+    with Cluster(tmp_path, ("north", "south"), local=True, sandbox_kind="process", sessions_provider="demo") as cluster:
+        cluster["north"].start()
+        async with open_desk(cluster["north"], window) as desk:
+            desk.ask("group.add", folder="acme")
+            await desk.open("/groups/acme")
+            move = desk.page.get_by_role("button", name="Move to another gateway")
+            await expect(desk.page.get_by_text("AGENTS.md")).to_be_visible()
+            await expect(move).to_have_count(0)  # there is one gateway
+            cluster["south"].start()
+            await desk.open("/groups/acme")
+            await desk.press("Move to another gateway", "group.move")
+            assert desk.ask("group.show", folder="acme")["gateway"] == "south"
+            assert (cluster["south"].home / "groups" / "acme" / "AGENTS.md").is_file()
+            await desk.open("/groups/acme")
+            await expect(desk.page.locator("main")).to_contain_text("south")
+            await expect(desk.page.get_by_text("AGENTS.md")).to_be_visible()  # of the other gateway, by this one
+            cluster["south"].kill()
+            block_until(lambda: not desk.ask("gateway.show", name="south")["alive"], "it to be known as away")
+            await desk.open("/groups/acme")
+            await expect(desk.page.get_by_text("gateway south is unavailable: it is away")).to_be_visible()

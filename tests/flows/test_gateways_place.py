@@ -2,7 +2,7 @@
 where a conversation goes on elsewhere."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,12 +29,19 @@ ECHO = ScriptBuilder().otherwise().say("echo: {text}")
 
 @contextmanager
 def run_two(
-    folder: Path, script: ScriptBuilder, *, local: bool, **settings: str
+    folder: Path,
+    script: ScriptBuilder,
+    *,
+    local: bool,
+    before: Callable[[Cluster], None] = lambda cluster: None,
+    **settings: str,
 ) -> Iterator[tuple[Cluster, TelegramPlatform]]:
+    """`before`: what is done to their homes before they start."""
     with (
         TelegramPlatform() as platform,
         Cluster(folder, ("a", "b"), render_settings(platform), local=local, **{**SETTINGS, **settings}) as cluster,
     ):
+        before(cluster)
         prepare(cluster, platform)
         for daemon in cluster.daemons.values():
             daemon.start()

@@ -119,7 +119,7 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
 
     store, clock = open_store(home, config, readers=1), get_clock(home, config)
     try:
-        await ensure_defaults(store, home, clock, config)
+        await ensure_defaults(store, home, clock, config, home.gateway)
         if run is None:
             return None
         config = settings.load_declared(home.path)  # with the settings that were declared since

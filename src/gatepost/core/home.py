@@ -19,6 +19,7 @@ _SESSION, _SOCKET = "0" * 8, "runner.sock"  # what stands for any session and an
 class Home(Struct, frozen=True):
     path: Path
     shared: Path | None = None  # where groups and sessions lie, if other gateways see them, too
+    gateway: str = ""  # whose folders these are, if other gateways on the same store have their own
 
     @property
     def store(self) -> Path:

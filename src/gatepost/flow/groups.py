@@ -20,6 +20,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.gateways.folder_check import check_stays
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.store import group_places, groups, identities, rooms, routes, users
 from gatepost.store.groups import Group
@@ -156,6 +157,7 @@ def add_defaults(db: Db, now: int) -> bool:
 
 
 async def make_group(
+    store: Store,
     home: Home,
     folder: str,
     uid: int | None,
@@ -165,7 +167,8 @@ async def make_group(
     prototype: FolderPrototype | None = None,
 ) -> T:
     """The folder first, then the row: whenever the gateway is killed, a group is absent or whole. What cannot be
-    committed is taken away again, unless it was there before."""
+    committed is taken away again, unless it was there before. Raises FolderElsewhere, before it does anything."""
+    await check_stays(store, home, folder)
     if (place := home.group(folder)) in _making:
         raise Invalid("folder", f"{folder} is being made by another call right now")
     _making.add(place)

@@ -4,6 +4,7 @@ its route in one transaction. One that was interrupted is made after the next st
 import asyncio
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 from gatepost.access.tiers import check_folder
 from gatepost.core import log
@@ -24,7 +25,7 @@ from gatepost.flow.schedule.prototype_tasks import GroupSeed, SeedPlace, add_see
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.messages.address import safe_segment
-from gatepost.store import audit, groups, identities, newcomers, routes, users
+from gatepost.store import audit, group_places, groups, identities, newcomers, routes, users
 from gatepost.store.newcomers import Newcomer, NewcomerState
 from gatepost.store.origins import Origin, OriginChain
 from gatepost.store.outbox import EffectOrigin
@@ -32,6 +33,7 @@ from gatepost.store.port import Db, Store
 from gatepost.store.routes import Route
 
 AT_ONCE = 20
+MOST_ADMITTED = 1000  # that are looked through for those of this gateway
 LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says
 AGAIN_S = 1.0
 MOST_NAMES = 50  # that are tried for one group
@@ -70,10 +72,10 @@ class NewcomerGroups:
                     await self._rung.wait()
 
     async def settle_all(self) -> None:
-        """Let in whose turn it is, and make every group that is to be made."""
+        """Let in whose turn it is, and make every group that is to be made here."""
         if await self._store.read(newcomers.list_in_state, NewcomerState.QUEUED, 1):
             await self._store.write(admit_queued, self._clock.now())
-        while found := await self._store.read(newcomers.list_in_state, NewcomerState.ADMITTED, AT_ONCE):
+        while found := await self._store.read(list_admitted, self._home):
             for each in found:
                 await self._settle(each)
 
@@ -96,7 +98,7 @@ class NewcomerGroups:
         uid = await group_uid(self._store, self._config, self._clock, folder)
         name = folder.rpartition("/")[2]  # not what a stranger calls herself: agents read the names of groups
         commit = partial(self._store.write, settle, self._reach, newcomer, folder, name, now, seed)
-        await make_group(self._home, folder, uid, commit, name=name, prototype=prototype)
+        await make_group(self._store, self._home, folder, uid, commit, name=name, prototype=prototype)
         self._bells.tools()
         self._bells.tasks()
 
@@ -111,6 +113,16 @@ class NewcomerGroups:
             if await self._store.write(choose_folder, newcomer.id, folder):
                 return folder
         raise Invalid("folder", f"every name like {newcomer.parent}/{base} is taken")
+
+
+def list_admitted(db: Db, home: Home) -> list[Newcomer]:
+    """Those whose group is to be made below one that is here. The gateway that has it makes each of the others."""
+    if not home.gateway:
+        return newcomers.list_in_state(db, NewcomerState.ADMITTED, AT_ONCE)
+    places = group_places.list_all(db)
+    found = newcomers.list_in_state(db, NewcomerState.ADMITTED, MOST_ADMITTED)
+    here = (each for each in found if places.get(group_places.get_world(each.parent), home.gateway) == home.gateway)
+    return list(islice(here, AT_ONCE))
 
 
 def _exists(home: Home, folder: str) -> bool:

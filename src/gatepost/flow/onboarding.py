@@ -183,6 +183,7 @@ def _has_room(db: Db, entrance: Entrance, now: int) -> bool:
 
 def admit_queued(db: Db, now: int) -> int:
     """Let in whose turn it is, the first first. How many."""
+    db.alone(LockKind.QUOTA, "newcomers")  # several gateways may look at once
     admitted = 0
     for entrance in newcomers.list_entrances(db):
         for each in newcomers.list_queued(db, entrance.id, MOST_AT_ONCE):

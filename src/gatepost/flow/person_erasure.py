@@ -10,7 +10,7 @@ import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
@@ -22,11 +22,13 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.agent_mentions import find_mentions
+from gatepost.flow.gateways.other_homes import OtherHomes
 from gatepost.flow.groups import OWNER, OWNERS_IDENTITIES
 from gatepost.flow.person_traces import ROWS, WINDOW, PersonTraces, find_traces, list_messages, list_requests
 from gatepost.store import (
     acl,
     audit,
+    gateways,
     person_audit,
     person_removal,
     person_requests,
@@ -53,6 +55,9 @@ MEMORIES = (
     "What agents wrote themselves (groups/, worktrees/) may tell of her, and so may what others wrote."
     " Backups, the platforms and model providers keep their own copies."
 )
+
+FORGOTTEN = "somebody is forgotten who wrote there"
+NOT_LOOKED = "Files on other gateways were not looked at. They are when she is forgotten."
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -93,23 +98,46 @@ class PersonErasure:
         self._home, self._store, self._clock, self._end, self._uncount = home, store, clock, end, uncount
         self._asleep = asleep or (lambda _: nullcontext(True))
         self._offline = asleep is None
+        self.others: OtherHomes | None = None  # of gateways that share the store
         self._erasing = asyncio.Lock()
 
     async def describe(self, identity: str) -> ErasureReport:
         """What is known of a person. Changes nothing."""
         found = await find_traces(self._store, identity)
-        return _make_report(found, found.counts, left=await self._list_left(found))
+        left = await self._list_left(found)
+        return _make_report(found, found.counts, left=(*left, NOT_LOOKED) if self.others is not None else left)
 
     async def erase(self, identity: str, by: str) -> ErasureReport:
         """Everything, once nothing of it is under way. `by`: who wants it, and is not her."""
         async with self._erasing:
             found = await find_traces(self._store, identity)
             self._check(found.scope.names, by)
+            await self._check_others()
             await self._check_idle(found)
             async for numbers in self._list_numbers(found):
                 await self._write(person_rows.cancel_waiting, numbers, self._clock.now())
             await self._check_idle(found)  # from here on nobody begins to answer what she wrote
-            return await self._erase(found, by)
+            elsewhere = {} if self.others is None else await self.others.erase(identity, self._clock.now())
+            return await self._erase(found, by, elsewhere)
+
+    async def erase_files(self, identity: str) -> dict[str, Any]:
+        """For another gateway that forgets a person: what lies here. The rows are erased there."""
+        try:
+            found = await find_traces(self._store, identity)
+            counts: Counter[str] = Counter()
+            left = await self._clear_files(found, counts)
+            counts["log_lines"] = await asyncio.to_thread(log.remove_lines, self._home, found.is_in_line)
+            left += await self._list_mentions(found)
+        except (GatepostError, OSError) as error:
+            return {"counts": {}, "left": [f"its files could not be erased ({error}): run this again"]}
+        return {"counts": dict(counts), "left": list(left)}
+
+    async def _check_others(self) -> None:
+        """Before anything is erased."""
+        if self.others is not None:
+            await self.others.list_names(self._clock.now())
+        elif self._offline and await self._store.read(gateways.count) > 1:
+            raise Invalid("id", "other gateways on this store may have files of hers; run this while all of them run")
 
     def _check(self, names: tuple[str, ...], by: str) -> None:
         if {OWNER, *OWNERS_IDENTITIES} & {*names}:
@@ -130,10 +158,14 @@ class PersonErasure:
             shown = ", ".join(undone[:3])
             raise Invalid("id", f"what she said to {shown} is not carried out yet; let the gateway run, and try again")
 
-    async def _erase(self, found: PersonTraces, by: str) -> ErasureReport:
+    async def _erase(self, found: PersonTraces, by: str, elsewhere: dict[str, dict[str, Any]]) -> ErasureReport:
         stand_in = f"{audit.FORGOTTEN}{ids.token(6)}"
         counts: Counter[str] = Counter()
         left = await self._clear_files(found, counts)
+        for gateway, done in elsewhere.items():
+            counts["files"] += done["counts"].get("files", 0)
+            counts["log_lines"] += done["counts"].get("log_lines", 0)
+            left += tuple(f"On gateway {gateway}: {each}" for each in done["left"])
         counts["quotes"] = await self._blank_quotes(found)
         counts["timeline"] = await self._blank_timelines(found)
         self._uncount(found.scope.names)
@@ -141,7 +173,7 @@ class PersonErasure:
         await self._remove_messages(found, counts)
         await self._erase_audit(found, stand_in, newest, counts)  # what was written behind
         counts["named"] = await self._replace_names(found.scope)
-        counts["log_lines"] = await asyncio.to_thread(log.remove_lines, self._home, found.is_in_line)
+        counts["log_lines"] += await asyncio.to_thread(log.remove_lines, self._home, found.is_in_line)
         left += await self._list_left(found)
         counts.update(await self._store.read(person_removal.count, found.scope))
         await self._release_space()
@@ -166,13 +198,15 @@ class PersonErasure:
 
     async def _clear_session(self, session_id: str) -> bool:
         """Its mailbox, the provider's own files and its log. It starts a new conversation when it wakes."""
+        if self.others is not None:
+            await self._end(session_id, FORGOTTEN)  # another gateway may run it
         for _ in range(TRIES):
             with self._asleep(session_id) as asleep, suppress(GatepostError, OSError):
                 if asleep:
                     await asyncio.to_thread(_remove_session_files, self._home, session_id)
                     await self._store.write(person_rows.reset_session, session_id, lane=session_id)
                     return True
-            await self._end(session_id, "somebody is forgotten who wrote there")
+            await self._end(session_id, FORGOTTEN)
             await asyncio.sleep(RETRY_S)
         return False
 
@@ -265,15 +299,19 @@ class PersonErasure:
     async def _list_left(self, found: PersonTraces) -> tuple[str, ...]:
         """What is for others to decide."""
         routes = await self._store.read(person_removal.list_named_routes, found.scope)
-        files, whole = await asyncio.to_thread(find_mentions, self._home, found.plain_words)
         left = []
         if routes:
             left.append(f"Routes name her: {', '.join(map(str, routes))}; `gatepost route rm` removes them.")
+        return (*left, *await self._list_mentions(found), MEMORIES)
+
+    async def _list_mentions(self, found: PersonTraces) -> tuple[str, ...]:
+        files, whole = await asyncio.to_thread(find_mentions, self._home, found.plain_words)
+        left = []
         if files:
             left.append(f"Files of agents name her: {', '.join(files)}{'' if whole else ' …'}")
         if not whole:
             left.append("Not every file of the agents was looked at: there are too many, or some are too large.")
-        return (*left, MEMORIES)
+        return tuple(left)
 
     # What the rows leave behind.
 

@@ -23,6 +23,8 @@ class CommandKind(StrEnum):
     END = "end"  # nothing of the session runs any more; what it was given waits
     RENEW = "renew"  # it starts anew, after its turn
     OBEY = "obey"  # of no session: do as the switches say
+    OPERATE = "operate"  # of no session: run an operation on a folder that is there
+    FORGET = "forget"  # of no session: erase what files there are of a person
 
 
 class CommandState(StrEnum):
@@ -67,6 +69,16 @@ def add_for_others(db: Db, kind: CommandKind, asker: str, now: int) -> list[Comm
     """For every other gateway that lives."""
     rows = db.rows("SELECT name FROM gateways WHERE name <> ? AND state <> ? ORDER BY name", (asker, GatewayState.GONE))
     return [_add(db, row[0], kind, "", {}, asker, now) for row in rows]
+
+
+def add_for_gateway(
+    db: Db, kind: CommandKind, gateway: str, arguments: Mapping[str, Any], asker: str, now: int
+) -> Command | None:
+    """None: it does not live."""
+    row = db.row(
+        "SELECT 1 FROM gateways WHERE name = ? AND state <> ? AND until >= ?", (gateway, GatewayState.GONE, now)
+    )
+    return None if row is None else _add(db, gateway, kind, "", arguments, asker, now)
 
 
 def _add(

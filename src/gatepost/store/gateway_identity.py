@@ -31,16 +31,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def make_identity(
     home: Home, config: Config, schema_number: int, listen: str = "", capacity: int = 0
 ) -> GatewayIdentity:
-    host = socket.gethostname()
-    name = config[NAME] or host[:LONGEST]
-    if len(name) > LONGEST or not _NAME.fullmatch(name):
-        raise SetupError(
-            f"gateway.name {name!r} is no name of a gateway: letters, digits, '.', '_' and '-', at most {LONGEST}"
-        )
     return GatewayIdentity(
-        name=name,
+        name=get_gateway_name(config),
         home=find_mark(home),
-        host=host,
+        host=socket.gethostname(),
         version=__version__,
         schema_number=schema_number,
         listen=listen,
@@ -49,6 +43,15 @@ def make_identity(
         plugin_digest=join_digest(digest_folder(home.plugins)),
         key_ids=render_keys(home),
     )
+
+
+def get_gateway_name(config: Config) -> str:
+    name = config[NAME] or socket.gethostname()[:LONGEST]
+    if len(name) > LONGEST or not _NAME.fullmatch(name):
+        raise SetupError(
+            f"gateway.name {name!r} is no name of a gateway: letters, digits, '.', '_' and '-', at most {LONGEST}"
+        )
+    return name
 
 
 def find_mark(home: Home) -> str:

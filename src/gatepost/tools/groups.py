@@ -10,6 +10,7 @@ from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
 from gatepost.access.tree_scope import TreeScope, may_act_on, may_watch, world_of
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.flow.gateways.folder_check import check_folder_stays
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.schedule.prototype_tasks import SeedPlace, add_seed, pop_seed
@@ -122,6 +123,7 @@ async def register_group(
     def make(db: Db) -> None:
         check(db)
         groups.add(db, chosen, called, "", call.now)
+        check_folder_stays(db, call.around.home, chosen)
         by = f"{routing.MADE_BY}{own}"
         routing.check_route_count(routes.list_all(db), own, [match])
         made = Route(seq=DIRECT_SEQ, match=match, target=chosen, folder=chosen, created_by=by, created_at=call.now)
@@ -165,7 +167,7 @@ async def _make(
     """Nobody is led there before all of it is in place."""
     home, around = call.around.home, call.around
     uid = await group_uid(around.store, around.config, around.clock, folder)
-    await make_group(home, folder, uid, partial(call.write, commit), name=name, prototype=prototype)
+    await make_group(around.store, home, folder, uid, partial(call.write, commit), name=name, prototype=prototype)
     call.around.bells.tools(None)
     call.around.bells.tasks()
 

@@ -12,6 +12,7 @@ from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.gateways.folder_check import check_here, claim_here
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.flow.sessions.skill_text import LARGEST_SKILL, check_skill
 from gatepost.messages.card import escape_markdown
@@ -35,6 +36,7 @@ async def preview_skill(call: ToolCall, arguments: Mapping[str, Any]) -> str:
     """What the call would change, as a block of markdown."""
     name, folder = str(arguments["name"]), arguments.get("folder") or call.caller.folder
     text = check_skill(name, str(arguments["content"]))
+    await check_here(call.around.store, call.around.home, folder)
     before = await call.in_thread(_read_skill, call.around.home, folder, name)
     lines = await call.in_thread(render_changes, before, text)
     head = f"{'Changes' if before else 'Adds'} skills/{name}/SKILL.md of {escape_markdown(folder)}:"
@@ -56,6 +58,7 @@ async def write_skill(
     if await call.read(groups.get, target) is None:
         raise NotFound("group", target, "use refresh_groups to see which there are")
     around = call.around
+    await claim_here(around.store, around.home, target, call.now)
     uid = await group_uid(around.store, around.config, around.clock, target)
     await call.run_audited(partial(_write_skill, call, target, name, text, uid))
     return WrittenSkill(ok=True, path=f"skills/{name}/SKILL.md")

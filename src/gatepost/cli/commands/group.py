@@ -38,9 +38,21 @@ def command() -> None:
 @command.command()
 @from_operation(AddGroupArgs)
 def add(run: CommandRun, made: dict[str, Any]) -> None:
-    where = run.home.group(made["folder"])
+    where = _describe_folder(run.home, made["folder"])
     output.print_line(f"group {made['folder']} (tier {made['tier']}) is in {where}")
     output.print_line(f"`gatepost route add --match room=… --target {made['folder']}` brings it messages")
+
+
+def _describe_folder(home: Home, folder: str) -> str:
+    """Where it lies, which may be on another gateway."""
+    from gatepost.flow.gateways.folder_check import find_elsewhere
+    from gatepost.flow.gateways.group_place import PLACE, SHARED_FOLDER, place_home
+    from gatepost.store.gateway_identity import NAME
+    from gatepost.store.place import URL
+
+    place = place_home(home, settings.load_declared(home.path, PLACE, SHARED_FOLDER, NAME, URL))
+    found = read_store(home, find_elsewhere, place, folder) if place.gateway else ""
+    return f"groups/{folder} of gateway {found}" if found else str(place.group(folder))
 
 
 @command.command("list")
@@ -118,7 +130,7 @@ def show_group(run: CommandRun, group: dict[str, Any]) -> None:
         output.print_line(f"{'mount':<{WIDE}} {one_line(_render_mount(place, each))}")
     for key, value in group["options"].items():
         output.print_line(f"{'options.' + key:<{WIDE}} {one_line(str(value))}")
-    output.print_line(f"{'files':<{WIDE}} {place.group(folder)}")
+    output.print_line(f"{'files':<{WIDE}} {_describe_folder(place, folder)}")
     for route in group["routes"]:
         output.print_line(
             f"{'route ' + str(route['id']):<{WIDE}} {one_line(route['match']) or '(everything)'} → {route['target']}"

@@ -63,6 +63,8 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
     Example: gatepost sandbox run acme/eng -- sh
     """
     from gatepost import declarations
+    from gatepost.flow.gateways.folder_check import check_folder_here
+    from gatepost.flow.gateways.group_place import place_home
     from gatepost.flow.sessions.effective_group import load_effective_group
 
     folder, words = (named, words) if named else (words[0], words[1:])
@@ -79,6 +81,8 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
     for kind in ("sandboxes", "channels"):  # channels have a say in what every sandbox sees
         load_folder(place.plugins / kind, kind)
     config = settings.load_declared(place.path)
+    place = place_home(place, config)
+    read_store(place, check_folder_here, place, folder)
     run = read_store(place, load_effective_group, config, folder) or group
     chosen = choose_kind(config, group, run.provider, no_walls)
     return asyncio.run(_run(place, config, [group, *parents], run.provider, words, chosen))

@@ -39,6 +39,8 @@ def list_sites(run: CommandRun, found: dict[str, Any]) -> None:
     )
     if found["next"]:
         output.print_line(f"there may be more: --after {found['next']}")
+    if found["elsewhere"]:
+        output.print_line(f"not listed, because other gateways have them: {', '.join(found['elsewhere'])}")
 
 
 @command.command()

@@ -80,6 +80,24 @@ class GatewayCommands:
         _log.warning("a gateway does not answer", kind=kind, session=session_id)
         return None
 
+    async def ask_gateway(self, kind: CommandKind, gateway: str, arguments: Mapping[str, Any], within: float) -> Answer:
+        """What another gateway answers to what is of no session. Raises Unavailable if it is away, or does not answer
+        in time: then it may do this all the same."""
+        now = self._clock.now()
+        command = await self._store.write(commands.add_for_gateway, kind, gateway, arguments, self.gateway, now)
+        if command is None:
+            raise Unavailable(f"gateway {gateway}", "it is away")
+        try:
+            async with asyncio.timeout(within):
+                done = await self._expect(command)
+        except TimeoutError:
+            raise Unavailable(f"gateway {gateway}", "it does not answer in time", uncertain=True) from None
+        finally:
+            self._awaited.pop(command.id, None)
+        if done.state is not CommandState.DONE:
+            raise Unavailable(f"gateway {gateway}", "it went away before it answered", uncertain=True)
+        return done.answer
+
     def post(self, kind: CommandKind, session_id: str) -> None:
         """The same soon, and nobody waits for it."""
         self._posted[kind, session_id] = None

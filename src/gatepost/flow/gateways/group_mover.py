@@ -209,13 +209,17 @@ def _list_left(home: Path) -> list[str]:
 
 
 def _prepare(home: Path, move: GroupMove) -> Path:
-    """An empty folder for what comes. Raises Unavailable if the disk has no room for it."""
+    """An empty folder for what comes. Raises Unavailable if the disk has no room for it, and Invalid if it is not that
+    of the folders where it belongs: what has come is put there in one step."""
     own = home / FOLDER / move.id
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = own / NEW
     _remove_trees(own, [NEW])
     for each in (world_archive.GROUPS, world_archive.SESSIONS):
         (new / each).mkdir(mode=0o700, parents=True)
+    for each in (world_archive.GROUPS, world_archive.SESSIONS):
+        if (home / each).stat().st_dev != own.stat().st_dev:
+            raise Invalid("", f"{home / each} and {own.parent} must be on one disk; mount {home} as a whole")
     free = shutil.disk_usage(own).free
     if free < move.bytes:
         raise Unavailable("the disk", f"{move.bytes // 1024**2} MB are to come, and {free // 1024**2} MB are free")

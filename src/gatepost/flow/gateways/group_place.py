@@ -16,6 +16,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.store import shared_folders
+from gatepost.store.gateway_identity import get_gateway_name
 from gatepost.store.place import get_place
 from gatepost.store.port import Store
 
@@ -44,7 +45,7 @@ LONGEST_MARK = 100
 def place_home(home: Home, config: Config) -> Home:
     """The home of a gateway, with its folders where the settings say that they are."""
     if config[PLACE] == GroupPlace.LOCAL:
-        return home
+        return replace(home, gateway=get_gateway_name(config)) if get_place(home, config).url else home
     if not get_place(home, config).url:
         raise SetupError('groups.place = "shared" is for gateways on PostgreSQL (store.url); without it, leave it out')
     folder = Path(config[SHARED_FOLDER])

@@ -29,6 +29,8 @@ class SessionDirectory:
         """`commands`: None where no other gateway shares the store. `on_switch`: the switches may have changed, and
         what they say is done here."""
         self._here, self._commands, self._on_switch = here, commands, on_switch
+        self.operate: Callable[[Answer], Awaitable[Answer]] | None = None  # an operation that another passes on
+        self.forget: Callable[[str], Awaitable[Answer]] | None = None  # a person, as far as the files here go
 
     @property
     def parts(self) -> SessionDeps:
@@ -121,6 +123,10 @@ class SessionDirectory:
                 ended = await self._here.obey()
                 self._on_switch()
                 return {"ended": ended}
+            case CommandKind.OPERATE:
+                return None if self.operate is None else await self.operate(given)
+            case CommandKind.FORGET:
+                return None if self.forget is None else await self.forget(str(given["id"]))
         return {}
 
     async def _is_elsewhere(self, session_id: str) -> bool:

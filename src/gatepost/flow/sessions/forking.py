@@ -22,6 +22,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
 from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.store import agents, forks, inbox, provider_handover, session_notes, sessions, turns
 from gatepost.store.agents import NewAgent
@@ -117,6 +118,7 @@ class SessionForker:
 
     async def _fork(self, wish: ForkRequest, write: ForkWriter) -> ForkedSession:
         folder = (await self._store.read(_get_parent, wish.parent_id)).folder
+        await check_here(self._store, self._home, folder)
         lock = self._locks.setdefault(folder, asyncio.Lock())
         async with lock:  # one at a time of a group: what is left of its disk is known
             source = await self._store.read(self._check, wish)

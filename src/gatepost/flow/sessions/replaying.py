@@ -22,6 +22,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
 from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.flow.sessions.forking import ForkWriter, remove_files
 from gatepost.flow.sessions.session_deps import WINDOW, WINDOW_CHARS
@@ -95,6 +96,7 @@ class SessionReplayer:
         source = await self._store.read(self._read_source, source_id, wish, by)
         replay_id, done = ids.new("s"), False
         folder = source.session.folder
+        await check_here(self._store, self._home, folder)
         try:
             there = await self._prepare(source, wish, replay_id)
             made = await write(lambda db: self._record(db, source, wish, by, replay_id, there, chain))

@@ -21,6 +21,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress.egress_socket import EgressDeps
+from gatepost.flow.gateways.folder_check import check_here, claim_here, find_elsewhere
 from gatepost.flow.sessions.extra_mounts import MountRequest
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
@@ -147,6 +148,7 @@ class Worktrees:
     async def create(self, wanted: NewWorktree, by: str) -> Worktree:
         """On the disk, and set up if its setup is trusted, when it returns. Nothing is left if it cannot be made."""
         name = make_worktree_name(wanted.name, wanted.base, wanted.branch, wanted.pr)
+        await claim_here(self._store, self._home, wanted.folder, self._clock.now())
         source = grant_for_field("source", self._config, self._home, MountRequest(wanted.source, "source"))
         if source.is_file:
             raise Invalid("source", f"{wanted.source} is a file, not a repository")
@@ -306,6 +308,7 @@ class Worktrees:
     async def save(self, named: str, by: str) -> tuple[Worktree, SavedBundle]:
         """Its commits since it was made, and what is not committed, as a bundle; the one there is, if it is gone."""
         found = await self.find(named, archived=True)
+        await check_here(self._store, self._home, found.folder)
         if found.state == WorktreeState.ARCHIVED:
             return found, SavedBundle(self.bundle(found))
         async with self._working(found):
@@ -393,11 +396,14 @@ class Worktrees:
                 _log.warning("a worktree is not gone yet", worktree=f"{project}/{slug}", why=str(error))
         raise Unavailable("the worktree", f"{project}/{slug} cannot be removed; something still writes there")
 
+    def _list_here(self, db: Db) -> list[Worktree]:
+        return [each for each in worktrees.list_all(db) if not find_elsewhere(db, self._home, each.folder)]
+
     async def recover(self) -> None:
         """What a daemon that was killed has begun with a worktree: what was being made never was, what was being put
-        away is."""
+        away is. Another gateway does so with its own."""
         await asyncio.to_thread(sandbox_jobs.remove_leftover_jobs, self._home)
-        for each in await self.every():
+        for each in await self._store.read(self._list_here):
             try:
                 if each.state == WorktreeState.MAKING:
                     await self._undo(each.project, each.slug)
@@ -417,7 +423,8 @@ class Worktrees:
         state: WorktreeState = WorktreeState.READY,
     ) -> AsyncIterator[None]:
         """One thing at a time is done to a worktree. An operator waits for what an agent has begun, not the other way
-        round."""
+        round. It lies where its group does."""
+        await check_here(self._store, self._home, found.folder)
         busy = Invalid("worktree", f"something else is being done to {found.name} right now; try again")
         lock = self._locks.setdefault(found.name, asyncio.Lock())
         if lock.locked() and not wait_s:

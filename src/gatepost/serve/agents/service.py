@@ -18,6 +18,7 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.records import replace
 from gatepost.core.settings import setting
+from gatepost.flow.gateways.folder_check import claim_here, is_here
 from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.groups import make_folder
 from gatepost.flow.intake.attachments import remove_refused
@@ -117,7 +118,7 @@ class AgentService:
         )
         if lacks := await providers.find_missing_requirement(self._parts, group):
             raise SetupError(f"no agent of {group.provider} can run: {lacks}")
-        make_folder(self._parts.home, wish.folder, uid, name=wish.folder)
+        await self._prepare_folder(wish.folder, uid, needed=bool(new or wanted.cwd))
         worktree = await self.worktrees.create(new, by) if new else None
         cwd = str(self.worktrees.path(worktree)) if worktree else start
 
@@ -154,8 +155,16 @@ class AgentService:
         if folder == self._parts.config[FOLDER]:
             await self._parts.store.write(groups.add, folder, folder, "", now)
             uid = await group_uid(self._parts.store, self._parts.config, self._parts.clock, folder)
-            make_folder(self._parts.home, folder, uid, name=folder)
+            await self._prepare_folder(folder, uid, needed=True)
         return await self.worktrees.create(wanted, by)
+
+    async def _prepare_folder(self, folder: str, uid: int | None, *, needed: bool) -> None:
+        """Where the group is on another gateway, it has its folder there. `needed`: what the agent is to work in is
+        named by its place on this machine."""
+        parts = self._parts
+        if needed or await is_here(parts.store, parts.home, folder):
+            await claim_here(parts.store, parts.home, folder, parts.clock.now())
+            make_folder(parts.home, folder, uid, name=folder)
 
     async def archive_worktree(self, named: str, by: str, *, discard: bool = False) -> ArchivedWorktree:
         """Put a worktree away, and first every agent that works in it."""

@@ -23,6 +23,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config
+from gatepost.flow.gateways.folder_check import FolderElsewhere
 from gatepost.serve.control.declaration import OperationArgs, OperationInfo, get_help, summarize
 from gatepost.store import audit
 from gatepost.store.port import Db, Store
@@ -67,6 +68,8 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     # one turn of an agent, to see whether it answers
     try_out: "Callable[[TrialRequest], Awaitable[TrialOutcome]] | None" = None
     move_models: Callable[[Config], None] | None = None  # the settings of models or their prices have changed
+    # (deps, gateway, operation, arguments): have another gateway run it, which has the folder; None: nobody is asked
+    pass_on: "Callable[[OperationDeps, str, str, dict[str, Any]], Awaitable[Any]] | None" = None
     extra: dict[str, Any] = field(default_factory=dict)
     # (caller, operation): what nobody had the right to; one for all calls
     refusals: RepeatCounter[tuple[str, str]] = field(default_factory=lambda: RepeatCounter[tuple[str, str]](HOUR))
@@ -143,7 +146,12 @@ class Operation(Struct, frozen=True):
         deps = replace(deps, args=args)
         if deps.caller != OPERATOR and not self.info.answers_all and not self.info.judges:
             await self._check_right(deps, args)
-        answer = await self.run(deps, args)
+        try:
+            answer = await self.run(deps, args)
+        except FolderElsewhere as error:
+            if deps.pass_on is None or self.info.of_machine:
+                raise
+            return await deps.pass_on(deps, error.gateway, self.info.name, given)
         if isinstance(answer, list) and len(answer) > SHORT_LIST:  # a long one must not hold up everybody else
             return await asyncio.to_thread(to_json, answer)
         return to_json(answer)

@@ -22,7 +22,8 @@ class OperationInfo(Struct, frozen=True, kw_only=True):
     """`right`: what a caller other than the operator needs an ACL row for (`op:<right>`). `offline`: it runs without a
     gateway. `reads`: it only reads the store. `answers_all`: it refuses nobody and answers each with what their rights
     let them see. `judges`: the operation itself decides whom it answers, since more people may than those with the
-    right. `needs_home`: it looks at what a home holds, and makes none to do so."""
+    right. `needs_home`: it looks at what a home holds, and makes none to do so. `of_machine`: its arguments name what
+    the caller's machine has, so no other gateway runs it in the place of this one."""
 
     name: str
     right: str
@@ -31,6 +32,7 @@ class OperationInfo(Struct, frozen=True, kw_only=True):
     judges: bool = False
     answers_all: bool = False
     needs_home: bool = False
+    of_machine: bool = False
 
 
 class OperationArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +63,7 @@ def declares(
     answers_all: bool = False,
     judges: bool = False,
     needs_home: bool = False,
+    of_machine: bool = False,
 ) -> Callable[[type[A]], type[A]]:
     """Declare the struct below as the arguments of an operation."""
 
@@ -73,6 +76,7 @@ def declares(
             answers_all=answers_all,
             judges=judges,
             needs_home=needs_home,
+            of_machine=of_machine,
         )
         return args
 

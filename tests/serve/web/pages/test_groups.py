@@ -3,7 +3,7 @@
 from typing import Any
 
 from gatepost.serve.web.dashboard.view import FormBlock, TableBlock
-from gatepost.serve.web.pages.groups import make_editor_view, make_tree_view
+from gatepost.serve.web.pages.groups import list_moves, make_editor_view, make_tree_view
 
 
 def group(folder: str) -> dict[str, Any]:
@@ -22,6 +22,16 @@ def test_the_editor_sends_the_version_that_it_shows_and_only_who_may_write_has_o
     [form] = [each for each in make_editor_view(file, writes=True).blocks if isinstance(each, FormBlock)]
     assert form.args == {"folder": "acme", "path": "AGENTS.md", "version": "v1"} and form.keeps
     assert not [each for each in make_editor_view(file, writes=False).blocks if isinstance(each, FormBlock)]
+
+
+def test_a_group_can_be_moved_where_there_is_another_gateway_that_lives() -> None:
+    acme = {"folder": "acme/eng", "gateway": "north"}
+    north, south, west = ({"name": name, "alive": True} for name in ("north", "south", "west"))
+    assert list_moves(acme, [north]) == list_moves(acme, [north, {**south, "alive": False}]) == ()
+    assert list_moves({**acme, "gateway": ""}, [north, south]) == ()
+    [only] = list_moves(acme, [north, south])
+    [asks] = list_moves(acme, [north, south, west])
+    assert (only.args, asks.args) == ({"folder": "acme/eng", "gateway": "south"}, {"folder": "acme/eng"})
 
 
 async def test_a_group_below_another_has_its_page_with_files_that_can_be_saved(site: Any) -> None:

@@ -88,6 +88,7 @@ async def test_everybody_is_answered_with_the_groups_that_they_may_see(acme: Any
             {"folder": "other", "public": "/pub/other/", "private": "", "access": "auth"},
         ],
         "next": "",
+        "elsewhere": [],
     }
     first = await run(acme, "site.list", limit=2)
     assert first["next"] == "acme/eng"

@@ -19,7 +19,7 @@ class PromptPolicy(StrEnum):
     INTERRUPT = "interrupt"  # in its place
 
 
-@declares("agent.create", right=WRITE, offline=False)
+@declares("agent.create", right=WRITE, offline=False, of_machine=True)
 class AgentSpec(OperationArgs, frozen=True):
     """Make an agent, give it PROMPT (or what stands on stdin), and wait for its answer. Without either it waits for
     work."""

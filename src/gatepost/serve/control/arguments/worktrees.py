@@ -12,7 +12,7 @@ class WorktreeArgs(OperationArgs, frozen=True):
     name: Annotated[str, argument("Its name or path.", "worktree")]
 
 
-@declares("worktree.create", right=WRITE, offline=False)
+@declares("worktree.create", right=WRITE, offline=False, of_machine=True)
 class CreateWorktreeArgs(OperationArgs, frozen=True):
     """Make a worktree on a new branch NAME, on a branch that there is, or on a pull request."""
 
@@ -47,18 +47,18 @@ class TrustWorktreeArgs(WorktreeArgs, frozen=True):
     worktree of that repository."""
 
 
-@declares("worktree.setup", right=WRITE, offline=False)
+@declares("worktree.setup", right=WRITE, offline=False, of_machine=True)
 class SetUpWorktreeArgs(WorktreeArgs, frozen=True):
     """Run its trusted setup again."""
 
 
-@declares("worktree.save", right=WRITE, offline=False)
+@declares("worktree.save", right=WRITE, offline=False, of_machine=True)
 class SaveWorktreeArgs(WorktreeArgs, frozen=True):
     """Bundle what was done in it: its new commits, and what is not committed yet. Of an archived one: where its bundle
     is."""
 
 
-@declares("worktree.archive", right=WRITE, offline=False)
+@declares("worktree.archive", right=WRITE, offline=False, of_machine=True)
 class ArchiveWorktreeArgs(WorktreeArgs, frozen=True):
     """Put it away, with the agents that work in it. What was done in it is saved as a bundle first; what git ignores is
     not."""

@@ -4,6 +4,7 @@ import asyncio
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow import group_files
+from gatepost.flow.gateways.folder_check import check_here, claim_folder_here, claim_here
 from gatepost.flow.group_files import SKILLS, GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.serve.control.arguments.group_files import ListGroupFilesArgs, ReadGroupFileArgs, WriteGroupFileArgs
@@ -32,6 +33,7 @@ async def _check_file(deps: OperationDeps, folder: str, path: str) -> None:
 @operation
 async def list_files(deps: OperationDeps, args: ListGroupFilesArgs) -> list[GroupFile]:
     inner = await deps.store.read(_list_inner, args.folder)
+    await check_here(deps.store, deps.home, args.folder)
     found = await asyncio.to_thread(group_files.list_files, deps.home, args.folder)
     return [each for each in found if not _is_inside(each.path, inner)]
 
@@ -39,16 +41,24 @@ async def list_files(deps: OperationDeps, args: ListGroupFilesArgs) -> list[Grou
 @operation
 async def read_file(deps: OperationDeps, args: ReadGroupFileArgs) -> GroupFileText:
     await _check_file(deps, args.folder, args.path)
+    await check_here(deps.store, deps.home, args.folder)
     return await asyncio.to_thread(group_files.read_file, deps.home, args.folder, args.path)
 
 
 @operation
 async def write_file(deps: OperationDeps, args: WriteGroupFileArgs) -> WrittenGroupFile:
     await _check_file(deps, args.folder, args.path)
+    now = deps.clock.now()
+    await claim_here(deps.store, deps.home, args.folder, now)
     uid = await group_uid(deps.store, deps.config, deps.clock, args.folder)
     done = await asyncio.to_thread(
         group_files.write_file, deps.home, args.folder, args.path, args.content, args.version, uid
     )
-    await deps.write(lambda db: None, version=done.version, size=done.size, before=args.version)
+
+    def check_again(db: Db) -> None:
+        """A move that began after this was written takes it along; one that began before may not."""
+        claim_folder_here(db, deps.home, args.folder, now)
+
+    await deps.write(check_again, version=done.version, size=done.size, before=args.version)
     deps.bells.group(args.folder)
     return done

@@ -15,6 +15,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
+from gatepost.flow.gateways.folder_check import FolderElsewhere, claim_folder_here, find_elsewhere
 from gatepost.flow.group_removal import archived_worktrees, find_leftovers, remove_leftovers
 from gatepost.flow.groups import DEFAULTS, make_group
 from gatepost.flow.requests import unknown_senders
@@ -39,8 +40,21 @@ from gatepost.serve.control.arguments.groups import (
     ShowGroupArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import destinations, groups, inbox, routes, sessions, tasks, turns, worktrees
+from gatepost.store import (
+    destinations,
+    gateways,
+    group_moves,
+    group_places,
+    groups,
+    inbox,
+    routes,
+    sessions,
+    tasks,
+    turns,
+    worktrees,
+)
 from gatepost.store.destinations import Destination
+from gatepost.store.gateway_checks import is_living
 from gatepost.store.groups import Group
 from gatepost.store.inbox import InboxState
 from gatepost.store.port import Db
@@ -59,11 +73,14 @@ class GroupView(Group, frozen=True, kw_only=True):
 
 
 class GroupDetails(GroupView, frozen=True, kw_only=True):
-    """A group with what leads to it, where it may send, and what it has going on."""
+    """A group with what leads to it, where it may send, and what it has going on. `gateway`: that has its folder, of
+    several with folders of their own. `moves_to`: the one that it is on its way to."""
 
     routes: list[Route]
     destinations: list[Destination]
     sessions: list[Session]
+    gateway: str
+    moves_to: str
 
 
 class SetGroupResult(GroupView, frozen=True, kw_only=True):
@@ -112,12 +129,13 @@ async def add(deps: OperationDeps, args: AddGroupArgs) -> GroupView:
     def insert(db: Db) -> GroupView:
         if not groups.add(db, folder, name, provider, now):
             raise taken
+        claim_folder_here(db, deps.home, folder, now)
         return _get_view(db, folder)
 
     if await deps.store.read(groups.get, folder) is not None:
         raise taken
     uid = await group_uid(deps.store, deps.config, deps.clock, folder)
-    return await make_group(deps.home, folder, uid, partial(deps.write, insert, name=name), name=name)
+    return await make_group(deps.store, deps.home, folder, uid, partial(deps.write, insert, name=name), name=name)
 
 
 @read_operation
@@ -127,12 +145,16 @@ def list_groups(db: Db, args: ListGroupsArgs, now: int) -> list[GroupView]:
 
 @read_operation
 def show(db: Db, args: ShowGroupArgs, now: int) -> GroupDetails:
+    view, gateway = _get_view(db, args.folder), group_places.find_gateway(db, args.folder)
+    move = group_moves.find_open(db, group_places.get_world(args.folder)) if gateway else None
     return extend(
         GroupDetails,
-        _get_view(db, args.folder),
+        view,
         routes=[route for route in routes.list_all(db) if route.folder == args.folder],
         destinations=destinations.list_for_group(db, args.folder),
         sessions=sessions.list_open(db, args.folder),
+        gateway=gateway,
+        moves_to=move.target if move is not None and move.target != gateway else "",
     )
 
 
@@ -268,6 +290,7 @@ def check_removable(folder: str) -> None:
 async def remove(deps: OperationDeps, args: RemoveGroupArgs) -> GroupRemoval:
     folder = args.folder
     check_removable(folder)
+    elsewhere = await _find_dead_place(deps, folder)
     remains = await deps.store.read(find_leftovers, folder)
     going = await deps.store.read(sessions.list_open, folder)
     if deps.stop_session is not None:
@@ -291,7 +314,23 @@ async def remove(deps: OperationDeps, args: RemoveGroupArgs) -> GroupRemoval:
     removed, left = await remove_leftovers(deps.home, replace(remains, sessions=ids))
     removed["tasks"] = scheduled
     kept = str(deps.home.group(folder))
+    if elsewhere:
+        kept, left = (
+            f"groups/{folder} of gateway {elsewhere}",
+            [f"sessions/{each} of gateway {elsewhere}" for each in ids],
+        )
     return GroupRemoval(folder=folder, closed=closed, kept=kept, removed=removed, left=left)
+
+
+async def _find_dead_place(deps: OperationDeps, folder: str) -> str:
+    """The other gateway that has its files and cannot be asked: the group goes all the same, and they stay there.
+    Raises FolderElsewhere if it can."""
+    if not deps.home.gateway or not (place := await deps.store.read(find_elsewhere, deps.home, folder)):
+        return ""
+    row = await deps.store.read(gateways.get, place)
+    if row is not None and is_living(row, deps.clock.now()):
+        raise FolderElsewhere(folder, place, deps.home.gateway)
+    return place
 
 
 def end_session(db: Db, session_id: str, reason: str, now: int) -> None:

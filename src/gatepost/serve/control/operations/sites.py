@@ -5,13 +5,14 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.flow import web_routes
+from gatepost.flow.gateways.folder_check import find_elsewhere
 from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_site_path, render_url
 from gatepost.flow.web_routes import NewWebRoute, RouteMaker, read_hostname
 from gatepost.serve.control.arguments.sites import (
@@ -24,7 +25,7 @@ from gatepost.serve.control.arguments.sites import (
     UnbindWebHostArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
-from gatepost.store import groups
+from gatepost.store import group_places, groups
 from gatepost.store import web_routes as rows
 from gatepost.store.port import Db
 from gatepost.store.web_routes import WebAccess, WebHost, WebRoute
@@ -43,17 +44,26 @@ class GroupSite(Struct, frozen=True):
 
 
 class SiteList(Struct, frozen=True):
-    """`next`: give it as `after` for more; '' if there are none."""
+    """`next`: give it as `after` for more; '' if there are none. `elsewhere`: groups that were passed over, because
+    another gateway has their folders; it lists and serves their pages."""
 
     sites: list[GroupSite]
     next: str
+    elsewhere: list[str] = field(default_factory=list)
 
 
 @operation
 async def list_sites(deps: OperationDeps, args: ListSitesArgs) -> SiteList:
     folders = await deps.store.read(_list_visible, deps.caller, args.after)
-    found = await asyncio.to_thread(_find_sites, deps.home, folders, args.limit)
-    return SiteList(await deps.store.read(_add_access, found.sites), found.next)
+    elsewhere = await deps.store.read(_list_elsewhere, deps.home, folders) if deps.home.gateway else []
+    here = [each for each in folders if group_places.get_world(each) not in elsewhere]
+    found = await asyncio.to_thread(_find_sites, deps.home, here, args.limit)
+    return SiteList(await deps.store.read(_add_access, found.sites), found.next, elsewhere)
+
+
+def _list_elsewhere(db: Db, home: Home, folders: Sequence[str]) -> list[str]:
+    """The worlds of these groups that are on other gateways."""
+    return [each for each in sorted(set(map(group_places.get_world, folders))) if find_elsewhere(db, home, each)]
 
 
 def _add_access(db: Db, found: Sequence[GroupSite]) -> list[GroupSite]:

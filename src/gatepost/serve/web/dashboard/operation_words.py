@@ -58,6 +58,7 @@ PARTICIPLES = {
     "write": "saved",
 }
 DONE = {
+    "group.move": "It has moved, or is on its way; its page says where it is.",
     "ledger.retry": "The message is tried again.",
     "onboarding.close": "Entrance closed.",
     "onboarding.open": "Entrance opened.",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
+from gatepost.core.errors import Unavailable
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
     Answer,
@@ -54,6 +55,11 @@ DETAILS = (
     ),
     made("mounts", "Mounts", lambda group: ", ".join(group["mounts"]) or None),
 )
+PLACE = made(
+    "gateway",
+    "Files on",
+    lambda group: f"{group['gateway']}, moves to {group['moves_to']}" if group["moves_to"] else group["gateway"],
+)
 ROUTE = (number("seq", "Order"), code("match", "Messages that match"), text("mode", "Conversation"))
 DESTINATION = (text("name", "Name"), text("kind", "Kind"), code("address", "Where"), code("target_folder", "Group"))
 SESSION = (
@@ -94,14 +100,38 @@ async def show_group(request: PageRequest) -> PageView:
         writes = await request.may("group.write_file", scope=folder)
         return make_editor_view(await request.ask("group.read_file", folder=folder, path=path), writes=writes)
     group = await request.ask("group.show", folder=folder)
-    files = await request.ask("group.files", folder=folder)
-    blocks = [make_facts(group, DETAILS), make_files(folder, files), *list_conversations(group)]
+    details = (*DETAILS, PLACE) if request.office.home.gateway else DETAILS
+    blocks = [make_facts(group, details), await _ask_files(request, folder), *list_conversations(group)]
     if await request.may("rule.list", scope=folder):
         blocks.append(make_pinned(folder, await request.ask("rule.list", folder=folder)))
     if await request.may("grant.list", "policy.tools"):
         grants = await request.ask("grant.list", folder=folder)
         blocks += [make_rules(folder, grants["rules"]), make_tools(await request.ask("policy.tools", folder=folder))]
-    return PageView(title=group["name"] or folder, lead=folder, blocks=blocks, actions=list_actions(folder))
+    moves = await _list_moves(request, group)
+    return PageView(title=group["name"] or folder, lead=folder, blocks=blocks, actions=(*list_actions(folder), *moves))
+
+
+async def _ask_files(request: PageRequest, folder: str) -> Block:
+    """The gateway that has them may be away: the rest of the page is shown all the same."""
+    try:
+        return make_files(folder, await request.ask("group.files", folder=folder))
+    except Unavailable as error:
+        return Note(text=f"Its files cannot be shown: {error}.", tone=Tone.WARN)
+
+
+async def _list_moves(request: PageRequest, group: Answer) -> tuple[Action, ...]:
+    if not request.office.home.gateway or not await request.may("gateway.list", "group.move"):
+        return ()
+    return list_moves(group, await request.ask("gateway.list"))
+
+
+def list_moves(group: Answer, gateways: Sequence[Answer]) -> tuple[Action, ...]:
+    """Only where there is another gateway to move to. Of several, the form asks for which."""
+    others = [each["name"] for each in gateways if each["alive"] and each["name"] != group["gateway"]]
+    if not others or not group["gateway"]:
+        return ()
+    given = {"folder": group["folder"]} | ({"gateway": others[0]} if len(others) == 1 else {})
+    return (Action(label="Move to another gateway", operation="group.move", args=given, asks=True),)
 
 
 def list_conversations(group: Answer) -> list[Block]:

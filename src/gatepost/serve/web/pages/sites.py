@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from gatepost.flow.web_paths import SiteKind, render_url
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, code, link, made, make_table, moment, text
-from gatepost.serve.web.dashboard.view import Action, Badge, Block, Cell, EmptyState, Link, PageView, Tone
+from gatepost.serve.web.dashboard.view import Action, Badge, Block, Cell, EmptyState, Link, Note, PageView, Tone
 from gatepost.store.web_routes import WebAccess
 
 PAGE = 100
@@ -76,7 +76,7 @@ HOST = (
 async def show_sites(request: PageRequest) -> PageView:
     after = {name: request.query.get(name, "") for name in ("after", "after_path", "after_host")}
     found = await request.ask("site.list", after=after["after"], limit=PAGE)
-    blocks: list[Block] = [make_site_table(found)]
+    blocks: list[Block] = [make_site_table(found), *make_notes(found)]
     if not await request.may("site.routes"):
         return PageView(lead=LEAD, blocks=blocks)
     routes = await request.ask("site.routes", after=after["after_path"], limit=PAGE)
@@ -95,6 +95,12 @@ LEAD = "Web pages that agents put into their folders. Scripts in them have nobod
 def make_site_table(found: Answer) -> Block:
     more = f"?{urlencode({'after': found['next']})}" if found["next"] else ""
     return make_table(found["sites"], SITE, NO_PAGES, more=more)
+
+
+def make_notes(found: Answer) -> list[Block]:
+    if not found["elsewhere"]:
+        return []
+    return [Note(text=f"Not listed, because other gateways have their folders: {', '.join(found['elsewhere'])}.")]
 
 
 def make_rules(routes: Sequence[Answer], hosts: Sequence[Answer], *, changes: bool) -> list[Block]:

@@ -18,6 +18,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.flow import web_routes
+from gatepost.flow.gateways.folder_check import is_here
 from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url
 from gatepost.flow.web_routes import SitePage
 from gatepost.serve.web.browser_security import READS, read_allowed
@@ -164,6 +165,8 @@ class GroupSites:
 
     async def _send_file(self, request: Request, place: _Place) -> ASGIApp:
         page = place.page
+        if not await is_here(self._deps.store, self._deps.home, page.folder):
+            raise Unavailable("the page", "another gateway has the folder")
         found = await self._threads.run(lambda: open_site_file(self._deps.home, page, place.path.slash))
         if found is FileAbsence.NEEDS_SLASH:
             return _make_redirect(

@@ -1,0 +1,67 @@
+"""Whether a group's folder is here. Several gateways on one store may each have folders of their own: whoever reads or
+writes one for somebody else than its agent asks here first. An agent runs where its folder is.
+
+A gateway by itself, or with shared folders, has them all, and nothing is read for that.
+"""
+
+from gatepost.core.errors import Invalid, Unavailable
+from gatepost.core.home import Home
+from gatepost.store import group_places
+from gatepost.store.port import Db, Store
+
+
+class FolderElsewhere(Invalid):
+    """The folder is on another gateway. An operation that raises this before it has done anything is run there."""
+
+    def __init__(self, folder: str, gateway: str, here: str) -> None:
+        world = group_places.get_world(folder)
+        way = f"run this there, or `gatepost group move {world} {here}` first"
+        super().__init__("folder", f"the files of {world} are on gateway {gateway!r}; {way}")
+        self.gateway = gateway
+
+
+def find_elsewhere(db: Db, home: Home, folder: str) -> str:
+    """The gateway that has a group's folder, if that is another one; '' if it is here, or nowhere yet."""
+    found = group_places.find_gateway(db, folder) if home.gateway else ""
+    return "" if found == home.gateway else found
+
+
+def check_folder_here(db: Db, home: Home, folder: str) -> None:
+    if found := find_elsewhere(db, home, folder):
+        raise FolderElsewhere(folder, found, home.gateway)
+
+
+def check_folder_stays(db: Db, home: Home, folder: str) -> None:
+    """For who writes to it: nothing is written to what moves away. Raises Unavailable then."""
+    check_folder_here(db, home, folder)
+    if home.gateway and group_places.find_runner(db, folder) is None:
+        raise Unavailable(f"the folder of {folder}", "it moves to another gateway; try again when it has arrived")
+
+
+def claim_folder_here(db: Db, home: Home, folder: str, now: int) -> None:
+    """From now on it is here, if it was nowhere."""
+    check_folder_stays(db, home, folder)
+    if home.gateway and group_places.claim(db, folder, home.gateway, now) != home.gateway:
+        check_folder_here(db, home, folder)
+
+
+async def check_here(store: Store, home: Home, folder: str) -> None:
+    """Raises FolderElsewhere. For who reads."""
+    if home.gateway:
+        await store.read(check_folder_here, home, folder)
+
+
+async def check_stays(store: Store, home: Home, folder: str) -> None:
+    """The same for who makes a group there, which claims the place."""
+    if home.gateway:
+        await store.read(check_folder_stays, home, folder)
+
+
+async def claim_here(store: Store, home: Home, folder: str, now: int) -> None:
+    """The same for who writes to it."""
+    if home.gateway:
+        await store.write(claim_folder_here, home, folder, now)
+
+
+async def is_here(store: Store, home: Home, folder: str) -> bool:
+    return not home.gateway or not await store.read(find_elsewhere, home, folder)
