@@ -23,7 +23,7 @@ from gatepost.testing.storms import (
 
 WARM_SHARE, SHARE = 0.1, 0.3  # of the messages that are answered when sandboxes have started, and when it crashes
 AFTER_S = 3.0  # within which people have their answers once the database is back
-BUSY = StormSize(rooms=10, messages=1000, open_turns=0, places=10)
+BUSY = StormSize(rooms=25, messages=1000, open_turns=0, places=25, at_once=1)
 
 
 class DatabaseCounts(Struct, frozen=True, kw_only=True):

@@ -31,7 +31,6 @@ SEED = 7
 MODE = "gateways"  # of those that several gateways on one database go through
 LIMIT_S = 10.0  # in which whatever a dead gateway had is answered
 PATIENT_S = 5 * PATIENCE_S
-MOST_AT_ONCE = 3  # messages that a person writes before an answer comes
 LOOK_S = 0.2
 SHARE = 0.4  # of the messages that are answered when something happens
 MODULES = "storm_"  # how the names of files begin that have storms
@@ -56,6 +55,7 @@ class StormSize(Struct, frozen=True, kw_only=True):
     messages: int
     open_turns: int  # at least, of a gateway at the moment at which something happens to it
     places: int  # for sandboxes, of each gateway; with fewer than there are rooms, no gateway takes them all
+    at_once: int = 3  # messages that a person writes at most before an answer comes; a room gets one answer a second
 
 
 WHOLE = StormSize(rooms=50, messages=1000, open_turns=20, places=30)
@@ -139,8 +139,8 @@ def load_storms() -> dict[str, dict[str, Storm]]:
 
 
 class StormPeople:
-    """In each room a person writes one to three messages, and the next ones when those are answered. So what a message
-    waits is the gateways' doing, and not that of the messages before it."""
+    """In each room a person writes a few messages, and the next ones when those are answered. So what a message waits is
+    the gateways' doing, and not that of many messages before it."""
 
     def __init__(self, platform: EmulatedPlatform, size: StormSize, seed: int) -> None:
         self._platform, self.size, self.seed = platform, size, seed
@@ -232,7 +232,7 @@ class StormPeople:
                 self._send(room)
 
     def _send(self, room: int) -> None:
-        most = 1 if self._prefix == "h" else self._random.randint(1, MOST_AT_ONCE)
+        most = 1 if self._prefix == "h" else self._random.randint(1, self.size.at_once)
         for _ in range(min(most, self._left[room])):
             number = self.size.messages // self.size.rooms - self._left[room]
             self._left[room] -= 1
