@@ -14,7 +14,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    async_playwright,
+    expect,
+)
 
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -40,6 +48,14 @@ COUNT_TROUBLES = """
 for (const kind of ["error", "securitypolicyviolation", "unhandledrejection"])
   addEventListener(kind, () => { window.troubles = (window.troubles ?? 0) + 1; });
 """
+AUTHENTICATOR = {
+    "protocol": "ctap2",
+    "transport": "internal",
+    "hasResidentKey": True,
+    "hasUserVerification": True,
+    "isUserVerified": True,
+    "automaticPresenceSimulation": True,
+}
 NOWHERE = "http://127.0.0.1:9/"
 FORGET = "() => { localStorage.clear(); sessionStorage.clear(); }"
 
@@ -131,3 +147,10 @@ async def take_pictures(page: Page, name: str) -> None:
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     await page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
     await page.emulate_media(color_scheme="light")
+
+
+async def add_authenticator(page: Page) -> None:
+    """A device that keeps passkeys and says yes to everything."""
+    session = await page.context.new_cdp_session(page)
+    await session.send("WebAuthn.enable")
+    await session.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,6 +16,13 @@ from gatepost.flow.intake.route_targets import parse
 from gatepost.store import groups, routes
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.waiting import PATIENCE_S
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext
+
+    from gatepost.testing.daemon import DaemonProcess
+
+    from .dashboard_desk import DashboardDesk
 
 ROOM = "fake:room/1"
 
@@ -142,3 +149,12 @@ def presses(request: pytest.FixtureRequest) -> Iterator[None]:
     for context in browser.contexts:
         context.remove_listener("request", record)
     assert request.session.testsfailed > failed or not wanted - sent, f"declared, but not pressed: {wanted - sent}"
+
+
+@pytest.fixture
+async def desk(daemon: "DaemonProcess", window: "BrowserContext") -> AsyncIterator["DashboardDesk"]:
+    """The dashboard of the module's daemon, in the window that its tests share."""
+    from .dashboard_desk import open_desk
+
+    async with open_desk(daemon, window) as desk:
+        yield desk

@@ -9,22 +9,19 @@ from typing import Any
 
 import pytest
 
-from gatepost.app import Gateway
 from gatepost.channels.contract import BotIdentity, ChannelEnded
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.home import Home
 from gatepost.core.listen_address import find_control_path
-from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.channel_health import ChannelState
 from gatepost.serve.control.channel_changes import render_after
 from gatepost.serve.control.client import ControlClient, ControlError
-from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import channel_instances, secrets
 from gatepost.testing.beacon import GOOD_TOKEN, BeaconChannel, BeaconPlatform, registered_beacon
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import running_gateway, wait_for_channel
+from gatepost.testing.operation_desk import OperationDesk
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 pytestmark = pytest.mark.anyio
@@ -36,22 +33,7 @@ def platform() -> Iterator[BeaconPlatform]:
         yield made
 
 
-class Office:
-    def __init__(self, gateway: Gateway) -> None:
-        load_package("gatepost.serve.control.operations")
-        self.gateway = gateway
-        self.deps = OperationDeps(
-            home=gateway.home,
-            store=gateway.store,
-            clock=gateway.clock,
-            config=gateway.config,
-            bells=gateway.bells,
-            extra={"channels": gateway.supervisor},
-        )
-
-    async def run(self, name: str, /, caller: str = "operator", **args: Any) -> Any:
-        return await OPERATIONS[name](replace(self.deps, caller=caller), args)
-
+class Office(OperationDesk):
     async def add(self, instance: str, **settings: str) -> Any:
         args = {"kind": "beacon", "instance": instance, "settings": settings, "secrets": {"token": GOOD_TOKEN}}
         return await self.run("channel.add", **args)

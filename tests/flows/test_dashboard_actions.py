@@ -4,16 +4,16 @@ The quick part of it; `test_dashboard_operations.py` and `test_dashboard_work.py
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
-from playwright.async_api import BrowserContext, Route, expect
+from playwright.async_api import Route, expect
 from tests.browsers import needs_chromium
 
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import block_until
 
-from .dashboard_desk import DashboardDesk, open_desk
+from .dashboard_desk import DashboardDesk
 
 SECRET = "tok-very-secret-000"
 
@@ -26,12 +26,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
         assert running.gatepost("chat", "-m", "hello", "--wait").returncode == 0
         yield running
-
-
-@pytest.fixture
-async def desk(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[DashboardDesk]:
-    async with open_desk(daemon, window) as desk:
-        yield desk
 
 
 @pytest.mark.page(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, Page, expect
-from tests.browsers import needs_chromium
+from tests.browsers import add_authenticator, needs_chromium
 
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S
@@ -16,14 +16,6 @@ from .dashboard_desk import DashboardDesk
 
 PICTURES = os.environ.get("GATEPOST_TEST_PICTURES", "")  # a folder: each page is kept there as it looks
 SECRET = "four words of mine"
-AUTHENTICATOR = {
-    "protocol": "ctap2",
-    "transport": "internal",
-    "hasResidentKey": True,
-    "hasUserVerification": True,
-    "isUserVerified": True,
-    "automaticPresenceSimulation": True,
-}
 
 pytestmark = needs_chromium
 
@@ -189,9 +181,7 @@ async def add_group(page: Page, folder: str) -> int:
 async def test_a_passkey_is_offered_where_the_name_is_typed(daemon: DaemonProcess, browser: Browser) -> None:
     page = await open_page(browser)
     base = get_base(daemon).replace("127.0.0.1", "localhost")
-    authenticator = await page.context.new_cdp_session(page)
-    await authenticator.send("WebAuthn.enable")
-    await authenticator.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
+    await add_authenticator(page)
     await page.goto(daemon.address.replace("127.0.0.1", "localhost"))
     await expect(page.locator("#text")).to_be_visible()
     await page.goto(f"{base}/dashboard/logins")

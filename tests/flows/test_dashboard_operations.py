@@ -4,11 +4,11 @@ sites, channels, connectors, costs, tokens, and what is looked at again."""
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import BrowserContext, expect
+from playwright.async_api import expect
 from tests.browsers import needs_chromium
 
 from gatepost.core.clock import SystemClock
@@ -19,7 +19,7 @@ from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
-from .dashboard_desk import DashboardDesk, open_desk
+from .dashboard_desk import DashboardDesk
 
 SERVER = """
 import json, sys
@@ -49,12 +49,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as running:
         assert running.gatepost("chat", "-m", "hello", "--wait").returncode == 0
         yield running
-
-
-@pytest.fixture
-async def desk(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[DashboardDesk]:
-    async with open_desk(daemon, window) as desk:
-        yield desk
 
 
 @pytest.mark.page("groups", "group.add: New group", "group.set: Change", "group.rm: Remove")

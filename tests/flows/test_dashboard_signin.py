@@ -5,21 +5,12 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, expect
-from tests.browsers import needs_chromium
+from tests.browsers import add_authenticator, needs_chromium
 
 from gatepost.serve.web.signin.oidc import SECRET
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcAccount, OidcProvider
 from gatepost.testing.waiting import PATIENCE_S
-
-AUTHENTICATOR = {
-    "protocol": "ctap2",
-    "transport": "internal",
-    "hasResidentKey": True,
-    "hasUserVerification": True,
-    "isUserVerified": True,
-    "automaticPresenceSimulation": True,
-}
 
 pytestmark = needs_chromium
 
@@ -55,9 +46,7 @@ def get_address(daemon: DaemonProcess) -> str:
 async def test_a_passkey_is_added_and_signs_in_and_its_copy_does_not(browser: Browser, daemon: DaemonProcess) -> None:
     context, address = await open_context(browser), get_address(daemon)
     base, page = address.partition("/#")[0], await context.new_page()
-    authenticator = await context.new_cdp_session(page)
-    await authenticator.send("WebAuthn.enable")
-    await authenticator.send("WebAuthn.addVirtualAuthenticator", {"options": AUTHENTICATOR})
+    await add_authenticator(page)
     await page.goto(address)
     await page.wait_for_selector("#text")
     await page.goto(f"{base}/dashboard/logins")

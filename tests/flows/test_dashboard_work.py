@@ -1,12 +1,12 @@
 """What the buttons of the pages about work do, in a real browser before a real daemon and its agents: conversations,
 managed agents, worktrees, requests and failed messages."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import BrowserContext, expect
+from playwright.async_api import expect
 from tests.browsers import needs_chromium
 
 from gatepost.core.home import Home
@@ -16,7 +16,7 @@ from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.repositories import repository
 from gatepost.testing.waiting import block_until
 
-from .dashboard_desk import DashboardDesk, expect_done, open_desk
+from .dashboard_desk import DashboardDesk, expect_done
 
 HOUR = 3600 * 1_000_000
 TEA = [{"question": "Tea?", "options": [{"label": "Yes"}, {"label": "No"}]}]
@@ -45,12 +45,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, shop: Path) -> Iterator[Dae
         assert running.gatepost("grant", "add", "home", "hold send").returncode == 0
         assert running.gatepost("chat", "-m", "hello", "--wait").returncode == 0
         yield running
-
-
-@pytest.fixture
-async def desk(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[DashboardDesk]:
-    async with open_desk(daemon, window) as desk:
-        yield desk
 
 
 def change_store(daemon: DaemonProcess, statement: str, *given: object) -> None:

@@ -31,7 +31,6 @@ from gatepost.tools.contract import Body, ForwardedResult, Tool, tool
 
 load_package("gatepost.tools")
 
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 
 SMALL: Registry[Tool] = Registry("tool")
 OTHER = "fake:room/2"

@@ -6,7 +6,6 @@ import select
 import shutil
 import subprocess
 import sys
-import uuid
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from gatepost.sandboxes.bubblewrap import (
     parse_version,
 )
 from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan
+from gatepost.testing.shell_plan import make_shell_plan
 from gatepost.testing.waiting import PATIENCE_S, until
 
 needs_bwrap = pytest.mark.skipif(
@@ -36,15 +36,7 @@ CONFIG = Config()
 
 
 def plan(script: str, *mounts: Mount, limits: SandboxLimits = SandboxLimits()) -> SandboxPlan:  # noqa: B008  frozen
-    return SandboxPlan(
-        name=f"gatepost-test-{uuid.uuid4().hex}",
-        mounts=mounts,
-        command=("/bin/sh", "-c", script),
-        env={"PATH": "/usr/bin"},
-        cwd="/",
-        limits=limits,
-        uid=sandbox_uid(CONFIG),
-    )
+    return make_shell_plan(script, *mounts, limits=limits, uid=sandbox_uid(CONFIG))
 
 
 async def start(script: str, *mounts: Mount, limits: SandboxLimits = SandboxLimits()) -> BubblewrapSandbox:  # noqa: B008  frozen

@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import struct
-import uuid
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan, troub
 from gatepost.sandboxes.engine import check_file_owner, check_folder_identity, find_missing_limits
 from gatepost.sandboxes.podman import Podman, choose_runtime
 from gatepost.store.groups import Group
+from gatepost.testing.shell_plan import make_shell_plan
 from gatepost.testing.waiting import PATIENCE_S, until
 
 CONFIG = Config()
@@ -35,15 +35,7 @@ def engine_tests(test: object) -> object:
 
 
 def plan(script: str, *mounts: Mount, limits: SandboxLimits = SandboxLimits()) -> SandboxPlan:  # noqa: B008  frozen
-    return SandboxPlan(
-        name=f"gatepost-test-{uuid.uuid4().hex}",
-        mounts=mounts,
-        command=("/bin/sh", "-c", script),
-        env={"PATH": "/usr/bin"},
-        cwd="/",
-        limits=limits,
-        uid=sandbox_uid(CONFIG),
-    )
+    return make_shell_plan(script, *mounts, limits=limits, uid=sandbox_uid(CONFIG))
 
 
 async def start(script: str, *mounts: Mount, limits: SandboxLimits = SandboxLimits()) -> ContainerSandbox:  # noqa: B008  frozen

@@ -14,7 +14,7 @@ from gatepost.serve.web.markdown import render
 from gatepost.store import destinations, messages, outbox
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel
-from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
+from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.testing.outbox_harness import OutboxHarness
 from gatepost.tools.cards import LONGEST_TEXT, LONGEST_URL, MOST_FIELDS, MOST_LINKS, LinkButton, make_card
 
@@ -34,7 +34,6 @@ It **passed**.
 
 - tests: 2000
 - time: 4 min"""
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 
 
 @pytest.fixture

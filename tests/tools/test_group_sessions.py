@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from gatepost.access.grants import parse
-from gatepost.access.tiers import Tier
 from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
@@ -19,13 +18,6 @@ from gatepost.testing.gate_agent import ROOM, GateAgent
 from gatepost.tools.group_sessions import LARGEST_INJECTED, MOST_INJECTED
 
 load_package("gatepost.tools")
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
-DEEPEST = {
-    "list_sessions": Tier.AGENT,
-    "read_session": Tier.WORLD,
-    "reset_session": Tier.WORLD,
-    "inject_message": Tier.WORLD,
-}
 
 
 def told(answer: ToolAnswer) -> dict[str, Any]:
@@ -38,19 +30,6 @@ def told(answer: ToolAnswer) -> dict[str, Any]:
 def _talk(db: Db, folder: str, address: str) -> Session:
     groups.add(db, folder, folder, "", 1)
     return sessions.find_or_add(db, "per-thread", folder, "fake", address, "", 1)
-
-
-@pytest.mark.parametrize("name", sorted(DEEPEST))
-@pytest.mark.parametrize("tier", list(Tier))
-async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
-    name: str, tier: Tier, tmp_path: Path, store: SqliteStore
-) -> None:
-    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
-    seen = {tool.name for tool in await agent.dispatch.visible_to(agent.caller)}
-    assert (name in seen) is (tier <= DEEPEST[name])
-    if name not in seen:
-        answer = await agent.call(name)
-        assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
 
 
 async def test_the_conversations_of_the_own_part_of_the_tree_are_listed(tmp_path: Path, store: SqliteStore) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import may_watch
 from gatepost.core.registry import load_package
 from gatepost.flow.groups import LARGEST_PROTOTYPE
@@ -19,16 +18,6 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
-DEEPEST = {
-    "register_group": Tier.WORLD,
-    "refresh_groups": Tier.AGENT,
-    "set_group_open": Tier.WORLD,
-    "set_observe_window": Tier.WORLD,
-    "observe_group": Tier.AGENT,
-    "unobserve_group": Tier.AGENT,
-    "write_skill": Tier.WORLD,
-}
 ROOM = "telegram:group/-100"
 
 
@@ -45,19 +34,6 @@ async def world(path: Path, store: SqliteStore, folder: str = "acme", *others: s
     for other in others:
         await store.write(groups.add, other, other.rpartition("/")[2], "", 1)
     return agent
-
-
-@pytest.mark.parametrize("name", sorted(DEEPEST))
-@pytest.mark.parametrize("tier", list(Tier))
-async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
-    name: str, tier: Tier, tmp_path: Path, store: SqliteStore
-) -> None:
-    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
-    seen = {tool.name for tool in await agent.dispatch.visible_to(agent.caller)}
-    assert (name in seen) is (tier <= DEEPEST[name])
-    if name not in seen:
-        answer = await agent.call(name)
-        assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
 
 
 async def test_a_child_is_made_with_a_folder_and_gets_its_room(tmp_path: Path, store: SqliteStore) -> None:

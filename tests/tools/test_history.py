@@ -25,12 +25,11 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.counting import CountingDb
-from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
+from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
 
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 LOOKS: dict[str, dict[str, object]] = {
     "inspect_messages": {},
     "get_history": {},

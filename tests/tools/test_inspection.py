@@ -13,12 +13,11 @@ from gatepost.store import groups, identities, inbox, routes, sessions, users
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.gate_agent import PLATFORM, GateAgent
+from gatepost.testing.gate_agent import FOLDERS, PLATFORM, GateAgent
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
 
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 LOOKS: dict[str, dict[str, object]] = {"inspect_routing": {}, "inspect_identity": {"sub": "fake:user/1"}}
 
 

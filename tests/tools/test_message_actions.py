@@ -23,7 +23,7 @@ from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
-from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
+from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import TOOLS
 
@@ -53,7 +53,6 @@ NEEDED = {
     "unpin_all": Feature.UNPIN_ALL,
     "post": Feature.POST,
 }
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 BEGINNINGS = tuple(f"hint: {text}" for text in ("use send", "use reply", "use unpin_message", "nothing can be pinned"))
 
 

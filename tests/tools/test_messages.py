@@ -16,7 +16,7 @@ from gatepost.store import destinations, ledger, messages, outbox, sessions
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
+from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
@@ -29,7 +29,6 @@ GOOD_ARGUMENTS: dict[str, dict[str, object]] = {
     "like": {"targetId": 1, "reaction": "👍"},
     "send_file": {"filepath": "notes.txt"},
 }
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 
 
 @pytest.fixture

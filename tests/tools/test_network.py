@@ -14,12 +14,11 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.refused_hosts import RefusedHosts
 from gatepost.store import egress, groups, waiting_requests
 from gatepost.store.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.gate_agent import FOLDERS, GateAgent
 from gatepost.tools.contract import TOOLS
 
 load_package("gatepost.tools")
 
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 GOOD_ARGUMENTS: dict[str, dict[str, object]] = {
     "network_allow": {"host": "example.com"},
     "network_deny": {"host": "example.com"},

@@ -18,7 +18,7 @@ from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.store import groups, sessions, turns
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import ROOM, GateAgent
+from gatepost.testing.gate_agent import FOLDERS, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 from gatepost.tools.own_session import LARGEST_WORK
 
@@ -27,7 +27,6 @@ Ts = TypeVarTuple("Ts")
 
 load_package("gatepost.tools")
 
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 GOOD_ARGUMENTS: dict[str, dict[str, object]] = {"get_work": {}, "set_work": {"content": "x"}, "inspect_session": {}}
 
 

@@ -12,7 +12,7 @@ from gatepost.messages.outbound import Feature, Op, PromptButton
 from gatepost.store import outbox
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
-from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
+from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.testing.outbox_harness import OutboxHarness
 
 load_package("gatepost.tools")
@@ -21,7 +21,6 @@ GOOD: dict[str, dict[str, object]] = {
     "pane_set_prompts": {"prompts": [{"title": "More", "message": "tell me more"}]},
     "pane_set_title": {"title": "the build"},
 }
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
 from gatepost.flow.intake import routing
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
@@ -18,7 +17,6 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import ROOM, GateAgent
 
 load_package("gatepost.tools")
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 NAMES = ("list_routes", "add_route", "set_routes", "delete_route", "list_acl")
 
 
@@ -38,19 +36,6 @@ async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
         route = routes.Route(seq=seq, match="", target=folder, folder=folder, created_by="operator", created_at=1)
         await store.write(routes.add, route)
     return agent
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("tier", list(Tier))
-async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
-    name: str, tier: Tier, tmp_path: Path, store: SqliteStore
-) -> None:
-    agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
-    seen = {tool.name for tool in await agent.dispatch.visible_to(agent.caller)}
-    assert (name in seen) is (tier <= Tier.WORLD)
-    if name not in seen:
-        answer = await agent.call(name)
-        assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
 
 
 async def test_only_what_leads_into_the_own_part_of_the_tree_is_told(agent: GateAgent) -> None:

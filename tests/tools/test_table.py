@@ -9,7 +9,7 @@ from gatepost.access.tiers import Tier
 from gatepost.core.registry import Registry, load_package
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.store.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import GateAgent
+from gatepost.testing.gate_agent import FOLDERS, GateAgent
 from gatepost.tools.contract import TOOLS, Tool
 
 load_package("gatepost.tools")
@@ -29,7 +29,6 @@ TABLE = {  # the deepest tier that has a tool
     " set_web_route del_web_route list_web_routes get_web_host",
     Tier.ROOT: "network_allow network_deny set_web_host",
 }
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 
 
 @pytest.mark.parametrize("tier", list(Tier))

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from gatepost.access.grants import parse
-from gatepost.access.tiers import Tier
 from gatepost.core.clock import SystemClock
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
@@ -22,7 +21,6 @@ from gatepost.store.tokens import Token, TokenKind
 from gatepost.testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 NAMES = ("invite_create", "issue_chat_link", "issue_webhook", "list_tokens", "revoke_token")
 
 
@@ -42,19 +40,6 @@ async def acme(path: Path, store: SqliteStore, folder: str = "acme", **given: An
 async def find(store: SqliteStore, kind: TokenKind, token: str) -> Token | None:
     """As the page that answers it will."""
     return await store.read(tokens.find_valid, kind, token, SystemClock().now())
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("tier", list(Tier))
-async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
-    name: str, tier: Tier, tmp_path: Path, store: SqliteStore
-) -> None:
-    agent = await acme(tmp_path, store, FOLDERS[tier])
-    seen = {tool.name for tool in await agent.dispatch.visible_to(agent.caller)}
-    assert (name in seen) is (tier <= Tier.WORLD)
-    if name not in seen:
-        answer = await agent.call(name)
-        assert (answer.code, answer.text) == (INVALID_PARAMS, f"Unknown tool: {name}")
 
 
 async def test_an_agents_invitation_makes_members(tmp_path: Path, store: SqliteStore) -> None:

@@ -25,7 +25,7 @@ from gatepost.store.port import Db
 from gatepost.store.secrets import SecretOwner
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
-from gatepost.testing.gate_agent import PLATFORM, GateAgent
+from gatepost.testing.gate_agent import FOLDERS, PLATFORM, GateAgent
 from gatepost.testing.outbox_harness import OutboxHarness
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import TOOLS
@@ -33,7 +33,6 @@ from gatepost.tools.contract import TOOLS
 load_package("gatepost.tools")
 
 SOUND = b"OggS" + bytes(60)
-FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 
 
 @dataclass

@@ -17,6 +17,7 @@ from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.flow.sessions.session_timeouts import ListeningTime
+from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
 from gatepost.gate.dispatch import Dispatch
@@ -63,7 +64,8 @@ def make_tools(
     home, store, clock, config, bells = deps.home, deps.store, deps.clock, deps.config, deps.bells
     tools = TOOLS.copy()
     connectors = Connectors(config[CONNECTORS], tools, home, bells, deps.secrets)
-    worktrees = Worktrees(home, config, store, clock, egress.deps, deps.freezer)
+    jobs = SandboxJobs(home, config, store, clock, egress.deps, deps.freezer)
+    worktrees = Worktrees(home, config, store, clock, jobs)
     forker = SessionForker(home, store, clock, config, deps.files, end_session)
     replayer = SessionReplayer(home, store, clock, config, bells, deps.files)
     held_calls = HeldCalls(store, clock, config, bells, channels.reach)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gatepost.access.grants import GrantRule
 from gatepost.access.policy import AccessRules, GroupPolicy
+from gatepost.access.tiers import Tier
 from gatepost.channels.contract import ChannelKind
 from gatepost.core import ids
 from gatepost.core.clock import Clock, SystemClock
@@ -40,6 +41,8 @@ from gatepost.tools.contract import TOOLS, Tool
 PLATFORM = "fake"
 ROOM = "fake:room/1"
 MINUTE = 60_000_000
+# Of one group of each tier, each below the other.
+FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 
 
 @dataclass

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from gatepost.inside.providers.contract import Batch, Event, Item, ProviderContext
+from gatepost.inside.providers.contract import Batch, Event, Item, ItemKind, ProviderContext
 from gatepost.testing.waiting import PATIENCE_S
 
 
@@ -27,7 +27,7 @@ def make_context(path: Path, **fields: Any) -> ProviderContext:
 
 def make_batch(text: str, row: int = 1, turn: str = "t-1", *, continued: bool = False, **content: Any) -> Batch:
     """One message."""
-    item = Item(row=row, seq=row, kind="chat", sender="ann", text=text, content=content)
+    item = Item(row=row, seq=row, kind=ItemKind.CHAT, sender="ann", text=text, content=content)
     return Batch(turn=turn, prompt=text, items=(item,), continued=continued)
 
 

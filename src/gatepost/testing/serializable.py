@@ -37,7 +37,7 @@ EXPLAINED = {
     "gatepost.flow.intake.message_acceptance.accept": "it has its room; the number in the session is one statement",
     "gatepost.flow.sessions.runner_protocol.RunnerProtocol._claim_batch": ONE_SESSION,
     "gatepost.flow.sessions.runner_protocol.RunnerProtocol._record_results.<locals>.<lambda>": ONE_SESSION,
-    "gatepost.flow.sessions.session_supervisor._defer": ONE_STATEMENT,
+    "gatepost.flow.sessions.waiting_work._defer": ONE_STATEMENT,
     "gatepost.store.gateways.claim_duties": ONE_STATEMENT,
     "gatepost.store.gateways.release_session": ONE_STATEMENT,
     "gatepost.store.turns.begin": ONE_SESSION,

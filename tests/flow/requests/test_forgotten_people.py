@@ -8,82 +8,43 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.flow.requests.acme_people import ADA, BOB, EVE, MAL, REACH, ROOM, RULES, add_people, hold_call
 
-from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.person_erasure import PersonErasure
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.asking import ask
 from gatepost.flow.requests.choices import ALLOW_ONCE
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import get_arguments
 from gatepost.flow.requests.question_answers import answer
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound, Verb
-from gatepost.messages.outbound import Feature
 from gatepost.store import (
     audit,
-    direct_rooms,
-    groups,
     request_cards,
     requests,
-    rooms,
     sessions,
     users,
     waiting_requests,
 )
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
-from gatepost.store.rooms import RoomPolicy
 from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.users import UserRole
 from gatepost.testing.clock import NOON, FixedClock
 
-ADA, BOB, EVE, MAL = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:user/mal"
-ROOM = "fake:room/1"
 HERE = ("fake", ROOM)
-RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
-REACH = ChannelInstances(
-    {"fake": ChannelKind(name="fake", make=lambda _: pytest.fail("not made"), features=frozenset({Feature.EDIT}))}
-)
 _ids = itertools.count(1)
 
 
 def settle(db: Db) -> None:
-    """Ada is an admin of acme, Bob owns everything, Eve is a member; nothing leads from the room to acme."""
-    add_defaults(db, NOON)
+    """Nothing leads from the room to acme."""
+    add_people(db)
     db.run("DELETE FROM routes")
-    groups.add(db, "acme", "Acme", "scripted", NOON)
-    for person, role, folder in ((ADA, UserRole.ADMIN, "acme"), (BOB, UserRole.OWNER, "")):
-        users.add(db, person, person, NOON)
-        users.add_role(db, person, role, folder, "test", NOON)
-        direct_rooms.add(db, person, "fake", person.replace("user", "direct"), NOON)
-    rooms.add(db, "fake", ROOM, ROOM, False, RoomPolicy.REQUEST_APPROVAL, NOON)
-
-
-def hold_call(db: Db, quorum: int = 0) -> Request:
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON)
-    new = NewRequest(
-        kind=RequestKind.CALL,
-        name="t/1",
-        folder="acme",
-        session_id=session.id,
-        turn_id="t",
-        tool="send",
-        input={"text": "original"},
-        digest="d",
-        about="send",
-        rights="member",
-        editable=True,
-        quorum=quorum,
-    )
-    return ask(db, REACH, RULES, new, NOON).request
 
 
 def ask_two_things(db: Db) -> Request:
@@ -133,7 +94,7 @@ async def forget(store: SqliteStore, tmp_path: Path, who: str) -> None:
 async def test_who_changed_a_call_is_not_forgotten_before_it_ran_as_changed(store: SqliteStore, tmp_path: Path) -> None:
     def change(db: Db) -> Request:
         settle(db)
-        done = decide(db, REACH, hold_call(db).id, ALLOW_ONCE, ADA, NOON + 1, given={"text": "harmless"})
+        done = decide(db, REACH, hold_call(db, editable=True).id, ALLOW_ONCE, ADA, NOON + 1, given={"text": "harmless"})
         assert done.decided
         return done.request
 
@@ -150,7 +111,7 @@ async def test_who_changed_a_call_is_not_forgotten_before_it_ran_as_changed(stor
 async def test_a_call_that_she_allowed_as_it_was_still_runs(store: SqliteStore, tmp_path: Path) -> None:
     def allow(db: Db) -> None:
         settle(db)
-        assert decide(db, REACH, hold_call(db).id, ALLOW_ONCE, ADA, NOON + 1).decided
+        assert decide(db, REACH, hold_call(db, editable=True).id, ALLOW_ONCE, ADA, NOON + 1).decided
 
     await store.write(allow)
     await forget(store, tmp_path, ADA)
@@ -176,7 +137,7 @@ async def test_who_answered_is_not_forgotten_before_the_agent_was_told(store: Sq
 async def test_who_decided_with_others_leaves_no_name(store: SqliteStore, tmp_path: Path) -> None:
     def agree(db: Db) -> Request:
         settle(db)
-        request = hold_call(db, quorum=2)
+        request = hold_call(db, editable=True, quorum=2)
         decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
         done = decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON + 2)
         assert done.decided
@@ -223,7 +184,7 @@ async def test_a_question_of_which_she_answered_a_part_is_withdrawn(store: Sqlit
 async def test_a_call_on_which_she_voted_goes_on_waiting_without_her_vote(store: SqliteStore, tmp_path: Path) -> None:
     def vote(db: Db) -> Request:
         settle(db)
-        request = hold_call(db, quorum=2)
+        request = hold_call(db, editable=True, quorum=2)
         decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
         return request
 

@@ -2,8 +2,11 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from tests.flow.requests.killed_writes import write_or_end
 from tests.flow.requests.test_asking_and_deciding import ADA, BOB, EVE, NOON, REACH, new_call, told
 
 from gatepost.core.clock import SECOND
@@ -20,10 +23,6 @@ from gatepost.store.users import UserRole
 
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
 STEPS = 60
-
-
-class KilledError(Exception):
-    """The gateway ends within a transaction: nothing of it stays."""
 
 
 class Gateway:
@@ -73,19 +72,8 @@ class Gateway:
 
         return effect
 
-    async def _write(self, fn):  # type: ignore[no-untyped-def]
-        killed = self.chance.random() < 0.2
-
-        def unit(db: Db) -> object:
-            done = fn(db)
-            if killed:
-                raise KilledError
-            return done
-
-        try:
-            return await self.store.write(unit)
-        except KilledError:
-            return None
+    async def _write(self, fn: Callable[[Db], Any]) -> Any:
+        return await write_or_end(self.store, self.chance.random() < 0.2, fn)
 
 
 def settle_people(db: Db) -> str:

@@ -4,14 +4,13 @@ on whose behalf the agent goes on."""
 import itertools
 
 import pytest
+from tests.flow.requests.acme_people import ADA, BOB, EVE, MAL, REACH, ROOM, RULES, add_people, hold_call
 
 from gatepost.access.senders import Rights
-from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
 from gatepost.core.settings import Config
 from gatepost.flow import pairing, sender_rights
-from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups import OWNER, add_defaults
+from gatepost.flow.groups import OWNER
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
@@ -21,16 +20,13 @@ from gatepost.flow.requests.deciding import OPERATOR, decide, expire, notify_age
 from gatepost.flow.requests.question_answers import answer
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound
-from gatepost.messages.outbound import Feature
 from gatepost.store import (
     acl,
     costs,
     direct_rooms,
-    groups,
     origins,
     request_cards,
     requests,
-    rooms,
     routes,
     sessions,
     users,
@@ -39,29 +35,17 @@ from gatepost.store import (
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
-from gatepost.store.rooms import RoomPolicy
 from gatepost.store.routes import Route
 from gatepost.store.users import UserRole
 from gatepost.testing.clock import NOON
 
-ADA, BOB, EVE, MAL = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:user/mal"
-ROOM = "fake:room/1"
-RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
-KIND = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset({Feature.EDIT}))
-REACH = ChannelInstances({"fake": KIND})
 _numbers = itertools.count(1)
 
 
 @pytest.fixture
 def acme(db: Db) -> Db:
     """A group whose room asks first, with an admin and an owner who can be reached."""
-    add_defaults(db, NOON)
-    groups.add(db, "acme", "Acme", "scripted", NOON)
-    for person, role, folder in ((ADA, UserRole.ADMIN, "acme"), (BOB, UserRole.OWNER, "")):
-        users.add(db, person, person, NOON)
-        users.add_role(db, person, role, folder, "test", NOON)
-        direct_rooms.add(db, person, "fake", person.replace("user", "direct"), NOON)
-    rooms.add(db, "fake", ROOM, ROOM, False, RoomPolicy.REQUEST_APPROVAL, NOON)
+    add_people(db)
     routes.add(db, Route(seq=0, match="platform=fake", target="acme", folder="acme", created_by="t", created_at=NOON))
     return db
 
@@ -94,24 +78,6 @@ def get_state(db: Db, request: Request) -> RequestState:
     found = requests.get(db, request.id)
     assert found is not None
     return found.state
-
-
-def hold_call(db: Db, quorum: int = 0) -> Request:
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON)
-    new = NewRequest(
-        kind=RequestKind.CALL,
-        name="t/1",
-        folder="acme",
-        session_id=session.id,
-        turn_id="t",
-        tool="send",
-        input={"text": "original"},
-        digest="d",
-        about="send",
-        rights="member",
-        quorum=quorum,
-    )
-    return ask(db, REACH, RULES, new, NOON).request
 
 
 def put_question(db: Db, turn_id: str) -> Request:

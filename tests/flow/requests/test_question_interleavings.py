@@ -3,10 +3,13 @@ Each ends once, its first answers count, and its agent is told once: by the call
 
 import random
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from tests.flow.requests.killed_writes import write_or_end
 from tests.flow.requests.test_asking_and_deciding import ADA, BOB, EVE, NOON, REACH, told
-from tests.flow.requests.test_interleavings import RULES, STEPS, KilledError, settle_people
+from tests.flow.requests.test_interleavings import RULES, STEPS, settle_people
 
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
@@ -94,19 +97,8 @@ class AskingAgent:
         questions = AgentQuestions(self.store, self.clock, Config(), EventBus(), REACH)
         await questions.notify_answered()
 
-    async def _write(self, fn):  # type: ignore[no-untyped-def]
-        killed = self.chance.random() < 0.2
-
-        def unit(db: Db) -> object:
-            done = fn(db)
-            if killed:
-                raise KilledError
-            return done
-
-        try:
-            return await self.store.write(unit)
-        except KilledError:
-            return None
+    async def _write(self, fn: Callable[[Db], Any]) -> Any:
+        return await write_or_end(self.store, self.chance.random() < 0.2, fn)
 
 
 def check_answers(agent: AskingAgent, request: Request) -> None:

@@ -7,8 +7,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from tests.flow.requests.killed_writes import write_or_end
 from tests.flow.requests.test_asking_and_deciding import ADA, BOB, EVE, NOON, REACH
-from tests.flow.requests.test_interleavings import RULES, KilledError, settle_people
+from tests.flow.requests.test_interleavings import RULES, settle_people
 
 from gatepost.core.clock import MINUTE, SECOND
 from gatepost.flow.requests.choices import list_choices
@@ -168,18 +169,10 @@ class AskingAgent:
     async def _write(self, fn: Any, *given: Any) -> Any:
         """Killed within its transaction now and then: nothing of it stays, and the gateway starts anew."""
         killed = self.chance.random() < 0.05
-
-        def unit(db: Db) -> object:
-            done = fn(db, *given)
-            if killed:
-                raise KilledError
-            return done
-
-        try:
-            return await self.store.write(unit)
-        except KilledError:
+        done = await write_or_end(self.store, killed, fn, *given)
+        if killed:
             await self.restart()
-            return None
+        return done
 
 
 def list_every(db: Db) -> list[Request]:

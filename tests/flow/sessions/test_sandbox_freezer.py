@@ -18,7 +18,7 @@ from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.sandboxes import cgroups
 from gatepost.sandboxes.bubblewrap import Bubblewrap, BubblewrapSandbox, find_bwrap
-from gatepost.sandboxes.contract import Mount, SandboxPlan
+from gatepost.testing.shell_plan import make_shell_plan, share
 from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
@@ -76,15 +76,7 @@ async def started_loop(folder: Path, *, with_cgroup: bool) -> AsyncIterator[Bubb
     kind = Bubblewrap(CONFIG)
     if not with_cgroup:
         kind._bases = cgroups.CgroupBases({}, None)
-    plan = SandboxPlan(
-        name=f"gatepost-test-{folder.name}-{os.getpid()}",
-        mounts=(Mount(source=folder, target="/shared", writable=True),),
-        command=("/bin/sh", "-c", LOOP),
-        env={"PATH": "/usr/bin:/bin"},
-        cwd="/",
-        uid=uid,
-    )
-    started = await kind.start(plan)
+    started = await kind.start(make_shell_plan(LOOP, share(folder), uid=uid))
     try:
         yield started
     finally:

@@ -20,7 +20,7 @@ from gatepost.sandboxes.bubblewrap import (
     is_descendant,
     parent_of,
 )
-from gatepost.sandboxes.contract import Mount, SandboxPlan
+from gatepost.testing.shell_plan import make_shell_plan, share
 from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
@@ -37,15 +37,7 @@ async def start(folder: Path, script: str, *, with_cgroup: bool) -> BubblewrapSa
     kind = Bubblewrap(CONFIG)
     if not with_cgroup:
         kind._bases = cgroups.CgroupBases({}, None)
-    plan = SandboxPlan(
-        name=f"gatepost-test-{folder.name}-{os.getpid()}",
-        mounts=(Mount(source=folder, target="/shared", writable=True),),
-        command=("/bin/sh", "-c", script),
-        env={"PATH": "/usr/bin:/bin"},
-        cwd="/",
-        uid=uid,
-    )
-    started = await kind.start(plan)
+    started = await kind.start(make_shell_plan(script, share(folder), uid=uid))
     await asyncio.to_thread((folder / "ready").read_text)
     return started
 

@@ -6,32 +6,14 @@ from typing import Any
 
 import pytest
 
-from gatepost.app import Gateway
 from gatepost.core.errors import GatepostError, Invalid
-from gatepost.core.records import replace
-from gatepost.core.registry import load_package
 from gatepost.flow.channel_supervisor import make_token_check
 from gatepost.messages.outbound import Feature
-from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.testing.gateway import running_gateway
+from gatepost.testing.operation_desk import OperationDesk
 
 
-class Office:
-    def __init__(self, gateway: Gateway) -> None:
-        load_package("gatepost.serve.control.operations")
-        self.gateway = gateway
-        self.deps = OperationDeps(
-            home=gateway.home,
-            store=gateway.store,
-            clock=gateway.clock,
-            config=gateway.config,
-            bells=gateway.bells,
-            extra={"channels": gateway.supervisor},
-        )
-
-    async def run(self, name: str, /, caller: str = "operator", **args: Any) -> Any:
-        return await OPERATIONS[name](replace(self.deps, caller=caller), args)
-
+class Office(OperationDesk):
     async def knows(self, instance: str, token: str) -> bool:
         return await make_token_check(self.gateway.store, self.gateway.clock, instance)(token)
 

@@ -5,28 +5,27 @@ continued. Rows that wait here are looked at, so they are never overdue.
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from gatepost.core import log
-from gatepost.core.clock import SECOND, to_microseconds
-from gatepost.core.error_classification import classify
-from gatepost.core.errors import GatepostError, Unavailable
-from gatepost.core.records import replace
-from gatepost.flow.sessions import memory_pressure, turn_settlement
+from gatepost.core.errors import Unavailable
+from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.deferred_writes import DeferredWrites
 from gatepost.flow.sessions.effective_group import is_affected_by, load_effective_group
 from gatepost.flow.sessions.ending import Ending
+from gatepost.flow.sessions.failed_wakes import record_failed_wake
 from gatepost.flow.sessions.host_limits import HostLimits
 from gatepost.flow.sessions.panic_result import PanicResult
-from gatepost.flow.sessions.session_deps import LOOK_S, MOST_AWAKE, SessionDeps
+from gatepost.flow.sessions.session_deps import MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
 from gatepost.flow.sessions.single_runs import remove_ended_run
-from gatepost.flow.sessions.slots import IdleSession, SessionSlots
+from gatepost.flow.sessions.slots import SessionSlots
+from gatepost.flow.sessions.waiting_work import poll_waiting_work
+from gatepost.flow.sessions.wake_limits import WakeLimits
 from gatepost.store import due_sessions, firings, sessions, switches
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -35,12 +34,7 @@ from gatepost.store.switches import Switch
 from gatepost.store.turn_failures import FailureCause
 from gatepost.store.turns import TurnState
 
-LOOKED_AT = 10 * SECOND
 HALTED_TURNS = "turns that a panic ended"  # as something to be written
-JUST_NOW = SECOND  # who had something to do within this time is at work
-RESTED_LONG = 30 * SECOND  # after that a place at rest is anybody's, however few its group has
-PROCESSORS = max(2, os.cpu_count() or 1)
-START_S = 2.0  # a start that takes longer is not counted any more
 CHANGED = "it was changed"  # why a session starts anew
 DRAINED = "the gateway ends"
 GONE_S = 2.0  # what the kernel has to end a killed sandbox
@@ -58,7 +52,6 @@ class SessionSupervisor:
         self._others: list[Callable[[], None]] = []
         self._kept_asleep: set[str] = set()
         self._outdated: set[str] = set()  # changed while they started
-        self._starting: dict[str, float] = {}  # since when
         self._bell = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
@@ -66,7 +59,7 @@ class SessionSupervisor:
         self._halting = False  # … which is not written down yet
         self.host_limits = HostLimits(parts, lambda: self.awake, self._end_others)
         self._owed = DeferredWrites()  # by session: what ended there, and is not woken before that is written
-        self.pressed = ""  # why no further sandbox is woken, '' if there is room
+        self._limits = WakeLimits(parts, self._slots, self.host_limits, lambda: self.awake)
         parts.bells.on_session(self.request_wake)
         parts.bells.on_tools(self._tools_changed)
         parts.bells.on_group(self._group_changed)
@@ -81,6 +74,11 @@ class SessionSupervisor:
     def is_at_rest(self, session_id: str) -> bool:
         """Whether it is neither awake nor about to be claimed. One that stands in line is at rest."""
         return session_id not in self._live and not self._slots.has_place(session_id)
+
+    @property
+    def pressed(self) -> str:
+        """Why no further sandbox is woken; '' if there is room."""
+        return self._limits.pressed
 
     @property
     def held_back(self) -> str:
@@ -132,7 +130,7 @@ class SessionSupervisor:
                 self._tasks = tasks
                 tasks.create_task(self._watch())
                 tasks.create_task(self.host_limits.run())
-                tasks.create_task(self._poll())
+                tasks.create_task(poll_waiting_work(self.parts, self.request_wake, lambda: self.halted))
                 while True:
                     await self._bell.wait()
                     self._bell.clear()
@@ -320,54 +318,12 @@ class SessionSupervisor:
             if live.talk.claimed:
                 turn = live.talk.turn
                 self._slots.set_background(live.session.id, turn is not None and turn.rights == firings.RIGHTS)
-        self._make_room()
-        while self._slots.can_wake and self._may_start() and self._has_room():
+        self._limits.make_room()
+        while self._slots.can_wake and self._limits.may_start() and self._limits.has_room():
             next_one = self._slots.pop()
             assert next_one is not None and self._tasks is not None
-            self._starting[next_one] = asyncio.get_running_loop().time()
+            self._limits.record_start(next_one)
             self._tasks.create_task(self._wake(next_one))
-
-    def _make_room(self) -> None:
-        """More want to wake than there are places: some of those at rest make way, no more than can start soon. Who
-        ends for a place that nobody takes yet has to be started again."""
-        ending = sum(1 for live in self.awake if live.ending)
-        needed = min(self._slots.waiting, 2 * PROCESSORS) - self._slots.free - ending
-        if needed <= 0:
-            return
-        for session_id in self._slots.pick_evictions(self._resting(), ending)[:needed]:
-            self._live[session_id].kill(Ending.by_gateway("made way for another session"))
-
-    def _resting(self) -> list[IdleSession]:
-        idle = ((live.session.id, live.idle_for) for live in self.awake if live.is_idle)
-        return [IdleSession(session_id, since, since > RESTED_LONG) for session_id, since in idle]
-
-    def _may_start(self) -> bool:
-        """Starts beyond what the processors can do at once delay every session that is awake. One processor is left to
-        them where several groups are at work; one group by itself starts twice as many as there are processors. A start
-        that takes long (a slow provider, a container) holds up nobody."""
-        now = asyncio.get_running_loop().time()
-        for session_id, since in list(self._starting.items()):
-            live = self._live.get(session_id)
-            if now - since > START_S or (live is not None and live.talk.claimed):
-                del self._starting[session_id]
-        working = {live.session.folder for live in self.awake if not live.is_idle or live.idle_for < JUST_NOW}
-        return len(self._starting) < (max(1, PROCESSORS - 1) if len(working) > 1 else 2 * PROCESSORS)
-
-    def _has_room(self) -> bool:
-        """Whether the machine's memory has room for one more; if not, the one that rests longest makes way."""
-        least = self.parts.config[memory_pressure.LEAST_FREE_MB]
-        first = self._slots.pick_memory_eviction(self._resting())
-        verdict = memory_pressure.check_memory(
-            self.parts.memory(), least, self._slots.awake, [(0, first)] if first else []
-        )
-        if self.host_limits.low:
-            verdict = replace(verdict, wake=False, why=verdict.why or self.host_limits.low)
-        if bool(verdict.why) != bool(self.pressed):
-            _log.warning("no further sandbox is woken" if verdict.why else "there is room again", why=verdict.why)
-        self.pressed = verdict.why
-        if verdict.end:
-            self._live[verdict.end].kill(Ending.by_gateway("made way for others: little memory is left"))
-        return verdict.wake
 
     def _wake_next(self) -> None:
         """A session has started, or has done its work: another that waits may start, or take its place."""
@@ -382,10 +338,10 @@ class SessionSupervisor:
             if claimed:
                 await self._run_session(session_id)
         except* Exception as trouble:  # noqa: BLE001  one session's trouble must not end the others
-            await self._not_woken(session_id, _first(trouble))
+            await record_failed_wake(self.parts, session_id, trouble)
         finally:
             self._live.pop(session_id, None)
-            self._starting.pop(session_id, None)
+            self._limits.record_end(session_id)
             self._slots.release(session_id)
             self._bell.set()
         if not claimed:
@@ -422,48 +378,7 @@ class SessionSupervisor:
     def _group_of(self, db: Db, session: Session) -> Group | None:
         return load_effective_group(db, self.parts.config, session.folder, session.provider)
 
-    async def _not_woken(self, session_id: str, error: Exception) -> None:
-        """An error without a name of ours is a mistake of ours: it is tried again, a few times."""
-        found, known = classify(error), isinstance(error, GatepostError)
-        reason = str(error) if known else "the gateway had a problem of its own, which its log describes"
-        if isinstance(error, OSError) and found.passing:
-            reason = f"the gateway lacks something for a while: {error.strerror or error}"
-        _log.error("a session could not be woken", session=session_id, error=f"{type(error).__name__}: {error}")
-        session = await self.parts.store.read(sessions.get, session_id)
-        if session is not None:
-            wait = to_microseconds(found.retry_after) if found.retry_after is not None else None
-            final = known and not found.passing
-            cause = FailureCause(reason=reason, wait=wait, final=final, passing=found.passing)
-            await turn_settlement.settle_failed_wake(self.parts, session, cause)
-
     # Watching.
-
-    async def _poll(self) -> None:
-        """The poll behind the bell."""
-        while True:
-            now, wait = self.parts.clock.now(), self.parts.config[LOOK_S]
-            try:
-                if self.halted:
-                    await self.parts.store.write(due_sessions.defer_all_due, now, now + LOOKED_AT, durable=False)
-                found, next_due = await self.parts.store.read(due_sessions.find_work, now)
-                due = await self.parts.claims.list_here(found)
-                for session_id, _, _ in due:
-                    self.request_wake(session_id)
-                if due:
-                    seen = [each for each, _, _ in due]
-                    await self.parts.store.write(_defer, seen, now + LOOKED_AT, durable=False)
-                    next_due = await self.parts.store.read(due_sessions.get_next_due)
-                wait = self._until_next(now, next_due)
-            except Unavailable as error:
-                _log.error("waiting work cannot be looked at", error=str(error))
-            await asyncio.sleep(wait)
-
-    def _until_next(self, now: int, due: int | None) -> float:
-        """Not longer than until the next row is due: a retry starts on time."""
-        longest = self.parts.config[LOOK_S]
-        if due is None or due <= now:
-            return longest
-        return min(longest, (due - now) / SECOND + 0.001)
 
     def _end_others(self) -> None:
         for end in self._others:
@@ -472,7 +387,7 @@ class SessionSupervisor:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(0.5)
-            if self._has_room() and self._slots.waiting:
+            if self._limits.has_room() and self._slots.waiting:
                 self._bell.set()
             if self.parts.freezer.is_frozen:
                 continue  # nobody in there could say anything: that time is counted against nobody
@@ -507,18 +422,8 @@ class SessionSupervisor:
                 live.tools_changed()
 
 
-def _first(group: "ExceptionGroup[Exception]") -> Exception:
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, ExceptionGroup) else error
-
-
 async def _until_gone(killed: list[AwakeSession]) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(GONE_S):
             for live in killed:
                 await live.gone.wait()
-
-
-def _defer(db: Db, session_ids: list[str], until: int) -> None:
-    for session_id in session_ids:
-        due_sessions.defer_session_due(db, session_id, until)

@@ -20,11 +20,9 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.egress.egress_socket import EgressDeps
 from gatepost.flow.gateways.folder_check import check_here, claim_here, find_elsewhere
 from gatepost.flow.sessions.extra_mounts import MountRequest
 from gatepost.flow.sessions.host_uids import group_uid
-from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.start_folder import (
     find_start_folder,
     grant_for_field,
@@ -85,17 +83,8 @@ class ArchivedWorktree(Struct, frozen=True):
 
 
 class Worktrees:
-    def __init__(
-        self,
-        home: Home,
-        config: Config,
-        store: Store,
-        clock: Clock,
-        egress: EgressDeps,
-        freezer: SandboxFreezer | None = None,
-    ) -> None:
-        self._home, self._config, self._store, self._clock = home, config, store, clock
-        self.jobs = SandboxJobs(home, config, store, clock, egress, freezer)
+    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, jobs: SandboxJobs) -> None:
+        self._home, self._config, self._store, self._clock, self.jobs = home, config, store, clock, jobs
         self._locks: dict[str, asyncio.Lock] = {}
         self._ending: set[str] = set()  # of those: where nobody may begin to work
 

@@ -1,0 +1,25 @@
+"""A gateway's operations, called as the control API calls them, without a socket."""
+
+from typing import Any
+
+from gatepost.app import Gateway
+from gatepost.core.records import replace
+from gatepost.core.registry import load_package
+from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+
+
+class OperationDesk:
+    def __init__(self, gateway: Gateway) -> None:
+        load_package("gatepost.serve.control.operations")
+        self.gateway = gateway
+        self.deps = OperationDeps(
+            home=gateway.home,
+            store=gateway.store,
+            clock=gateway.clock,
+            config=gateway.config,
+            bells=gateway.bells,
+            extra={"channels": gateway.supervisor},
+        )
+
+    async def run(self, name: str, /, caller: str = "operator", **args: Any) -> Any:
+        return await OPERATIONS[name](replace(self.deps, caller=caller), args)

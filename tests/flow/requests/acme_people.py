@@ -1,0 +1,53 @@
+"""The group `acme`, whose room asks first, with an admin and an owner who can be reached, and what its agent asks."""
+
+from typing import Any
+
+import pytest
+
+from gatepost.channels.contract import ChannelKind
+from gatepost.core.clock import SECOND
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.groups import add_defaults
+from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.messages.outbound import Feature
+from gatepost.store import direct_rooms, groups, rooms, sessions, users
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, Request, RequestKind
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.users import UserRole
+from gatepost.testing.clock import NOON
+
+ADA, BOB, EVE, MAL = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:user/mal"
+ROOM = "fake:room/1"
+RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
+KIND = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset({Feature.EDIT}))
+REACH = ChannelInstances({"fake": KIND})
+
+
+def add_people(db: Db) -> None:
+    """Ada is an admin of acme, Bob owns everything."""
+    add_defaults(db, NOON)
+    groups.add(db, "acme", "Acme", "scripted", NOON)
+    for person, role, folder in ((ADA, UserRole.ADMIN, "acme"), (BOB, UserRole.OWNER, "")):
+        users.add(db, person, person, NOON)
+        users.add_role(db, person, role, folder, "test", NOON)
+        direct_rooms.add(db, person, "fake", person.replace("user", "direct"), NOON)
+    rooms.add(db, "fake", ROOM, ROOM, False, RoomPolicy.REQUEST_APPROVAL, NOON)
+
+
+def hold_call(db: Db, **more: Any) -> Request:
+    session = sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON)
+    new = NewRequest(
+        kind=RequestKind.CALL,
+        name="t/1",
+        folder="acme",
+        session_id=session.id,
+        turn_id="t",
+        tool="send",
+        input={"text": "original"},
+        digest="d",
+        about="send",
+        rights="member",
+        **more,
+    )
+    return ask(db, REACH, RULES, new, NOON).request
