@@ -31,16 +31,17 @@ HELD = ScriptBuilder().turn("hold").wait_for("go").say("echo: {text}").otherwise
 
 
 @contextmanager
-def mounted_disks() -> Iterator[Callable[[Cluster], None]]:
-    """A small disk for the home of `b`, for as long as the block lasts."""
+def mounted_disks(below: str = "") -> Iterator[Callable[[Cluster], None]]:
+    """A small disk for the home of `b`, or for a folder of it, for as long as the block lasts."""
     mounted: list[Path] = []
 
     def mount(cluster: Cluster) -> None:
         home = cluster["b"].home
         settings = (home / "gatepost.toml").read_text()
+        (home / below).mkdir(mode=0o711, exist_ok=True)
         options = f"size={SMALL_MB}m,mode=0711"
-        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(home)], check=True)
-        mounted.append(home)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(home / below)], check=True)
+        mounted.append(home / below)
         (home / "gatepost.toml").write_text(settings)
 
     try:
@@ -105,6 +106,18 @@ def test_where_the_disk_is_full_it_stays_and_it_moves_once_there_is_room(
         assert list_kept(cluster["b"], session_id) == before
         send(platform, "three")
         wait_for_answer(platform, "one", "two", "three")
+
+
+@needs_root
+def test_where_groups_are_on_a_disk_of_their_own_it_is_told_before_anything_comes(tmp_path: Path) -> None:
+    with mounted_disks("groups") as mount, run_two(tmp_path, ECHO, local=True, before=mount) as (cluster, platform):
+        cluster.query("INSERT INTO group_places (world, gateway, since) VALUES ('home', 'a', 0)")
+        send(platform, "one")
+        wait_for_answer(platform, "one")
+        home = cluster["b"].home
+        told = ask_to_move(cluster["a"], "b")
+        assert f"home stays on a; b: {home}/groups and {home}/moves must be on one disk" in told, told
+        block_until(lambda: not (home / "moves").exists(), "what was prepared to be removed")
 
 
 def test_a_group_in_a_shared_folder_is_not_moved(tmp_path: Path) -> None:

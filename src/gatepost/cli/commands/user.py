@@ -132,9 +132,11 @@ def forget(home: Home, args: dict[str, Any], as_json: bool, target: Path | None,
         _print_known(known)
     if target is not None:
         from gatepost.cli.person_export import write_export
+        from gatepost.flow.person_erasure import NOT_LOOKED
 
         files = write_export(home, args["id"], target.expanduser().absolute())
-        output.print_line(f"exported to {target}: {files} files beside the messages", error=as_json)
+        rest = "; files on other gateways are not in it" if NOT_LOOKED in known["left"] else ""
+        output.print_line(f"exported to {target}: {files} files beside the messages{rest}", error=as_json)
     if not yes and not _confirm_erasure(args["id"], bool(known["counts"])):
         if as_json:
             output.print_json(known)
