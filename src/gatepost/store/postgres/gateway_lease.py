@@ -23,6 +23,7 @@ from gatepost.store.postgres.connection import open_connection, render_applicati
 from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.seen_leases import SeenLeases
 from gatepost.store.postgres.unit_worker import render_away
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
@@ -80,7 +81,7 @@ class GatewayLease:
         self.overdue: tuple[tuple[str, int], ...] = ()  # (name, epoch) of others, as the last renewal saw them
         self.pause = BEAT_S  # until the next beat: at most so long, and no longer than the lease of another lasts
         self._db: PostgresDb | None = None
-        self._guard = AnswerGuard()
+        self._guard, self._seen = AnswerGuard(), SeenLeases()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -185,13 +186,18 @@ class GatewayLease:
                 db.command(b"BEGIN")
                 now, self.offset = measure_clock(db, self.clock)
                 renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
-                ending = gateways.list_overdue(db, now + to_microseconds(BEAT_S))
+                present = gateways.list_present(db)
                 db.command(b"COMMIT")
+                if any(each.until > now + to_microseconds(LEASE_S + BEAT_S) for each in present):
+                    gateways.shorten_leases(db, now + to_microseconds(LEASE_S))  # by itself: others do it, too
             if renewal is not None:
                 self.times.renewed(sent)
                 self.must_leave = self.must_leave or find_order(self.identity, renewal)
-                self.overdue = tuple((each.name, each.epoch) for each in ending if each.until < now)
-                self.pause = choose_pause([each.until for each in ending], now)
+                self._seen.set_seen(present)
+                self.overdue = tuple(
+                    (each.name, each.epoch) for each in present if each.until < now and self._seen.is_silent(each)
+                )
+                self.pause = choose_pause([each.until for each in present], now)
             else:
                 self.is_over = True
         except psycopg.Error as error:
