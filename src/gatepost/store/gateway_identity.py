@@ -39,7 +39,7 @@ def make_identity(
         )
     return GatewayIdentity(
         name=name,
-        home=_find_mark(home.path / MARK),
+        home=find_mark(home.path / MARK),
         host=host,
         version=__version__,
         schema_number=schema_number,
@@ -51,11 +51,12 @@ def make_identity(
     )
 
 
-def _find_mark(path: Path) -> str:
+def find_mark(path: Path) -> str:
+    """The same for one home, and another for a copy of it: a copied file is another file."""
     if not path.exists():
         path.touch(mode=0o600)
         path.write_text(ids.token(16))
-    return path.read_text()
+    return f"{path.read_text()}.{path.stat().st_ino}"
 
 
 def _list_keys(home: Home) -> list[str]:
