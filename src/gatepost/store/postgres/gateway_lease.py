@@ -27,7 +27,7 @@ from gatepost.store.postgres.seen_leases import SeenLeases
 from gatepost.store.postgres.unit_worker import render_away
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
-ANSWER_S = 2.0  # in which a renewal is answered; else the connection is of no use
+ANSWER_S = 3.0  # in which a renewal is answered; else the connection is of no use
 AGAIN_S = 0.5  # after a renewal that failed
 BEGIN_S = 10.0  # in which a life begins
 LEAST_S = 0.02  # between two beats, whatever ends in between
