@@ -12,6 +12,7 @@ from shutil import copy
 import pytest
 
 from gatepost.core.keyring import FILE as KEYRING
+from gatepost.store.gateway_identity import MARK
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.postgres import PACKAGE, find_programs
@@ -115,13 +116,19 @@ def test_other_settings_are_told_and_another_key_ring_is_refused(cluster: Cluste
     assert [row["action"] for row in cluster["a"].read_audit("gateway.forget")] == ["gateway.forget"]
 
 
-def test_a_living_gateways_name_on_another_home_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("copied", [(KEYRING,), (KEYRING, MARK)])
+def test_a_living_gateways_name_on_another_home_or_a_copy_is_refused(
+    cluster: Cluster, tmp_path: Path, copied: tuple[str, ...]
+) -> None:
     new = DaemonProcess(tmp_path / "c", **{**SETTINGS, **_shared(cluster), "gateway_name": "a"})
     new.home.mkdir()
-    copy(cluster["a"].home / KEYRING, new.home / KEYRING)
+    epoch = cluster.query("SELECT epoch FROM gateways WHERE name = 'a'")
+    for each in copied:
+        copy(cluster["a"].home / each, new.home / each)
     refused = new.gatepost("up")
     assert refused.returncode == 1
     assert "a gateway named 'a' lives on" in refused.stderr
+    assert cluster.query("SELECT epoch FROM gateways WHERE name = 'a'") == epoch
 
 
 def test_a_running_gateway_is_not_forgotten_and_an_unknown_one_is_named(cluster: Cluster) -> None:

@@ -17,7 +17,7 @@ from gatepost.store.gateway_checks import (
     list_differences,
     split_digest,
 )
-from gatepost.store.gateway_identity import digest_settings, make_identity
+from gatepost.store.gateway_identity import digest_settings, find_mark, make_identity
 from gatepost.store.gateways import GatewayIdentity, GatewayRow, GatewayState, LeaseRenewal
 
 NOON, LEASE = 1_800_000_000_000_000, 6_000_000
@@ -151,3 +151,11 @@ def test_a_gateway_says_of_itself_which_keys_plug_ins_and_settings_it_has(tmp_pa
     assert list(split_digest(found.plugin_digest)) == ["tools/own.py"]
     assert list(split_digest(found.config_digest)) == ["timezone"]
     assert "UTC" not in found.config_digest
+
+
+def test_a_copied_home_is_another_home(tmp_path: Path) -> None:
+    own, copied = tmp_path / "own", tmp_path / "copied"
+    mark = find_mark(own)
+    assert find_mark(own) == mark
+    copied.write_bytes(own.read_bytes())
+    assert find_mark(copied) != mark

@@ -44,13 +44,19 @@ def test_a_life_that_is_over_cannot_be_renewed(db: Db) -> None:
     assert found is not None and found.state is GatewayState.GONE
 
 
-def test_only_those_whose_lease_is_over_are_overdue(db: Db) -> None:
+def test_who_has_not_left_is_present_whatever_its_lease_says(db: Db) -> None:
     begin(db, "a")
     begin(db, "b", NOON + 1)
     gone = begin(db, "c")
     gateways.end_life(db, "c", gone)
-    assert [each.name for each in gateways.list_overdue(db, NOON + LEASE)] == []
-    assert [each.name for each in gateways.list_overdue(db, NOON + LEASE + 1)] == ["a"]
+    assert [each.name for each in gateways.list_present(db)] == ["a", "b"]
+
+
+def test_no_lease_lasts_longer_than_leases_do(db: Db) -> None:
+    begin(db, "a")
+    begin(db, "b", NOON + 600 * LEASE)  # the clock was set back since
+    assert gateways.shorten_leases(db, NOON + LEASE) == 1
+    assert [each.until for each in gateways.list_present(db)] == [NOON + LEASE] * 2
 
 
 def test_a_session_is_run_by_one_gateway(db: Db) -> None:

@@ -8,7 +8,8 @@ from gatepost.core.clock import SECOND
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring, UnsealError
-from gatepost.store import groups, identities, secrets, users
+from gatepost.store import gateways, groups, identities, secrets, users
+from gatepost.store.gateways import GatewayIdentity
 from gatepost.store.port import Db
 from gatepost.store.secrets import UNREADABLE_KEPT, KeptSecrets, SecretOwner, SecretReader, list_scopes
 from gatepost.store.sqlite_store import SqliteStore
@@ -263,3 +264,25 @@ class TestKeptSecrets:
         for number in range(5):
             await kept.get(f"HOOK_{number}", "acme", purpose="webhook")
         assert len(kept._kept) == 2
+
+
+def add_gateway(db: Db, name: str) -> int:
+    new = GatewayIdentity(name=name, home=name, host="h", version="1", schema_number=1)
+    return gateways.register(db, new, SECOND, 1, NOON)
+
+
+def test_a_key_ring_is_not_made_while_other_gateways_would_lack_it(db: Db, keyring: Keyring, home: Home) -> None:
+    add_gateway(db, "a")
+    epoch = add_gateway(db, "b")
+    for make in (
+        lambda: secrets.put(db, keyring, SecretOwner(), "TOKEN", "xyzzy", NOON),
+        lambda: secrets.get_ring(db, keyring),
+        lambda: secrets.check_new_key(db),
+    ):
+        with pytest.raises(SetupError, match=r"other gateways on this store \(a, b\).*copy keyring\.json"):
+            make()
+    assert not (home.path / FILE).exists()
+    gateways.end_life(db, "b", epoch)
+    secrets.put(db, keyring, SecretOwner(), "TOKEN", "xyzzy", NOON)
+    add_gateway(db, "b")
+    secrets.put(db, keyring, SecretOwner(), "TOKEN", "another", NOON)  # with the ring that there is

@@ -154,9 +154,14 @@ def list_living(db: Db, now: int) -> list[GatewayRow]:
     return GATEWAYS.list(db, "WHERE state <> 'gone' AND until >= ? ORDER BY name", now)
 
 
-def list_overdue(db: Db, now: int) -> list[GatewayRow]:
-    """Those whose lease is over and whom nobody has taken over from."""
-    return GATEWAYS.list(db, "WHERE state <> 'gone' AND until < ? ORDER BY name", now)
+def list_present(db: Db) -> list[GatewayRow]:
+    """Those that have not left and whom nobody has taken over from, whatever their leases say."""
+    return GATEWAYS.list(db, "WHERE state <> 'gone' ORDER BY name")
+
+
+def shorten_leases(db: Db, latest: int) -> int:
+    """None lasts longer than so: what goes beyond was written before somebody set the database's clock back."""
+    return db.run("UPDATE gateways SET until = ? WHERE until > ?", (latest, latest))
 
 
 def remove(db: Db, name: str) -> bool:

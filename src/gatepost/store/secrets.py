@@ -13,7 +13,7 @@ from msgspec import Struct
 from gatepost.core.clock import HOUR, SECOND, Clock, SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring, KeySet, SealedValue, UnsealError
-from gatepost.store import identities
+from gatepost.store import gateways, identities
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.table import Table
 
@@ -26,6 +26,7 @@ CHANNELS = "CHANNEL_"  # how the names of channels' secrets begin: for their pla
 
 USES_KEPT = 100_000  # one a model call: the record is for looking back, not for ever
 VALUE_KEPT, UNREADABLE_KEPT = HOUR, 10 * SECOND  # until a value that is kept open is opened anew
+MOST_NAMED = 5  # gateways in an error
 UNBOUND = ""  # the origin of what is no model's key, and of keys that were set before origins were kept
 
 
@@ -163,8 +164,20 @@ def _ring_to_seal(db: Db, keyring: Keyring) -> KeySet:
     """The ring, made with the first secret. A lost one is not replaced: what it sealed would stay shut unnoticed."""
     ring = keyring.read()
     if ring is None and db.row("SELECT 1 FROM secrets LIMIT 1") is None:
+        check_new_key(db)
         return keyring.add_key()
     return ring if ring is not None else _raise_lost_keyring(keyring)
+
+
+def check_new_key(db: Db) -> None:
+    """A key that is made here is in no other gateway's ring, so what it seals would open here alone."""
+    others = [each.name for each in gateways.list_present(db) if each.name != db.gateway]
+    if len(others) > (0 if db.gateway else 1):  # a command does not know which of them is its own
+        raise SetupError(
+            f"other gateways on this store ({', '.join(others[:MOST_NAMED])}) would not have a new key: end them"
+            " (`gatepost gateway drain NAME`), run `gatepost secret rotate` here, copy keyring.json to their homes,"
+            " and start them again"
+        )
 
 
 def get_ring(db: Db, keyring: Keyring) -> KeySet:

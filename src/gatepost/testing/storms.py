@@ -139,8 +139,8 @@ def load_storms() -> dict[str, dict[str, Storm]]:
 
 
 class StormPeople:
-    """In each room a person writes a few messages, and the next ones when those are answered. So what a message waits is
-    the gateways' doing, and not that of many messages before it."""
+    """In each room a person writes a few messages, and the next ones when those are answered. So what a message waits
+    is the gateways' doing, and not that of many messages before it."""
 
     def __init__(self, platform: EmulatedPlatform, size: StormSize, seed: int) -> None:
         self._platform, self.size, self.seed = platform, size, seed

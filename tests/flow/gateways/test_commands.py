@@ -4,8 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from gatepost.core.clock import SystemClock
+from gatepost.core.errors import NotFound
 from gatepost.core.event_bus import Bell, EventBus
+from gatepost.flow.gateways import commands as gateway_commands
 from gatepost.flow.gateways.commands import Answer, CommandHost, GatewayCommands
 from gatepost.store import commands, gateways, groups, sessions
 from gatepost.store.commands import Command, CommandKind
@@ -153,3 +157,40 @@ async def test_all_others_are_asked_and_their_answers_are_collected(store: Store
         answers = await a.commands.collect(await a.commands.add_for_others(CommandKind.OBEY))
     assert sorted(each["ended"] for each in answers) == [1, 2]
     assert a.switches and a.switches[0] is None
+
+
+async def test_very_many_commands_are_done_without_waiting_for_the_next_look(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_commands, "LOOK_S", 100 * PATIENCE_S)
+    many, b = 2 * gateway_commands.AT_ONCE + 1, Desk(store, "b")
+    session_id = await store.write(add_session, "b")
+
+    def add_many(db: Db) -> None:
+        for number in range(many):
+            commands.add_for_session(db, CommandKind.STOP, session_id, {"by": f"{number}"}, "a", NOW + number)
+
+    await store.write(add_many)
+    async with b.running(), asyncio.timeout(PATIENCE_S):
+        while len(b.done) < many:  # noqa: ASYNC110  nobody rings for it
+            await asyncio.sleep(0.01)
+    assert sorted(int(str(given["by"])) for _, _, given in b.done) == list(range(many))
+
+
+async def test_a_command_that_cannot_be_done_leaves_the_others(store: Store) -> None:
+    a, b = Desk(store, "a"), Desk(store, "b")
+    connect(a, b)
+    session_id = await store.write(add_session, "b")
+    await store.write(commands.add_for_session, CommandKind.END, session_id, {}, "a", NOW)
+
+    async def execute(command: Command) -> Answer | None:
+        if command.kind is CommandKind.END:
+            raise NotFound("session", session_id)
+        return await b.execute(command)
+
+    task = asyncio.create_task(b.commands.run(CommandHost(execute, b.follow_switch)))
+    async with a.running(), asyncio.timeout(PATIENCE_S):
+        assert await a.commands.ask(CommandKind.STOP, session_id, by="Ann") == {"stopped": True}
+    assert not task.done()
+    task.cancel()
+    await asyncio.wait({task})

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.clock import DAY, HOUR, Clock
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.store import commands, switches
 from gatepost.store.commands import Command, CommandKind, CommandState
@@ -146,16 +146,18 @@ class GatewayCommands:
                 pending.set_result(each)
         if found.answered:
             self._store.post(commands.remove, [each.id for each in found.answered], lane="commands")
+        claimed: list[Command] = []
         if found.waiting:
-            for command in await self._store.write(commands.claim_waiting, self.gateway, AT_ONCE):
+            claimed = await self._store.write(commands.claim_waiting, self.gateway, AT_ONCE)
+            for command in claimed:
                 tasks.create_task(self._execute(host, command))
         else:
             await host.follow_switch(found.panic)
         if self._clock.now() - self._cleaned_at > CLEAN_EVERY:
             self._cleaned_at = self._clock.now()
             await self._store.write(commands.remove_old, self._clock.ago(KEPT), durable=False)
-        if len(found.answered) == AT_ONCE:
-            self._rung.set()
+        if AT_ONCE in (len(found.answered), len(claimed)):
+            self._rung.set()  # there may be more
 
     async def _send_posted(self) -> None:
         while self._posted:
@@ -170,7 +172,7 @@ class GatewayCommands:
         try:
             answer = await host.execute(command)
             await self._store.write(commands.set_answer, command.id, answer, self._clock.now())
-        except Unavailable as error:  # whoever asked does not wait for ever
+        except GatepostError as error:  # whoever asked does not wait for ever
             _log.warning("a command of a gateway could not be done", kind=command.kind, error=str(error))
         else:
             self._bells.commands(command.asker)

@@ -15,6 +15,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
+from gatepost.flow.sessions.sandbox_plan import KIND
 from gatepost.store import shared_folders
 from gatepost.store.gateway_identity import get_gateway_name
 from gatepost.store.place import get_place
@@ -48,6 +49,11 @@ def place_home(home: Home, config: Config) -> Home:
         return replace(home, gateway=get_gateway_name(config)) if get_place(home, config).url else home
     if not get_place(home, config).url:
         raise SetupError('groups.place = "shared" is for gateways on PostgreSQL (store.url); without it, leave it out')
+    if config[KIND] == "process":  # a session's mailbox lies elsewhere than the rest of it, which takes a mount
+        raise SetupError(
+            'groups.place = "shared" needs sandboxes with folders of their own, and sandbox.kind = "process" has none;'
+            " use another kind, or leave groups.place out"
+        )
     folder = Path(config[SHARED_FOLDER])
     if not folder.is_absolute() or not folder.is_dir():
         raise SetupError(

@@ -23,10 +23,11 @@ from gatepost.store.postgres.connection import open_connection, render_applicati
 from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.seen_leases import SeenLeases
 from gatepost.store.postgres.unit_worker import render_away
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
-ANSWER_S = 2.0  # in which a renewal is answered; else the connection is of no use
+ANSWER_S = 3.0  # in which a renewal is answered; else the connection is of no use
 AGAIN_S = 0.5  # after a renewal that failed
 BEGIN_S = 10.0  # in which a life begins
 LEAST_S = 0.02  # between two beats, whatever ends in between
@@ -85,7 +86,7 @@ class GatewayLease:
         self._dead: tuple[tuple[str, int], ...] = ()
         self.pause = BEAT_S  # until the next beat: at most so long, and no longer than until another may be judged
         self._db: PostgresDb | None = None
-        self._guard = AnswerGuard()
+        self._guard, self._seen = AnswerGuard(), SeenLeases()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -191,12 +192,14 @@ class GatewayLease:
                 db.command(b"BEGIN")
                 now, self.offset = measure_clock(db, self.clock)
                 renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
-                ending = gateways.list_overdue(db, now + to_microseconds(BEAT_S))
+                present = gateways.list_present(db)
                 db.command(b"COMMIT")
+                if any(each.until > now + to_microseconds(LEASE_S + BEAT_S) for each in present):
+                    gateways.shorten_leases(db, now + to_microseconds(LEASE_S))  # by itself: others do it, too
             if renewal is not None:
                 self.times.renewed(sent)
                 self.must_leave = self.must_leave or find_order(self.identity, renewal)
-                self._judge(ending, now)
+                self._judge(present, now)
             else:
                 self.is_over = True
         except psycopg.Error as error:
@@ -204,15 +207,18 @@ class GatewayLease:
             self.times.broken()
             self._db, self.pause = None, AGAIN_S
 
-    def _judge(self, ending: Sequence[GatewayRow], now: int) -> None:
-        """`ending`: those whose lease is over, or is before our next beat."""
-        waits = {(each.name, each.epoch): self._find_wait((now - each.until) / SECOND) for each in ending}
+    def _judge(self, present: Sequence[GatewayRow], now: int) -> None:
+        self._seen.set_seen(present)
+        waits = {(each.name, each.epoch): self._find_wait(each, now) for each in present}
         self._dead = tuple(each for each, wait in waits.items() if wait <= 0)
         self.pause = choose_pause([wait for wait in waits.values() if wait > 0])
 
-    def _find_wait(self, overdue_s: float) -> float:
+    def _find_wait(self, row: GatewayRow, now: int) -> float:
         """Seconds until another may be taken for dead. 0 or less: it is."""
-        return -overdue_s if overdue_s <= 0 else self.times.find_judging(overdue_s)
+        overdue_s = (now - row.until) / SECOND
+        if overdue_s <= 0:
+            return LEAST_S - overdue_s
+        return max(self.times.find_judging(overdue_s), self._seen.find_silence(row))
 
     def _work(self, on_change: Callable[[], None]) -> None:
         while not self._ending.wait(self.pause):

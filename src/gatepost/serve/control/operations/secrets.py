@@ -202,6 +202,7 @@ async def rotate(deps: OperationDeps, args: RotateKeysArgs) -> RotateKeysResult:
     await _check_others(deps, keyring)
     await deps.store.read(secrets.open_all, keyring)
     if keyring.is_file:
+        await deps.store.write(secrets.check_new_key)
         await asyncio.to_thread(keyring.add_key)
     key_id, count = await deps.write(lambda db: secrets.reseal(db, keyring))
     dropped: list[str] = []
