@@ -325,6 +325,7 @@ class Gateway:
             if self.passing is not None:
                 tasks.create_task(self.duties.run_while_held(duties.FILES, self.passing.run))
             if self.lease is not None and self.has_local_groups:
+                tasks.create_task(self.requests.run_beside())
                 tasks.create_task(GroupMover(self.sessions, self.lease.name, self.bells).run())
                 notices = PlaceNotices(self.store, self.clock, self.config, self.bells, self.reach)
                 tasks.create_task(self.duties.run_while_held(duties.PLACES, notices.run))

@@ -9,6 +9,7 @@ from gatepost.egress.price_list import PriceList
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.flow.channel_assembly import ChannelAssembly
 from gatepost.flow.flow_deps import FlowDeps
+from gatepost.flow.gateways.group_place import PLACE, GroupPlace
 from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.refused_hosts import RefusedHosts
@@ -68,7 +69,8 @@ def make_tools(
     worktrees = Worktrees(home, config, store, clock, jobs)
     forker = SessionForker(home, store, clock, config, deps.files, end_session)
     replayer = SessionReplayer(home, store, clock, config, bells, deps.files)
-    held_calls = HeldCalls(store, clock, config, bells, channels.reach)
+    placed = deps.shared and config[PLACE] == GroupPlace.LOCAL
+    held_calls = HeldCalls(store, clock, config, bells, channels.reach, deps.owner if placed else "")
     questions = AgentQuestions(store, clock, config, bells, channels.reach)
     around = ToolDeps(
         store=store,

@@ -23,7 +23,7 @@ from gatepost.flow.requests.asking import (
     read_rules,
 )
 from gatepost.flow.requests.deciding import notify_agent
-from gatepost.store import requests, sessions, turns, waiting_requests
+from gatepost.store import group_places, requests, sessions, turns, waiting_requests
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import Session
@@ -35,6 +35,7 @@ INTERRUPTED = (
 )
 LONGEST_RESULT = 20_000  # characters of a result that an agent is told
 AT_ONCE = 100  # allowed calls that one look finds
+MOST_LOOKED_THROUGH = 2000  # those of a gateway that is away wait
 AGAIN_S = 1.0  # until the next try, when the store cannot be written
 
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -59,7 +60,17 @@ class CallGate(Protocol):
 
 
 class HeldCalls:
-    def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        config: Config,
+        bells: EventBus,
+        reach: ChannelInstances,
+        gateway: str = "",
+    ) -> None:
+        """`gateway`: this one, if groups lie on one of several gateways each; '': all lie here."""
+        self._gateway = gateway
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._running = set[str]()  # sessions of which a call runs
 
@@ -81,11 +92,13 @@ class HeldCalls:
     def find_quorum(self, held: HeldCall) -> int:
         return choose_quorum(held, read_rules(self._config).quorum)
 
-    async def start_allowed(self, gate: CallGate, tasks: asyncio.TaskGroup) -> None:
+    async def start_allowed(self, gate: CallGate, tasks: asyncio.TaskGroup, *, placed: bool = False) -> None:
         """Run what was allowed and has not run: of one session one after another, so that a call that takes long holds
-        up its own session alone. The bell of requests is rung when one is done."""
+        up its own session alone. The bell of requests is rung when one is done. `placed`: those of groups whose files
+        are on this gateway, which may be needed; else those of groups that lie nowhere in particular."""
         busy = set(self._running)  # what ends while we read would be found as it was before
-        for request in await self._store.read(requests.list_unnotified, (RequestKind.CALL,), AT_ONCE):
+        place = (self._gateway if placed else "") if self._gateway else None
+        for request in await self._store.read(_list_allowed, place):
             key = request.session_id or request.id
             if key not in busy and key not in self._running:
                 self._running.add(key)
@@ -132,6 +145,15 @@ class HeldCalls:
             raise
         if told and request.session_id is not None:
             self._bells.session(request.session_id)
+
+
+def _list_allowed(db: Db, place: str | None) -> list[Request]:
+    """Of groups that lie on this gateway. Empty: on none in particular. None: wherever they do."""
+    if place is None:
+        return requests.list_unnotified(db, (RequestKind.CALL,), AT_ONCE)
+    runners = group_places.list_runners(db)
+    found = requests.list_unnotified(db, (RequestKind.CALL,), MOST_LOOKED_THROUGH)
+    return [each for each in found if runners.get(group_places.get_world(each.folder), "") == place][:AT_ONCE]
 
 
 def check_limits(db: Db, new: NewRequest, call: ToolCall) -> None:

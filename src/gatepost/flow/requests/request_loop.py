@@ -26,6 +26,7 @@ from gatepost.store.requests import Request
 AT_ONCE = 50  # requests that one transaction moves on
 LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says
 AGAIN_S = 1.0
+BESIDE_S = 5.0  # between two looks for what another gateway was told
 
 
 _log = log.get("requests")
@@ -61,12 +62,27 @@ class RequestLoop:
         self._answers, self._media = answers, media
         self._opener = DirectRoomOpener(store, clock, config, bells, reach)
         self._unreached: set[str] = set()
-        self._rung = asyncio.Event()
+        self._rung, self._rung_beside = asyncio.Event(), asyncio.Event()
         bells.on_requests(self._rung.set)
+        bells.on_requests(self._rung_beside.set)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             await self._run(tasks)
+
+    async def run_beside(self) -> None:
+        """Until cancelled, on each of several gateways that have groups of their own: an allowed call may need their
+        files, so it runs where they are. The rest is done by one of them, with `run`."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._rung_beside.clear()
+                try:
+                    await self._calls.start_allowed(self._gate, tasks, placed=True)
+                except Unavailable as error:
+                    _log.warning("allowed calls wait for the store", why=str(error))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(BESIDE_S):
+                        await self._rung_beside.wait()
 
     async def _run(self, tasks: asyncio.TaskGroup) -> None:
         while True:
