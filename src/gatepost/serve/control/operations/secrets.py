@@ -210,7 +210,7 @@ async def rotate(deps: OperationDeps, args: RotateKeysArgs) -> RotateKeysResult:
         dropped = await deps.store.read(secrets.list_unused_keys, keyring)
         if dropped:
             await asyncio.to_thread(keyring.remove_keys, dropped)
-    await _tell_others(deps)
+    await _record_keys(deps)
     return RotateKeysResult(
         key_id=key_id,
         resealed=count,
@@ -229,7 +229,7 @@ async def _check_others(deps: OperationDeps, keyring: Keyring) -> None:
         check_rotation(mark, ring.current if ring is not None else "", known, deps.clock.now())
 
 
-async def _tell_others(deps: OperationDeps) -> None:
+async def _record_keys(deps: OperationDeps) -> None:
     """Who joins this gateway must have the keys that it has now."""
     if await deps.store.read(gateways.count):
         mark, keys = await asyncio.to_thread(find_mark, deps.home), await asyncio.to_thread(render_keys, deps.home)
