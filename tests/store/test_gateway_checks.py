@@ -1,5 +1,6 @@
 """What gateways on one store must have in common, and what else is told of them."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -154,8 +155,9 @@ def test_a_gateway_says_of_itself_which_keys_plug_ins_and_settings_it_has(tmp_pa
 
 
 def test_a_copied_home_is_another_home(tmp_path: Path) -> None:
-    own, copied = tmp_path / "own", tmp_path / "copied"
+    own, copied = Home(tmp_path / "own"), Home(tmp_path / "copied")
+    own.prepare()
     mark = find_mark(own)
     assert find_mark(own) == mark
-    copied.write_bytes(own.read_bytes())
+    shutil.copytree(own.path, copied.path)
     assert find_mark(copied) != mark

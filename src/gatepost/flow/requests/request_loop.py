@@ -26,7 +26,7 @@ from gatepost.store.requests import Request
 AT_ONCE = 50  # requests that one transaction moves on
 LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says
 AGAIN_S = 1.0
-BESIDE_S = 5.0  # between two looks for what another gateway was told
+BESIDE_S = 10.0  # between two looks for what another gateway was told
 
 
 _log = log.get("requests")
