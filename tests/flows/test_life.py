@@ -195,7 +195,7 @@ async def test_with_little_memory_the_one_that_rests_makes_way_and_the_next_wait
     free = HostMemory(4096)
     given = {"sandbox__least_free_mb": 512}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
-        gateway.sessions.parts = replace(gateway.sessions.parts, memory=lambda: free)
+        gateway.sessions.limits.read_memory = lambda: free
         ScriptBuilder().turn(when="long").say("at it").wait(100).write(gateway.home.group("home"))
         for room in rooms:
             await open_room(gateway, "fake", room)

@@ -84,7 +84,7 @@ def test_a_time_over_its_limit_is_no_fault_of_a_test_but_of_a_proof() -> None:
 
 
 def test_storms_are_found_in_their_files() -> None:
-    assert {f"kill {each}" for each in Victim} | {"zombie"} <= set(load_storms()[MODE])
+    assert {f"kill {each}" for each in Victim} | {"drain", "zombie"} <= set(load_storms()[MODE])
 
 
 def test_a_proof_runs_every_storm_and_counts_those_that_fail() -> None:

@@ -59,7 +59,7 @@ class SessionSupervisor:
         self._halting = False  # … which is not written down yet
         self.host_limits = HostLimits(parts, lambda: self.awake, self._end_others)
         self._owed = DeferredWrites()  # by session: what ended there, and is not woken before that is written
-        self._limits = WakeLimits(parts, self._slots, self.host_limits, lambda: self.awake)
+        self.limits = WakeLimits(parts, self._slots, self.host_limits, lambda: self.awake)
         parts.bells.on_session(self.request_wake)
         parts.bells.on_tools(self._tools_changed)
         parts.bells.on_group(self._group_changed)
@@ -78,7 +78,7 @@ class SessionSupervisor:
     @property
     def pressed(self) -> str:
         """Why no further sandbox is woken; '' if there is room."""
-        return self._limits.pressed
+        return self.limits.pressed
 
     @property
     def held_back(self) -> str:
@@ -318,11 +318,11 @@ class SessionSupervisor:
             if live.talk.claimed:
                 turn = live.talk.turn
                 self._slots.set_background(live.session.id, turn is not None and turn.rights == firings.RIGHTS)
-        self._limits.make_room()
-        while self._slots.can_wake and self._limits.may_start() and self._limits.has_room():
+        self.limits.make_room()
+        while self._slots.can_wake and self.limits.may_start() and self.limits.has_room():
             next_one = self._slots.pop()
             assert next_one is not None and self._tasks is not None
-            self._limits.record_start(next_one)
+            self.limits.record_start(next_one)
             self._tasks.create_task(self._wake(next_one))
 
     def _wake_next(self) -> None:
@@ -341,7 +341,7 @@ class SessionSupervisor:
             await record_failed_wake(self.parts, session_id, trouble)
         finally:
             self._live.pop(session_id, None)
-            self._limits.record_end(session_id)
+            self.limits.record_end(session_id)
             self._slots.release(session_id)
             self._bell.set()
         if not claimed:
@@ -387,7 +387,7 @@ class SessionSupervisor:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(0.5)
-            if self._limits.has_room() and self._slots.waiting:
+            if self.limits.has_room() and self._slots.waiting:
                 self._bell.set()
             if self.parts.freezer.is_frozen:
                 continue  # nobody in there could say anything: that time is counted against nobody

@@ -30,7 +30,9 @@ class WakeLimits:
         host_limits: HostLimits,
         list_awake: Callable[[], Sequence[AwakeSession]],
     ) -> None:
-        self._parts, self._slots, self._host_limits, self._list_awake = parts, slots, host_limits, list_awake
+        self._slots, self._host_limits, self._list_awake = slots, host_limits, list_awake
+        self._least_free = parts.config[memory_pressure.LEAST_FREE_MB]
+        self.read_memory = parts.memory
         self._starting: dict[str, float] = {}  # since when
         self.pressed = ""  # why no further sandbox is woken, '' if there is room
 
@@ -70,10 +72,9 @@ class WakeLimits:
 
     def has_room(self) -> bool:
         """Whether the machine's memory has room for one more; if not, the one that rests longest makes way."""
-        least = self._parts.config[memory_pressure.LEAST_FREE_MB]
         first = self._slots.pick_memory_eviction(self._list_idle())
         verdict = memory_pressure.check_memory(
-            self._parts.memory(), least, self._slots.awake, [(0, first)] if first else []
+            self.read_memory(), self._least_free, self._slots.awake, [(0, first)] if first else []
         )
         if self._host_limits.low:
             verdict = replace(verdict, wake=False, why=verdict.why or self._host_limits.low)
