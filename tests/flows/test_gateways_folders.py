@@ -23,6 +23,7 @@ from gatepost.testing.channel import FakeChannel
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.postgres import PACKAGE, find_programs
+from gatepost.tools.call import Caller
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"
@@ -171,6 +172,17 @@ async def test_a_newcomer_gets_her_group_from_the_gateway_that_has_its_parent(pa
     (settled,) = await pair.a.store.read(newcomers.list_all)
     assert settled.state is NewcomerState.SETTLED, settled.reason
     assert read(pair.b, folder=settled.folder) and not pair.a.home.group("acme").exists()
+
+
+async def test_a_client_of_a_group_is_told_that_its_folder_is_elsewhere(pair: Pair) -> None:
+    """One that comes over HTTP may come to any gateway."""
+    ann = Caller("acme")
+    for tool, given in (("get_work", b"{}"), ("set_work", b'{"content": "mine"}')):
+        there = await pair.a.dispatch.call(ann, tool, given, f"a-{tool}")
+        assert there.failed and "the files of acme are on gateway 'b'" in there.text
+        here = await pair.b.dispatch.call(ann, tool, given, f"b-{tool}")
+        assert not here.failed, here.text
+    assert read(pair.b, "work.md") == "mine" and not pair.a.home.group("acme").exists()
 
 
 def add_session(db: Db, now: int) -> str:

@@ -13,6 +13,7 @@ from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.file_limits import LARGEST_FILE
+from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.start_folder import StartFolder, find_start_folder
 from gatepost.messages.outbound import OutboundFile
 from gatepost.messages.text import clean
@@ -31,6 +32,8 @@ async def copy_files(
 ) -> AsyncIterator[tuple[OutboundFile, ...]]:
     """The delivery's own copies: what the sandbox does to its files afterwards does not matter. They go with the
     delivery, or at once if the call comes to nothing. `name`: what people see, instead of the file's own."""
+    if paths:
+        await check_here(call.around.store, call.around.home, call.caller.folder)  # a client over HTTP is anywhere
     start = await _start(call) if paths else None
     found = [locate(call, path, field, start) for path in paths]
     if found and await call.read(outbox.find_by_key, call.key) is not None:

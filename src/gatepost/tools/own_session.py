@@ -12,6 +12,7 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.gateways.folder_check import check_here
 from gatepost.messages.text import clean
 from gatepost.store import inbox, messages, sessions, turns
 from gatepost.store.port import Db
@@ -75,6 +76,7 @@ async def get_work(call: ToolCall) -> WorkFile:
 
     Empty if there is none, cut if it is too large for one answer. To change it use set_work.
     """
+    await check_here(call.around.store, call.around.home, call.caller.folder)  # a client over HTTP is anywhere
     return await call.in_thread(_read_work, call.around.home, call.caller.folder)
 
 
@@ -89,6 +91,7 @@ async def set_work(
     data = clean(content).encode()
     if len(data) > LARGEST_WORK:
         raise Invalid("content", f"has {len(data)} bytes, more than {LARGEST_WORK}; keep details in files of their own")
+    await check_here(call.around.store, call.around.home, call.caller.folder)
     await call.run_audited(partial(_write_work, call.around.home, call.caller.folder, data))
     return WorkSaved(ok=True)
 

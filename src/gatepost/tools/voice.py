@@ -23,6 +23,7 @@ from gatepost.egress.prices import find_price, load_own_prices
 from gatepost.egress.speech import Utterance
 from gatepost.egress.upstream import Bill, VendorBaseUrl
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
+from gatepost.flow.gateways.folder_check import check_here
 from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.store.costs import TokenCounts
@@ -61,7 +62,10 @@ async def send_voice(
     base = speech.find_speech_base(config)
     if base is None:
         raise Unsupported(call.tool, platform, "use send with the same text; no speech endpoint is set (tts.base_url)")
-    chosen = _name(voice) or await call.in_thread(_own_voice, call.around.home, call.caller.folder)
+    chosen = _name(voice)
+    if not chosen:
+        await check_here(call.around.store, call.around.home, call.caller.folder)
+        chosen = await call.in_thread(_own_voice, call.around.home, call.caller.folder)
     sound = await _get_sound(call, base, Utterance(said, chosen or config[speech.VOICE], config[speech.MODEL]))
     keep = outgoing_files.get_copy_folder(call)
     await outgoing_files.set_aside(call, (await call.in_thread(sound.stat)).st_size)
