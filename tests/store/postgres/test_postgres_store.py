@@ -13,6 +13,7 @@ from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.gateway_lease import GatewayLease
 from gatepost.store.postgres.notices import NoticeBoard
 from gatepost.store.postgres.postgres_store import PostgresStore
+from gatepost.store.postgres.seen_leases import SILENT_S, SeenLeases
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -156,7 +157,9 @@ async def test_a_read_cannot_write(shared: PostgresStore) -> None:
 
 async def test_a_gateway_that_was_taken_over_from_writes_nothing_more(database: EmptyDatabase) -> None:
     database.reset()
-    mine, other = GatewayLease(database.url, identity("a")), GatewayLease(database.url, identity("b"))
+    now = 0.0
+    mine = GatewayLease(database.url, identity("a"))
+    other = GatewayLease(database.url, identity("b"), SeenLeases(lambda: now))
     mine.begin()
     other.begin()
     store, theirs = (
@@ -165,6 +168,8 @@ async def test_a_gateway_that_was_taken_over_from_writes_nothing_more(database: 
     try:
         await store.write(note, "before")
         await theirs.write(lambda db: db.run("UPDATE gateways SET until = 0 WHERE name = 'a'"))
+        other.beat()
+        now = SILENT_S
         other.beat()
         assert other.overdue == (("a", 1),)
         other.end_connections("a")

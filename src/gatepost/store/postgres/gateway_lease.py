@@ -69,7 +69,7 @@ class LeaseTimes:
 
 
 class GatewayLease:
-    def __init__(self, url: str, identity: GatewayIdentity) -> None:
+    def __init__(self, url: str, identity: GatewayIdentity, seen: SeenLeases | None = None) -> None:
         self.url, self.identity = url, identity
         self.times = LeaseTimes()
         self.epoch = 0
@@ -81,7 +81,7 @@ class GatewayLease:
         self.overdue: tuple[tuple[str, int], ...] = ()  # (name, epoch) of others, as the last renewal saw them
         self.pause = BEAT_S  # until the next beat: at most so long, and no longer than the lease of another lasts
         self._db: PostgresDb | None = None
-        self._guard, self._seen = AnswerGuard(), SeenLeases()
+        self._guard, self._seen = AnswerGuard(), seen or SeenLeases()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
