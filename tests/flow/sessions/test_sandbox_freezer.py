@@ -110,7 +110,10 @@ async def test_what_starts_while_everything_is_frozen_is_frozen(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("with_cgroup", [True, False])
-async def test_the_keeper_freezes_and_thaws_and_a_lost_one_is_replaced(tmp_path: Path, with_cgroup: bool) -> None:
+async def test_the_keeper_freezes_and_thaws_and_a_lost_one_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_cgroup: bool
+) -> None:
+    monkeypatch.setenv("GATEPOST_STORE_URL", "postgresql://ann:hush@db.example/x")
     keeper = Keeper()
     freezer = SandboxFreezer(keeper=keeper)
     keeper.set_time(read_clock() + 600, 1)
@@ -119,6 +122,7 @@ async def test_the_keeper_freezes_and_thaws_and_a_lost_one_is_replaced(tmp_path:
         freezer.add(started)
         first = keeper.pid
         assert first is not None
+        assert b"hush" not in Path(f"/proc/{first}/environ").read_bytes()
         keeper.set_time(read_clock() + 0.1, 1)
         await wait_until_still(started, tmp_path)
         keeper.set_time(read_clock() + 600, 1)

@@ -90,6 +90,7 @@ class Keeper:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             bufsize=0,
+            env={name: value for name, value in os.environ.items() if not name.startswith("GATEPOST_")},  # no password
             start_new_session=True,  # what is sent to the gateway's group is for the gateway
         )
         self.starts += 1
