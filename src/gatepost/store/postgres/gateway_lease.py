@@ -74,7 +74,7 @@ class LeaseTimes:
 
 
 class GatewayLease:
-    def __init__(self, url: str, identity: GatewayIdentity, seen: SeenLeases | None = None) -> None:
+    def __init__(self, url: str, identity: GatewayIdentity) -> None:
         self.url, self.identity = url, identity
         self.times = LeaseTimes()
         self.epoch = 0
@@ -86,7 +86,7 @@ class GatewayLease:
         self._dead: tuple[tuple[str, int], ...] = ()
         self.pause = BEAT_S  # until the next beat: at most so long, and no longer than until another may be judged
         self._db: PostgresDb | None = None
-        self._guard, self._seen = AnswerGuard(), seen or SeenLeases()
+        self._guard, self._seen = AnswerGuard(), SeenLeases()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
