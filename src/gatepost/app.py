@@ -14,6 +14,7 @@ from gatepost.channels.contract import Channel, ChannelKind
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core import ids, log, registry
 from gatepost.core.clock import Clock
+from gatepost.core.contact import always
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
@@ -169,7 +170,7 @@ class Gateway:
             claims=self._make_claims(),
             freezer=SandboxFreezer(self.is_in_contact, self.keeper),
             passing=self.passing,
-            may_act=self.is_in_contact,
+            may_act=self.is_in_contact if self.lease is not None else always,
             shared=self.lease is not None,
         )
 

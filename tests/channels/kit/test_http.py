@@ -2,16 +2,26 @@
 
 import asyncio
 import socket
+import sys
+from contextvars import copy_context
 
 import httpx2
 import pytest
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
-from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, check_web_address, explain_unreached
+from gatepost.channels.kit.http import (
+    PlatformAnswer,
+    PlatformHttp,
+    check_web_address,
+    explain_unreached,
+    list_socket_options,
+)
 from gatepost.channels.telegram.api import TelegramApi
+from gatepost.core.contact import MAY_ACT
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, next_try
+from gatepost.store.postgres.gateway_lease import LEASE_S
 from gatepost.testing.clock import FixedClock
 
 KEY = "123456:hush-hush-hush-hush"
@@ -127,3 +137,17 @@ def test_a_platform_is_asked_for_its_wait_only_where_it_limits_us() -> None:
     http = PlatformHttp("it", "https://example.org", find_retry_after=find)
     http._raise_error(httpx2.Response(200), {}, "read", False)
     assert asked == [] and read_wait(http, "3") == 9.0 and asked == [429]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the option is Linux's")
+def test_the_kernel_gives_up_what_another_gateway_might_say_meanwhile() -> None:
+    assert list_socket_options() == []  # nobody else would
+
+    def list_shared() -> list[tuple[int, int, int]]:
+        MAY_ACT.set(lambda: True)
+        return list_socket_options()
+
+    ((level, option, given),) = copy_context().run(list_shared)
+    with socket.socket() as made:
+        made.setsockopt(level, option, given)
+        assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) < LEASE_S * 1000

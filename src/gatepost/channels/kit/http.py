@@ -9,6 +9,7 @@ import math
 import re
 import socket
 import ssl
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,16 +21,25 @@ import httpx2
 
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.kit.foreign_hosts import find_public_address, pin_request, split_host
-from gatepost.core.contact import wait_for_contact
+from gatepost.core.contact import MAY_ACT, always, wait_for_contact
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 
 LARGEST_ANSWER = 8 * 1024 * 1024
 TIMEOUT_S = 25.0  # below delivery.timeout_s, so that the adapter says what happened
+UNANSWERED_MS = 4000  # for which the kernel tries to send, where another gateway may act soon: shorter than a lease
 LONGEST_DETAIL = 300
 MOST_CAUSES = 20
 UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # nothing reached the platform
 _HOST = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)?(?:[^/?#]*@)?(?P<host>[^/?#@]*)")
 READING = frozenset({"GET", "HEAD"})
+
+
+def list_socket_options() -> list[tuple[int, int, int]]:
+    """Where several gateways share a store, the kernel gives up what it cannot send: it would arrive when the link is
+    back, behind what another gateway has said meanwhile."""
+    if MAY_ACT.get() is always or sys.platform != "linux":
+        return []
+    return [(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)]
 
 
 class PlatformRefusal(Refused):
@@ -95,7 +105,8 @@ class PlatformHttp:
 
     async def _make_client(self) -> httpx2.AsyncClient:
         verify = await asyncio.to_thread(_get_tls)
-        return httpx2.AsyncClient(verify=verify, timeout=self._timeout, follow_redirects=False, trust_env=False)
+        wire = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, socket_options=list_socket_options())
+        return httpx2.AsyncClient(transport=wire, timeout=self._timeout, follow_redirects=False, trust_env=False)
 
     async def close(self) -> None:
         making, self._making = self._making, None
