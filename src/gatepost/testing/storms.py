@@ -56,9 +56,10 @@ class StormSize(Struct, frozen=True, kw_only=True):
     open_turns: int  # at least, of a gateway at the moment at which something happens to it
     places: int  # for sandboxes, of each gateway; with fewer than there are rooms, no gateway takes them all
     at_once: int = 3  # messages that a person writes at most before an answer comes; a room gets one answer a second
+    read_s: float = 0.0  # for which people read an answer before they write again, on average
 
 
-WHOLE = StormSize(rooms=50, messages=1000, open_turns=20, places=30)
+WHOLE = StormSize(rooms=50, messages=1000, open_turns=20, places=30, read_s=1.0)
 SMALL = StormSize(rooms=8, messages=64, open_turns=2, places=6)
 
 
@@ -148,6 +149,7 @@ class StormPeople:
         self._left = dict.fromkeys(range(size.rooms), size.messages // size.rooms)
         self._waiting: dict[int, set[str]] = {room: set() for room in range(size.rooms)}
         self._prefix, self._seen = "m", 0
+        self._writes_at: dict[int, float] = {}  # people who read what they were answered
         self.sent_at: dict[str, float] = {}
         self.answered_at: dict[str, float] = {}
         self.answers: list[str] = []  # in the order in which people saw them
@@ -176,6 +178,7 @@ class StormPeople:
             assert time.monotonic() < bound, f"waited in vain for {what}; unanswered: {self.list_unanswered()[:20]}"
             self._platform.wait_for(self._has_news, LOOK_S)
             self._receive()
+            self._write_on()
 
     def run_until_held(self, are_open: Callable[[], bool]) -> None:
         """They begin, and write until a part is answered; then until agents keep open what is left, as `HELD` does."""
@@ -229,7 +232,15 @@ class StormPeople:
             room = self.get_room(text)
             self._waiting[room].discard(text)
             if not self._waiting[room]:
-                self._send(room)
+                self._writes_at[room] = now + self.size.read_s * self._random.uniform(0.5, 1.5)
+        self._write_on()
+
+    def _write_on(self) -> None:
+        """Those who have read what they were answered."""
+        now = time.monotonic()
+        for room in [room for room, at in self._writes_at.items() if at <= now]:
+            del self._writes_at[room]
+            self._send(room)
 
     def _send(self, room: int) -> None:
         most = 1 if self._prefix == "h" else self._random.randint(1, self.size.at_once)
