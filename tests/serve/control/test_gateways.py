@@ -89,7 +89,7 @@ async def test_one_on_which_groups_lie_is_not_forgotten_and_the_way_out_is_named
     for each in ("acme", "beta"):
         await deps.store.write(group_places.claim, each, "gone", deps.clock.now())
     with pytest.raises(
-        Invalid, match="groups lie on gone: acme, beta; .*`gatepost group move acme GATEWAY --without-f"
+        Invalid, match=r"groups lie on gone: acme, beta; .*`gatepost group move acme GATEWAY --without-f"
     ):
         await run(deps, "gateway.forget", name="gone")
     shared = replace(deps, config=Config({"groups.place": "shared"}))  # where it does not matter who made them
