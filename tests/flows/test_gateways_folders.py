@@ -14,6 +14,7 @@ from gatepost.flow.gateways.folder_check import FolderElsewhere
 from gatepost.http_apps import make_operation_deps, serve_gateways
 from gatepost.serve.agents.service import AgentSpec
 from gatepost.serve.control.contract import OPERATIONS
+from gatepost.serve.control.operations.group_moves import find_lost_source
 from gatepost.store import audit, gateways, group_moves, group_places, newcomers, sessions, worktrees
 from gatepost.store.gateways import GatewayState
 from gatepost.store.newcomers import NewcomerState, NewNewcomer
@@ -208,3 +209,68 @@ async def test_a_move_from_a_gateway_that_is_gone_is_refused(pair: Pair) -> None
     with pytest.raises(Invalid, match="b is away, and the files of acme are there; start it first"):
         await pair.ask(pair.a, "group.move", folder="acme", gateway="a")
     assert await pair.a.store.read(group_moves.find_open, "acme") is None
+
+
+def add_dead(db: Db, name: str) -> int:
+    """One whose lease is over; its epoch."""
+    new = gateways.GatewayIdentity(name=name, home=name, host="h", version="1", schema_number=1)
+    return gateways.register(db, new, 10, 1, 1)
+
+
+def add_gone(db: Db, name: str) -> None:
+    gateways.set_state(db, name, add_dead(db, name), GatewayState.GONE)
+
+
+def find_source_of_dead(db: Db, now: int) -> None:
+    """In one transaction, which leaves nothing: those that run take over from it at once."""
+    add_dead(db, "far")
+    find_lost_source(db, "acme", "a", now)
+
+
+def find_source_of_packed(db: Db, now: int) -> None:
+    db.run("UPDATE group_moves SET target = 'b'")
+    find_lost_source(db, "acme", "a", now)
+
+
+async def move_without_files(pair: Pair, asked: Gateway, target: str) -> Any:
+    return await pair.ask(asked, "group.move", folder="acme/eng", gateway=target, without_files=True)
+
+
+async def test_a_world_is_moved_without_its_files_by_its_target_alone_once_its_gateway_is_gone(pair: Pair) -> None:
+    await pair.ask(pair.b, "group.add", folder="acme/eng", name="Eng")
+    with pytest.raises(Invalid, match="b runs and has the files of acme; move it with them"):
+        await move_without_files(pair, pair.a, "a")
+    with pytest.raises(NotFound, match="gateway"):
+        await move_without_files(pair, pair.a, "c")
+    await pair.a.store.write(lambda db: db.run("UPDATE group_places SET gateway = 'far' WHERE world = 'acme'"))
+    with pytest.raises(Invalid, match="nobody has taken over from far yet"):
+        await pair.a.store.write(find_source_of_dead, pair.a.clock.now())
+    await pair.a.store.write(add_gone, "far")
+    alone = replace(make_operation_deps(pair.b), pass_on=None)  # as a command while the gateway is down
+    with pytest.raises(FolderElsewhere, match="a has to make the folder of acme itself; start the gateway of this"):
+        await OPERATIONS["group.move"](alone, {"folder": "acme", "gateway": "a", "without_files": True})
+    assert not pair.a.home.group("acme").exists()
+
+    done = await move_without_files(pair, pair.b, "a")
+
+    assert (done["source"], done["target"], done["state"]) == ("far", "a", "done")
+    assert "Eng" in read(pair.a, folder="acme/eng") and read(pair.a)
+    assert await pair.a.store.read(group_places.find_gateway, "acme") == "a"
+    rows = await pair.a.store.read(lambda db: db.rows("SELECT gateway, details FROM audit WHERE action = 'group.move'"))
+    assert [row[0] for row in rows] == ["a"] and '"without_files":true' in rows[0][1].replace(" ", "")
+    with pytest.raises(Invalid, match="acme is on a already"):
+        await move_without_files(pair, pair.a, "a")
+
+
+async def test_files_that_are_on_their_way_are_not_given_up(pair: Pair) -> None:
+    await pair.ask(pair.b, "group.add", folder="acme/eng")
+    await pair.a.store.write(add_gone, "far")
+    move = await pair.a.store.write(group_moves.add, "acme", "far", "elsewhere", 1)
+    await pair.a.store.write(lambda db: db.run("UPDATE group_places SET gateway = 'far' WHERE world = 'acme'"))
+    await pair.a.store.write(group_moves.set_packed, move, [], 1, 1, "x")
+    with pytest.raises(Invalid, match="the files of acme are on their way to b; `gatepost group move acme b` waits"):
+        await pair.a.store.write(find_source_of_packed, pair.a.clock.now())
+    assert (await move_without_files(pair, pair.a, "a"))["state"] == "done"
+    ended = await pair.a.store.read(group_moves.get, move.id)
+    assert ended is not None and ended.note == "it was moved without its files"
+    assert await pair.a.store.read(group_places.find_runner, "acme") == "a"

@@ -104,10 +104,12 @@ def test_the_page_leads_from_two_empty_homes_to_a_takeover(machines: dict[str, M
         assert [name for name, _ in blocks] == ["first", "second", "second", "first", "second"]
         said = [machines[name].run(text) for name, text in blocks[:4]]
         assert re.search(r"^first +running.*\n(?:.*\n)?second +running", said[2], re.M), said[2]
-        assert "Noted" in said[2]
+        assert "the key ring is made: " in said[0] and "; copy it to the other gateways" in said[0]
+        assert "Noted" in said[3]
         assert re.search(r"gateways +first is running on", said[2])
         block_until(
             lambda: "first  gone" in machines["second"].run("gatepost gateway show first"), "the second to take over"
         )
-        assert "Noted" in machines["second"].run(blocks[4][1])
+        told = machines["second"].run(blocks[4][1])
+        assert "Noted. That makes 2" in told and "buy milk" in told, told
         machines["second"].run("gatepost down --drain --within 1")

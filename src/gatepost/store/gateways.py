@@ -164,6 +164,12 @@ def shorten_leases(db: Db, latest: int) -> int:
     return db.run("UPDATE gateways SET until = ? WHERE until > ?", (latest, latest))
 
 
+def hold_gone(db: Db, name: str) -> bool:
+    """Whether it is gone, or was forgotten. One that is gone does not begin anew before this transaction ends."""
+    held = db.run("UPDATE gateways SET until = until WHERE name = ? AND state = 'gone'", (name,))
+    return held == 1 or get(db, name) is None
+
+
 def remove(db: Db, name: str) -> bool:
     """Forget one that is gone."""
     return db.run("DELETE FROM gateways WHERE name = ? AND state = 'gone'", (name,)) == 1

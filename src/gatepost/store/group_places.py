@@ -69,6 +69,12 @@ def list_all(db: Db) -> dict[str, str]:
     return {row[0]: row[1] for row in db.rows("SELECT world, gateway FROM group_places ORDER BY world")}
 
 
+def list_worlds(db: Db, gateway: str) -> list[str]:
+    """Those that lie on a gateway."""
+    rows = db.rows("SELECT world FROM group_places WHERE gateway = ? ORDER BY world", (gateway,))
+    return [str(row[0]) for row in rows]
+
+
 def remove_unused(db: Db, folder: str) -> None:
     """A group was removed. A world without any lies nowhere."""
     world = get_world(folder)

@@ -89,6 +89,11 @@ def test_what_is_no_text_and_what_is_nothing_is_refused(run: Run, monkeypatch: p
     assert "is empty" in run("secret", "set", "TOKEN").err
 
 
+def test_a_rotation_without_a_key_ring_says_that_it_made_one_and_where(run: Run, home: Home) -> None:
+    assert run("secret", "rotate").out == f"the key ring is made: {home.path / 'keyring.json'}\n"
+    assert "0 secrets are sealed with" in run("secret", "rotate").out
+
+
 def test_a_ring_from_the_environment_leaves_none_in_the_home(
     run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

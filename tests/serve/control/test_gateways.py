@@ -8,10 +8,11 @@ import pytest
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, gateways, groups, sessions
+from gatepost.store import audit, gateways, group_places, groups, sessions
 from gatepost.store.gateways import GatewayIdentity, GatewayState
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionMode
@@ -82,3 +83,14 @@ async def test_one_that_is_gone_is_forgotten_and_no_other(deps: OperationDeps) -
         await run(deps, "gateway.forget", name="dead")
     await run(deps, "gateway.forget", name="gone")
     assert [each["name"] for each in await run(deps, "gateway.list")] == ["a", "dead"]
+
+
+async def test_one_on_which_groups_lie_is_not_forgotten_and_the_way_out_is_named(deps: OperationDeps) -> None:
+    for each in ("acme", "beta"):
+        await deps.store.write(group_places.claim, each, "gone", deps.clock.now())
+    with pytest.raises(
+        Invalid, match=r"groups lie on gone: acme, beta; .*`gatepost group move acme GATEWAY --without-f"
+    ):
+        await run(deps, "gateway.forget", name="gone")
+    shared = replace(deps, config=Config({"groups.place": "shared"}))  # where it does not matter who made them
+    assert (await run(shared, "gateway.forget", name="gone"))["name"] == "gone"

@@ -222,7 +222,9 @@ def unlink(run: CommandRun, gone: dict[str, Any]) -> None:
 def move(run: CommandRun, found: dict[str, Any]) -> None:
     world, target = found["world"], found["target"]
     state = GroupMoveState(found["state"])
-    if state in (GroupMoveState.ARRIVED, GroupMoveState.DONE):
+    if run.args.get("without_files"):
+        output.print_line(f"{world} is on {target} now, with what lies in its folder there")
+    elif state in (GroupMoveState.ARRIVED, GroupMoveState.DONE):
         output.print_line(f"{world} is on {target} now, with {found['files']} files ({found['bytes']:,} bytes)")
     elif state is GroupMoveState.FAILED:
         output.print_line(f"{world} stays on {found['source']}")

@@ -20,6 +20,7 @@ from gatepost.serve.control.arguments.secrets import (
     SetSecretArgs,
     UnbindSecretArgs,
 )
+from gatepost.store.place import find_place
 from gatepost.store.secrets import SecretOwner, render_scope
 
 _STDIN = ("-", "stdin")
@@ -132,6 +133,10 @@ def rm(run: CommandRun, gone: dict[str, Any]) -> None:
 @command.command()
 @from_operation(RotateKeysArgs)
 def rotate(run: CommandRun, done: dict[str, Any]) -> None:
+    if done["is_new"]:
+        others = "; copy it to the other gateways" if find_place(run.home).url else ""
+        output.print_line(f"the key ring is made: {done['kept_in']}{others}")
+        return
     output.print_line(f"{done['resealed']} secrets are sealed with {done['key_id']} ({done['kept_in']})")
     if done["dropped"]:
         output.print_line(f"dropped: {', '.join(done['dropped'])}")

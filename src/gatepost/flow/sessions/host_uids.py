@@ -23,7 +23,8 @@ UIDS = setting(
     "sandbox.uids",
     "70000-99999",
     help="When the gateway is root, the sandboxes of each world (a group with all below it) run as a host uid of their "
-    "own from this range, which nothing else on the machine may use; two gateways need two ranges.",
+    "own from this range, which nothing else on the machine may use. Gateways that share a store need the same range; "
+    "those with stores of their own on one machine need two.",
 )
 LARGEST_UID = 2**31 - 1
 

@@ -13,8 +13,12 @@ class MoveGroupArgs(OperationArgs, frozen=True):
     A world is the group at the top and all below it. Turns may end for a quarter of a minute; what is open then goes on
     there. Nothing of it is answered meanwhile. If it is cut short, run it again: it goes on. GATEWAY may be the one
     that has it: then a move that has not arrived is given up. The right is needed at the root.
+
+    --without-files is for a gateway that is gone and never comes back. GATEWAY runs the group with what lies in its
+    folder there, such as a copy of a backup. Conversations begin anew, and messages that waited are answered.
     """
 
     folder: Annotated[str, argument("A group of that world.", examples=("acme/eng",))]
     gateway: Annotated[str, argument("The gateway that is to have it.", "gateway")]
+    without_files: Annotated[bool, option("The gateway that has its files never comes back: do without them.")] = False
     wait_s: Annotated[float, option("How long to wait until it has arrived, in seconds.", least=0, most=600)] = 45.0

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace
+from gatepost.flow.gateways.group_place import PLACE, GroupPlace
 from gatepost.serve.control.arguments.gateways import (
     DrainGatewayArgs,
     ForgetGatewayArgs,
@@ -11,12 +12,13 @@ from gatepost.serve.control.arguments.gateways import (
     ShowGatewayArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import gateways, group_moves
+from gatepost.store import gateways, group_moves, group_places
 from gatepost.store.gateway_checks import is_living
 from gatepost.store.gateways import GatewayRow, GatewayState
 from gatepost.store.port import Db
 
 MOST_SESSIONS = 200  # that are named
+MOST_WORLDS = 10  # that are named
 SEE = "`gatepost gateway list` shows them"
 
 
@@ -98,6 +100,8 @@ async def forget(deps: OperationDeps, args: ForgetGatewayArgs) -> GatewayView:
         row = _get(db, args.name)
         if is_living(row, now):
             raise Invalid("gateway", f"{row.name} runs; `gatepost gateway drain {row.name}` ends it first")
+        if deps.config[PLACE] == GroupPlace.LOCAL:
+            _check_empty(db, row.name)
         if not gateways.remove(db, row.name):
             why = "nobody has taken over from it yet; a running gateway does so within seconds"
             raise Invalid("gateway", f"{row.name} died, and {why}")
@@ -105,6 +109,15 @@ async def forget(deps: OperationDeps, args: ForgetGatewayArgs) -> GatewayView:
         return make_view(row, 0, {}, now)
 
     return await deps.write(change)
+
+
+def _check_empty(db: Db, name: str) -> None:
+    """Nobody would run the groups that lie on a gateway which is not there any more."""
+    if worlds := group_places.list_worlds(db, name):
+        more = f" and {len(worlds) - MOST_WORLDS} more" if len(worlds) > MOST_WORLDS else ""
+        named = f"{', '.join(worlds[:MOST_WORLDS])}{more}"
+        way = f"`gatepost group move {worlds[0]} GATEWAY --without-files` has another gateway run it"
+        raise Invalid("gateway", f"groups lie on {name}: {named}; start it and move them, or {way}")
 
 
 def _get(db: Db, name: str) -> GatewayRow:

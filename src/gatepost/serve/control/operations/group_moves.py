@@ -5,10 +5,12 @@ import asyncio
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow.gateways.folder_check import FolderElsewhere
 from gatepost.flow.gateways.group_place import PLACE, GroupPlace
+from gatepost.flow.groups import complete_folders
 from gatepost.serve.control.arguments.group_moves import MoveGroupArgs
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import gateways, group_moves, group_places, groups, worktrees
+from gatepost.store import gateways, group_moves, group_places, groups, lost_worlds, worktrees
 from gatepost.store.gateway_checks import is_living
 from gatepost.store.group_moves import GroupMove, GroupMoveState
 from gatepost.store.port import Db, LockKind, Store
@@ -16,6 +18,7 @@ from gatepost.store.port import Db, LockKind, Store
 LOOK_S = 0.2
 ALONE = "this store is a file of one machine, so it has one gateway; docs/scale.md tells how several share one"
 SHARED = "groups lie in a folder that all gateways share (groups.place), so each of them runs them; nothing is to move"
+LOST = "; if it never comes back, --without-files moves the group without them"
 _SETTLED = (GroupMoveState.ARRIVED, GroupMoveState.DONE, GroupMoveState.FAILED)
 
 
@@ -49,6 +52,8 @@ async def move_group(deps: OperationDeps, args: MoveGroupArgs) -> GroupMoveView:
         raise Invalid("gateway", ALONE)
     if deps.config[PLACE] == GroupPlace.SHARED:
         raise Invalid("groups.place", SHARED)
+    if args.without_files:
+        return await _move_without_files(deps, args)
     now = deps.clock.now()
     begun = await deps.write(lambda db: begin_move(db, args.folder, args.gateway, now))
     deps.bells.gateways()
@@ -56,6 +61,61 @@ async def move_group(deps: OperationDeps, args: MoveGroupArgs) -> GroupMoveView:
     if found.state is GroupMoveState.FAILED and begun.state is not GroupMoveState.FAILED:
         raise Invalid("folder", f"{found.world} stays on {found.source}; {found.note}")
     return make_view(found)
+
+
+class _AtTarget(FolderElsewhere):
+    """The target itself takes it in, because it has the folder where the group is to lie."""
+
+    def __init__(self, world: str, target: str) -> None:
+        way = "start the gateway of this home, or run this there"
+        Invalid.__init__(self, "gateway", f"{target} has to make the folder of {world} itself; {way}")
+        self.gateway = target
+
+
+async def _move_without_files(deps: OperationDeps, args: MoveGroupArgs) -> GroupMoveView:
+    """Its folder first, then the rows, as for a new group. What lies there stays as it is."""
+    world, now = group_places.get_world(args.folder), deps.clock.now()
+    source: str = await deps.store.read(find_lost_source, args.folder, args.gateway, now)
+    if deps.home.gateway != args.gateway:
+        raise _AtTarget(world, args.gateway)
+    made = [each for each in await deps.store.read(groups.list_all) if group_places.get_world(each.folder) == world]
+    await asyncio.to_thread(complete_folders, deps.home, made)
+
+    def change(db: Db) -> GroupMove:
+        db.alone(LockKind.RULES, f"move:{world}")
+        if find_lost_source(db, args.folder, args.gateway, now) != source or not gateways.hold_gone(db, source):
+            raise Invalid("gateway", f"{source} has come back; move {world} with its files")
+        _end_open_move(db, world, now)
+        return lost_worlds.move(db, world, source, args.gateway, now)
+
+    moved = await deps.write(change, source=source, conversations="begin anew")
+    deps.bells.gateways()
+    return make_view(moved)
+
+
+def find_lost_source(db: Db, folder: str, target: str, now: int) -> str:
+    """The gateway that had a group's files and is gone. Raises why the group cannot be moved without them."""
+    world, source = _find_places(db, folder, target)
+    row = gateways.get(db, source)
+    if row is not None and is_living(row, now):
+        raise Invalid("without_files", f"{source} runs and has the files of {world}; move it with them")
+    if row is not None and row.state is not gateways.GatewayState.GONE:
+        raise Invalid("gateway", f"nobody has taken over from {source} yet; try again in some seconds")
+    _check_living(db, target, now, "it cannot take anything")
+    known = group_moves.find_open(db, world)
+    if known is not None and known.state is GroupMoveState.PACKED and _is_living(db, known.target, now):
+        way = f"`gatepost group move {world} {known.target}` waits until they are there"
+        raise Invalid("without_files", f"the files of {world} are on their way to {known.target}; {way}")
+    if known is not None and known.state is GroupMoveState.ARRIVED and _is_living(db, known.source, now):
+        raise Invalid("gateway", f"{known.source} removes what {world} left there; try again in some seconds")
+    return source
+
+
+def _end_open_move(db: Db, world: str, now: int) -> None:
+    """Who had a part in it may still have files of it. They stay there."""
+    if (known := group_moves.find_open(db, world)) is not None:
+        group_moves.set_failed(db, known, "it was moved without its files", now)
+        group_moves.set_done(db, known, now)
 
 
 async def _wait(store: Store, move: GroupMove, wait_s: float) -> GroupMove:
@@ -69,26 +129,37 @@ async def _wait(store: Store, move: GroupMove, wait_s: float) -> GroupMove:
 
 def begin_move(db: Db, folder: str, target: str, now: int) -> GroupMove:
     """The move that is wanted: a new one, or the one that is under way."""
-    if groups.get(db, folder) is None:
-        raise NotFound("group", folder, "`gatepost group list` shows them")
-    if gateways.get(db, target) is None:
-        raise NotFound("gateway", target, "`gatepost gateway list` shows them")
     world = group_places.get_world(folder)
     db.alone(LockKind.RULES, f"move:{world}")
-    source, known = group_places.find_gateway(db, folder), group_moves.find_open(db, world)
-    if known is not None:
-        return _go_on(db, known, source, target, now)
-    if source == target:
-        raise Invalid("gateway", f"{world} is on {target} already")
-    if not source:
-        raise Invalid("folder", f"{world} is on no gateway yet: the first that runs it has it")
-    for name in (source, target):
-        _check_living(db, name, now, f"the files of {world} are there" if name == source else "it cannot take anything")
+    _check_known(db, folder, target)
+    if (known := group_moves.find_open(db, world)) is not None:
+        return _go_on(db, known, group_places.find_gateway(db, folder), target, now)
+    _, source = _find_places(db, folder, target)
+    _check_living(db, source, now, f"the files of {world} are there", LOST)
+    _check_living(db, target, now, "it cannot take anything")
     used = [each.name for each in worktrees.list_all(db) if group_places.get_world(each.folder) == world]
     if used:
         names = ", ".join(used[:5])
         raise Invalid("folder", f"{world} has worktrees on {source}: {names}; `gatepost worktree archive` them first")
     return group_moves.add(db, world, source, target, now)
+
+
+def _check_known(db: Db, folder: str, target: str) -> None:
+    if groups.get(db, folder) is None:
+        raise NotFound("group", folder, "`gatepost group list` shows them")
+    if gateways.get(db, target) is None:
+        raise NotFound("gateway", target, "`gatepost gateway list` shows them")
+
+
+def _find_places(db: Db, folder: str, target: str) -> tuple[str, str]:
+    """The world, and the gateway that has it, which is another than the target."""
+    _check_known(db, folder, target)
+    world, source = group_places.get_world(folder), group_places.find_gateway(db, folder)
+    if source == target:
+        raise Invalid("gateway", f"{world} is on {target} already")
+    if not source:
+        raise Invalid("folder", f"{world} is on no gateway yet: the first that runs it has it")
+    return world, source
 
 
 def _go_on(db: Db, known: GroupMove, source: str, target: str, now: int) -> GroupMove:
@@ -107,9 +178,14 @@ def _go_on(db: Db, known: GroupMove, source: str, target: str, now: int) -> Grou
     )
 
 
-def _check_living(db: Db, name: str, now: int, why: str) -> None:
+def _is_living(db: Db, name: str, now: int) -> bool:
+    row = gateways.get(db, name)
+    return row is not None and is_living(row, now)
+
+
+def _check_living(db: Db, name: str, now: int, why: str, otherwise: str = "") -> None:
     row = gateways.get(db, name)
     if row is None or not is_living(row, now):
-        raise Invalid("gateway", f"{name} is away, and {why}; start it first")
+        raise Invalid("gateway", f"{name} is away, and {why}; start it first{otherwise}")
     if row.state is gateways.GatewayState.DRAINING:
         raise Invalid("gateway", f"{name} is being drained; start it again first")

@@ -62,6 +62,7 @@ class RotateKeysResult(Struct, frozen=True, kw_only=True):
     unused: list[str]
     kept_in: str
     is_file: bool
+    is_new: bool  # there was no key ring before
 
 
 def check_name(name: str) -> str:
@@ -201,6 +202,7 @@ async def rotate(deps: OperationDeps, args: RotateKeysArgs) -> RotateKeysResult:
     keyring = Keyring(deps.home)
     await _check_others(deps, keyring)
     await deps.store.read(secrets.open_all, keyring)
+    is_new = await asyncio.to_thread(keyring.read) is None
     if keyring.is_file:
         await deps.store.write(secrets.check_new_key)
         await asyncio.to_thread(keyring.add_key)
@@ -218,6 +220,7 @@ async def rotate(deps: OperationDeps, args: RotateKeysArgs) -> RotateKeysResult:
         unused=await deps.store.read(secrets.list_unused_keys, keyring),
         kept_in=keyring.where,
         is_file=keyring.is_file,
+        is_new=is_new,
     )
 
 
