@@ -82,7 +82,7 @@ def test_a_target_that_is_not_empty_is_left_alone(store_path: Path, tmp_path: Pa
     with pytest.raises(SetupError, match="has tables already"):
         copy(StorePlace(store_path), StorePlace(tmp_path / "none", url))
     (tmp_path / "there.db").write_text("mine")
-    with pytest.raises(SetupError, match="there.db is in .* already"):
+    with pytest.raises(SetupError, match=r"there\.db is in .* already"):
         copy(StorePlace(store_path), StorePlace(tmp_path / "there.db"))
     assert (tmp_path / "there.db").read_text() == "mine"
 

@@ -23,8 +23,8 @@ from gatepost.store.postgres.connection import open_connection, render_applicati
 from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.refusals import render_away
 from gatepost.store.postgres.seen_leases import SeenLeases
-from gatepost.store.postgres.unit_worker import render_away
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
 ANSWER_S = 3.0  # in which a renewal is answered; else the connection is of no use
