@@ -73,7 +73,13 @@ def run_checks(home: Home) -> list[Finding]:
     findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
     findings += [*_connectors(home, config), *check_channels(home, config), *check_sign_in(config)]
     findings += [*check_agents(home, config), *check_models(home, config), *check_telemetry(config)]
-    return [*findings, *_store(home, config), *_gateways(home, config)]
+    return drop_repeated([*findings, *_store(home, config), *_gateways(home, config)])
+
+
+def drop_repeated(findings: list[Finding]) -> list[Finding]:
+    """Why the store cannot be read is told once, where it belongs. Whoever else wanted to read it says no more."""
+    causes = {each.text for each in findings if (each.level, each.subject) == ("fail", "store")}
+    return [each for each in findings if each.subject == "store" or not any(cause in each.text for cause in causes)]
 
 
 def _check_start(home: Home, config: Config) -> None:
