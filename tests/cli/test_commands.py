@@ -498,6 +498,13 @@ def test_the_doctor_warns_of_a_sandbox_only_if_it_is_used(
     assert (unused, docker()) == (["note"], ["warn"])
 
 
+def test_the_doctor_names_a_mistyped_variable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEPOST_STOREURL", "postgresql://ann:hush@127.0.0.1:1/ledger")
+    told = run("doctor").out
+    assert "! settings  nothing reads the variable GATEPOST_STOREURL; did you mean GATEPOST_STORE_URL?" in told
+    assert "hush" not in told
+
+
 def test_the_cause_that_keeps_the_store_away_is_told_once(
     run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
