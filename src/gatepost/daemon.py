@@ -20,6 +20,7 @@ from gatepost.core.descriptor_limit import raise_limit
 from gatepost.core.home import Home
 from gatepost.core.json_limits import limit_numbers
 from gatepost.core.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
+from gatepost.core.mistyped_variables import list_mistyped
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.sandbox_plan import describe_sandbox
@@ -217,6 +218,8 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     raise_limit()  # of the whole process, as the next: not before it is known that it starts
     limit_numbers()
     log.configure(home, config)
+    for each in list_mistyped():
+        _log.warning(each)
     wait_for_store(home, config, _log.warning)
     gc.freeze()  # modules are no garbage: no later search looks at them
     gc.enable()

@@ -14,6 +14,7 @@ from gatepost.core.registry import list_package_modules, load_folder
 _NO_SETTINGS = frozenset(
     {"cli", "embed", "inside", "migrations", "testing", "sdk_elicitation", "sdk_fallback", "__main__"}
 )
+_LATER = frozenset({"gatepost.store.postgres"})  # needs an extra: loaded where `store.url` is set, declares nothing
 _FOLDED = "gatepost.channels"  # a channel's own folder: what it declares is in its `__init__`, the rest is for later
 _PLUGINS = ("channels", "tools", "sandboxes")  # providers are loaded inside their sandboxes alone
 
@@ -27,6 +28,8 @@ def list_modules() -> Iterator[str]:
             if info.name in _NO_SETTINGS:
                 continue
             name = f"{package}.{info.name}"
+            if name in _LATER:
+                continue
             yield name
             if info.ispkg and package != _FOLDED:
                 folders.append(name)

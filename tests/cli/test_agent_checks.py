@@ -32,7 +32,7 @@ def test_the_key_ring_is_told_with_its_place_and_mode(run: Run, home: Home) -> N
     run("secret", "set", "TOKEN", "value")
     ((level, text, _),) = about(run, "key ring")
     assert level == "ok"
-    assert text == f"{home.path}/keyring.json, mode 0600, 1 keys, 1 secrets"
+    assert text == f"{home.path}/keyring.json, mode 0600, 1 key, 1 secret"
 
     (home.path / "keyring.json").chmod(0o644)
     ((level, text, _),) = about(run, "key ring")
@@ -40,14 +40,14 @@ def test_the_key_ring_is_told_with_its_place_and_mode(run: Run, home: Home) -> N
 
     (home.path / "keyring.json").unlink()
     ((level, text, _),) = about(run, "key ring")
-    assert level == "fail" and "1 secrets are sealed with it" in text
+    assert level == "fail" and "1 secret is sealed with it" in text
 
 
 def test_a_key_ring_from_elsewhere_is_told_as_such(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     run("secret", "set", "TOKEN", "value")
     monkeypatch.setenv("GATEPOST_KEYRING", (home.path / "keyring.json").read_text())
 
-    assert about(run, "key ring") == [("ok", "GATEPOST_KEYRING, read-only, 1 keys, 1 secrets", "")]
+    assert about(run, "key ring") == [("ok", "GATEPOST_KEYRING, read-only, 1 key, 1 secret", "")]
 
 
 def test_the_programs_of_the_providers_in_use_are_told(run: Run, home: Home, tmp_path: Path) -> None:

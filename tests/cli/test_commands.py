@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,12 +17,14 @@ from gatepost.access.budgets import render_usd
 from gatepost.cli import output, reasons
 from gatepost.cli.commands.logs import readable
 from gatepost.cli.commands.settings import RESTART, list_differences
-from gatepost.cli.commands.trace import offset
+from gatepost.cli.commands.status import render_status
+from gatepost.cli.commands.trace import offset, render_trace
 from gatepost.core import home_lock
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.intake.engagement import make_engagement
+from gatepost.serve.control.operations.ledger import find_trace
 from gatepost.store import (
     audit,
     costs,
@@ -493,6 +496,43 @@ def test_the_doctor_warns_of_a_sandbox_only_if_it_is_used(
     run("group", "set", "acme", "sandbox=docker")
 
     assert (unused, docker()) == (["note"], ["warn"])
+
+
+def test_the_doctor_names_a_mistyped_variable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEPOST_STOREURL", "postgresql://ann:hush@127.0.0.1:1/ledger")
+    told = run("doctor").out
+    assert "! settings  nothing reads the variable GATEPOST_STOREURL; did you mean GATEPOST_STORE_URL?" in told
+    assert "hush" not in told
+
+
+def test_the_cause_that_keeps_the_store_away_is_told_once(
+    run: Run, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEPOST_STORE_URL", "postgresql://ann@127.0.0.1:1/ledger")
+    findings = run("doctor", "--json").json["findings"]
+    assert [each["subject"] for each in findings if "port 1 does not answer" in each["text"]] == ["store"]
+
+
+def test_the_status_of_one_whose_database_is_away_knows_nothing_of_others(run: Run, db: Db) -> None:
+    status = run("status", "--json").json | {"running": True, "answers": True, "gateway": "first"}
+    assert "gateway    first; beside it: none" in render(status)
+    assert "gateway    first; beside it: unknown" in render(status | {"store": {"trouble": "it is away"}})
+    store = status["store"] | {"away": {"acme": "second"}}
+    assert "groups     acme waits for gateway second, which is gone" in render(status | {"store": store})
+
+
+def render(status: dict[str, Any]) -> str:
+    lines = ("".join(each if isinstance(each, str) else each.text for each in line) for line in render_status(status))
+    return "\n".join(lines)
+
+
+def test_a_trace_names_the_gateway_that_its_group_waits_for(db: Db) -> None:
+    message_id, _ = ask(db, "hello", "p1", 1_000_000)
+    life = find_trace(db, str(message_id))
+    folder = life.entries[0].folder
+    shown = render_trace(life, None, "UTC", {str(folder): "second"})
+    assert f"in {folder} (waits for gateway second, which is gone)" in str(shown[2])
+    assert "second" not in str(render_trace(life, None, "UTC"))
 
 
 def test_the_status_counts_open_sessions(run: Run, db: Db) -> None:

@@ -28,7 +28,7 @@ def server() -> Iterator[PostgresServer]:
 def daemon(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
     url = server.add_database("served").replace("postgres@", f"postgres:{PASSWORD}@")
     home = tmp_path_factory.mktemp("daemon") / "home"
-    with DaemonProcess(home, store_url=url, store_unsafe="1", sandbox_kind="process") as started:
+    with DaemonProcess(home, store_url=url, store_unsafe="1", sandbox_kind="process", storeurl=PASSWORD) as started:
         yield started
 
 
@@ -54,6 +54,11 @@ def test_the_password_is_shown_nowhere(daemon: DaemonProcess) -> None:
         assert PASSWORD not in done.stdout + done.stderr, command
     logs = [each.read_text(errors="replace") for each in Path(daemon.home, "logs").rglob("*") if each.is_file()]
     assert not any(PASSWORD in text for text in (daemon.stderr(), *logs))
+
+
+def test_a_start_names_a_mistyped_variable(daemon: DaemonProcess) -> None:
+    logs = (daemon.home / "logs" / "gatepost.log").read_text()
+    assert "nothing reads the variable GATEPOST_STOREURL; did you mean GATEPOST_STORE_URL?" in logs
 
 
 def test_a_backup_says_what_to_use_instead(daemon: DaemonProcess) -> None:

@@ -82,9 +82,19 @@ def test_a_target_that_is_not_empty_is_left_alone(store_path: Path, tmp_path: Pa
     with pytest.raises(SetupError, match="has tables already"):
         copy(StorePlace(store_path), StorePlace(tmp_path / "none", url))
     (tmp_path / "there.db").write_text("mine")
-    with pytest.raises(SetupError, match="is there already"):
+    with pytest.raises(SetupError, match=r"there\.db is in .* already"):
         copy(StorePlace(store_path), StorePlace(tmp_path / "there.db"))
     assert (tmp_path / "there.db").read_text() == "mine"
+
+
+@pytest.mark.parametrize("left", ["-wal", "-shm"])
+def test_the_log_of_an_old_database_is_not_mixed_into_a_copy(store_path: Path, tmp_path: Path, left: str) -> None:
+    (tmp_path / f"new.db{left}").write_text("old")
+    with pytest.raises(
+        SetupError, match=f"new.db{left} is in .* move new.db, new.db-wal and new.db-shm aside together"
+    ):
+        copy(StorePlace(store_path), StorePlace(tmp_path / "new.db"))
+    assert [each.name for each in tmp_path.iterdir()] == [f"new.db{left}"]
 
 
 def test_a_copy_that_fails_leaves_nothing(store_path: Path, tmp_path: Path, server: PostgresServer) -> None:

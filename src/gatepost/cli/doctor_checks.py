@@ -19,6 +19,7 @@ from gatepost.core import home_lock, listen_address, settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
+from gatepost.core.mistyped_variables import list_mistyped
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.sessions.host_uids import uid_range
 from gatepost.flow.sessions.provider_specs import list_plugin_providers, load_spec
@@ -70,10 +71,17 @@ def run_checks(home: Home) -> list[Finding]:
         config = _load_readable_settings(home)
     else:
         findings.append(Finding("ok", "settings", f"{len(SETTINGS)} settings, every plug-in loads"))
+        findings += [Finding("warn", "settings", each) for each in list_mistyped()]
     findings += [*_providers(home), *_control(home), *_sandboxes(home, config), *_limits(home, config)]
     findings += [*_connectors(home, config), *check_channels(home, config), *check_sign_in(config)]
     findings += [*check_agents(home, config), *check_models(home, config), *check_telemetry(config)]
-    return [*findings, *_store(home, config), *_gateways(home, config)]
+    return drop_repeated([*findings, *_store(home, config), *_gateways(home, config)])
+
+
+def drop_repeated(findings: list[Finding]) -> list[Finding]:
+    """Why the store cannot be read is told once, where it belongs. Whoever else wanted to read it says no more."""
+    causes = {each.text for each in findings if (each.level, each.subject) == ("fail", "store")}
+    return [each for each in findings if each.subject == "store" or not any(cause in each.text for cause in causes)]
 
 
 def _check_start(home: Home, config: Config) -> None:

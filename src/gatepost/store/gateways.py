@@ -109,10 +109,11 @@ def set_state(db: Db, name: str, epoch: int, state: GatewayState) -> bool:
 
 
 def end_life(db: Db, name: str, epoch: int) -> bool:
-    """Nothing that this life of it still writes is believed. False: somebody else was first."""
+    """Nothing that this life of it still writes is believed. False: somebody else was first. When its lease ended stays
+    written down: it is gone since then."""
     return (
         db.run(
-            "UPDATE gateways SET epoch = epoch + 1, state = ?, until = 0 WHERE name = ? AND epoch = ?",
+            "UPDATE gateways SET epoch = epoch + 1, state = ? WHERE name = ? AND epoch = ?",
             (GatewayState.GONE, name, epoch),
         )
         == 1

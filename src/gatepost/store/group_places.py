@@ -95,6 +95,11 @@ def list_away(db: Db) -> list[AwayWorld]:
     return [AwayWorld(*row) for row in rows]
 
 
+def render_wait(gateway: str) -> str:
+    """Behind the name of a group whose gateway is away."""
+    return f"waits for gateway {gateway}, which is gone"
+
+
 def list_waiting_rooms(db: Db, world: str, before: int) -> list[WaitingRoom]:
     """The rooms of a world in which a message has waited since before a moment. What nobody said (a task) does not
     count. Of each room the last thread that was spoken in."""

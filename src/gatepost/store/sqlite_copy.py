@@ -79,8 +79,7 @@ def read_sqlite(path: Path) -> Iterator[SqliteTables]:
 
 @contextmanager
 def write_sqlite(path: Path) -> Iterator[SqliteTables]:
-    if path.exists():
-        raise SetupError(f"{path} is there already; a copy needs a place where nothing is: move it aside")
+    _check_free(path)
     new = path.with_name(f"{path.name}.copy")
     _remove(new)
     try:
@@ -101,8 +100,22 @@ def write_sqlite(path: Path) -> Iterator[SqliteTables]:
         _remove(new)
 
 
+def _check_free(path: Path) -> None:
+    """The log of another database would be taken for the copy's own, and written into it."""
+    there = [each.name for each in _list_files(path) if each.is_symlink() or each.exists()]
+    if there:
+        raise SetupError(
+            f"{' and '.join(there)} {'is' if len(there) == 1 else 'are'} in {path.parent} already; a copy needs a place"
+            f" where nothing is: move {path.name}, {path.name}-wal and {path.name}-shm aside together"
+        )
+
+
+def _list_files(path: Path) -> list[Path]:
+    return [path, *(path.with_name(path.name + log) for log in LOGS)]
+
+
 def _remove(path: Path) -> None:
-    for each in (path, *(path.with_name(path.name + log) for log in LOGS)):
+    for each in _list_files(path):
         with suppress(FileNotFoundError):
             each.unlink()
 

@@ -10,6 +10,7 @@ where a test is about the start itself, a command is started the long way.
 import atexit
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import pkgutil
@@ -152,9 +153,11 @@ def _import_everything() -> None:
     from gatepost.cli import commands
     from gatepost.core import log
     from gatepost.core.registry import load_package
-    from gatepost.store import migrations
+    from gatepost.store import migrations, postgres
 
     declarations.load_package()
+    if importlib.util.find_spec("psycopg") is not None:  # an extra
+        load_package(postgres.__name__)
     load_package(migrations.__name__)  # which the first start in a home needs
     log.load_structlog()
     for info in pkgutil.iter_modules(commands.__path__):

@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
         )
         return 1
     failed = run_storms(chosen, asked.seed, _print_line)
-    _print_line(f"{len(chosen)} storms, {failed} failed")
+    _print_line(f"{len(chosen)} storm{'' if len(chosen) == 1 else 's'}, {failed} failed")
     return 1 if failed else 0
 
 

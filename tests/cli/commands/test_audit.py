@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.cli.commands.audit import render_chains, render_heads
 from gatepost.core.home import Home
 from gatepost.store import audit
 from gatepost.store.readonly import read_snapshot
@@ -183,3 +184,21 @@ def test_a_head_that_was_kept_still_holds_when_more_was_done(run: Run) -> None:
 def test_a_head_that_is_none_is_refused(run: Run) -> None:
     told = run("audit", "verify", "--head", "abc")
     assert told.code != 0 and "SEQ:HASH" in told.err
+
+
+@pytest.mark.parametrize(
+    ("heads", "held", "told"),
+    [
+        (["7:a"], "the chain of 7 rows holds", "its head is 7:a"),
+        (["b/7:a"], "the chain of 1 gateway holds, 7 rows", "its head is b/7:a"),
+        (["b/4:a", "c/3:d"], "the chains of 2 gateways hold, 7 rows", "their heads are b/4:a, c/3:d"),
+        (
+            ["4:a", "c/3:d"],
+            "the chains of 1 gateway and of commands by themselves hold, 7 rows",
+            "their heads are 4:a (commands by themselves), c/3:d",
+        ),
+    ],
+)
+def test_each_chain_has_a_name_in_words(heads: list[str], held: str, told: str) -> None:
+    assert render_chains(7, sum("/" in each for each in heads), len(heads)) == held
+    assert render_heads(heads) == told

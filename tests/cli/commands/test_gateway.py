@@ -3,7 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from gatepost.cli import output
+from gatepost.core.clock import SECOND
 from gatepost.core.home import Home
+from gatepost.store import gateways
+from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.sqlite_db import SqliteDb, connect
 
 Run = Callable[..., Any]
 
@@ -17,3 +22,17 @@ def test_a_store_of_one_machine_says_so_in_one_line(home: Home, run: Run) -> Non
     assert run("gateway", "list", "--json").json == []
     refused = run("gateway", "drain", "a")
     assert refused.code != 0 and "gatepost gateway list" in refused.err
+
+
+def test_the_list_counts_duties_and_show_names_them(home: Home, run: Run) -> None:
+    names = [f"channel/a-channel-with-a-long-name-{number}" for number in range(6)]
+    connection = connect(home.store)
+    db = SqliteDb(connection)
+    new = GatewayIdentity(name="first", home="/srv/first", host="one.example", version="1.0", schema_number=49)
+    gateways.register(db, new, SECOND, 1, 1)
+    gateways.claim_duties(db, names, "first", 1)
+    connection.close()
+    head, row = run("gateway", "list").out.splitlines()
+    assert "duties" in head and row.split().count("6") == 1
+    assert max(len(head), len(row)) <= output.WIDTH
+    assert f"duties     {', '.join(names)}" in run("gateway", "show", "first").out

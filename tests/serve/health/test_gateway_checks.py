@@ -2,9 +2,9 @@
 
 import pytest
 
-from gatepost.core.clock import SECOND
+from gatepost.core.clock import SECOND, iso
 from gatepost.serve.health.gateway_checks import check_gateways, judge_clock
-from gatepost.store import gateways
+from gatepost.store import gateways, group_places
 from gatepost.store.gateways import GatewayIdentity
 from gatepost.store.port import Db
 
@@ -28,6 +28,30 @@ def test_the_living_are_named_and_the_dead_are_a_warning(db: Db) -> None:
         ("warn", "c on first is dead, and nobody has taken over from it yet"),
         ("warn", "b: its gatepost.toml differs from this one's in timezone"),
     ]
+
+
+def test_one_that_is_gone_is_named_until_it_is_forgotten_with_the_groups_that_wait_for_it(db: Db) -> None:
+    gateways.register(db, make_own(), LEASE, 1, NOON)
+    gateways.register(db, make_own("b"), LEASE, 1, NOON - 2 * LEASE)
+    group_places.claim(db, "acme", "b", NOON)
+    gateways.end_life(db, "b", 1)
+
+    found = check_gateways(db, make_own(), NOON, 0)
+    assert [(each.level, each.text) for each in found] == [
+        ("ok", "a is running on first"),
+        ("warn", f"b on first is gone since {iso(NOON - LEASE)}"),
+        ("warn", "acme waits for gateway b, which is gone: what is written to it is kept"),
+    ]
+    assert "`gatepost gateway forget b`" in found[1].way_out
+
+    gateways.remove(db, "b")
+    assert [each.subject for each in check_gateways(db, make_own(), NOON, 0)] == ["gateways", "groups"]
+
+
+def test_that_this_gateway_is_down_is_no_trouble_of_the_others(db: Db) -> None:
+    gateways.register(db, make_own(), LEASE, 1, NOON)
+    gateways.end_life(db, "a", 1)
+    assert check_gateways(db, make_own(), NOON, 0) == []
 
 
 def test_secrets_that_do_not_open_here_are_a_failure(db: Db) -> None:

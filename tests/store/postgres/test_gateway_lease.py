@@ -134,3 +134,21 @@ def test_a_lease_that_nobody_renews_is_silent_and_a_renewed_one_is_not(emptied: 
     seen.set_seen([renewed])
     assert seen.find_silence(renewed) > 0 and seen.find_silence(row) > 0
     assert BEAT_S * 2 <= SILENT_S <= LEASE_S - BEAT_S  # who lives renews within it, and it delays no takeover
+
+
+def test_an_outage_is_told_once_and_so_is_its_end(emptied: EmptyDatabase, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    lease, there = begin(emptied.url, "a"), emptied.url
+    for _ in range(2):
+        lease.url = "postgresql://ann@127.0.0.1:1/ledger"
+        with open_connection(there) as opened:
+            PostgresDb(opened.pgconn).rows(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%/a lease'"
+            )
+        for _ in range(3):
+            lease.beat()
+        lease.url = there
+        for _ in range(3):
+            lease.beat()
+    told = [each.getMessage() for each in caplog.records if each.name == "gateways"]
+    assert told == ["the lease cannot be renewed", "the lease is renewed again"] * 2

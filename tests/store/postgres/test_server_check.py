@@ -8,6 +8,7 @@ import pytest
 from gatepost.core.errors import SetupError
 from gatepost.store.postgres.server_check import ServerFacts, check_server, find_unfit, wait_for_server
 from gatepost.testing import pooler
+from gatepost.testing.platforms.servers import find_ports
 from gatepost.testing.pooler import Pooler, find_pgbouncer
 from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
 
@@ -52,9 +53,41 @@ def test_a_database_that_comes_meanwhile_is_waited_for(server: PostgresServer) -
 @pytest.mark.parametrize("url", ["postgresql://postgres@/nowhere", "postgresql://nobody@/plain"])
 def test_a_database_or_user_that_is_not_there_is_not_waited_for(server: PostgresServer, url: str) -> None:
     lines: list[str] = []
-    with pytest.raises(SetupError, match="does not exist"):
+    with pytest.raises(SetupError, match=r"does not exist; check .* CREATE (DATABASE|ROLE .*) makes it"):
         wait_for_server(f"{url}?host={server.folder}", lines.append)
     assert lines == []
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[str]:
+    """The address, without its user, of a server on TCP that asks for a password and knows no TLS."""
+    with PostgresServer(port=str(port := find_ports(1)[0])) as server:
+        server.stop()
+        with Path(server.folder, "data", "postgresql.conf").open("a") as file:
+            file.write("listen_addresses = '127.0.0.1'\n")
+        Path(server.folder, "data", "pg_hba.conf").write_text("host all all 127.0.0.1/32 scram-sha-256\n")
+        server.start()
+        yield f"127.0.0.1:{port}/plain"
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://ann:wrong@{}", "; check user and password in store.url"),
+        ("postgresql://ann@{}", "; the server wants one: write it into store.url"),
+        ("postgresql://ann:x@{}?sslmode=verify-full", "; turn TLS on there (ssl = on), or write sslmode=disable"),
+        ("postgresql://ann:hush@127.0.0.1:five/plain", "'five' is no number up to 65535"),
+        ("postgresql://ann:hush@127.0.0.1:65536/plain", "'65536' is no number up to 65535"),
+        ("postgresql://ann:hush@{}?sslmod=require", "unknown option 'sslmod'; did you mean 'sslmode'?"),
+        ("postgresql://ann:hush@{}?sslmode=sure", "sslmode=sure; it can be disable, allow, prefer, require"),
+    ],
+)
+def test_what_waiting_does_not_mend_is_said_at_once_with_its_way_out(strict: str, url: str, says: str) -> None:
+    lines: list[str] = []
+    with pytest.raises(SetupError) as told:
+        wait_for_server(url.format(strict), lines.append)
+    assert says in str(told.value)
+    assert lines == [] and "hush" not in str(told.value)
 
 
 def test_fsync_off_is_for_tests_alone(server: PostgresServer) -> None:

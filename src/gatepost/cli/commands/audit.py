@@ -1,5 +1,6 @@
 """`gatepost audit`: who did what, and whether the record still holds."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,6 +12,9 @@ from gatepost.cli.operation_runner import zone_of
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.audit import ListAuditArgs, VerifyAuditArgs
 from gatepost.store.readonly import read_store
+
+# What commands wrote while no gateway ran, and all that was before there were several.
+NO_GATEWAY = "commands by themselves"
 
 
 @click.group()
@@ -32,17 +36,27 @@ def verify(home: Home, args: dict[str, Any], as_json: bool) -> int:
         output.print_line(output.colored("nothing is recorded yet", "ok"))
     else:
         counted = f" ({found.repeated:,} further events are only counted in them)" if found.repeated else ""
-        one = f"the chain of {found.rows} rows holds"
-        several = f"the chains of {len(found.chains)} gateways hold, {found.rows} rows"
-        output.print_line(
-            output.colored(several if found.chains else one, "ok"), f"{counted}, {_render_head(found.head)}"
-        )
+        heads = (found.head or "").split()
+        held = render_chains(found.rows, len(found.chains), len(heads))
+        output.print_line(output.colored(held, "ok"), f"{counted}, {render_heads(heads)}")
     return 0 if found.whole else 1
 
 
-def _render_head(head: str | None) -> str:
-    heads = (head or "").split()
-    return f"its head is {head}" if len(heads) == 1 else f"their heads are {', '.join(heads)}"
+def render_chains(rows: int, gateways: int, heads: int) -> str:
+    """`gateways`: those that have a chain. One more head is of the chain that is no gateway's."""
+    counted = f"{rows} row{'' if rows == 1 else 's'}"
+    if not gateways:
+        return f"the chain of {counted} holds"
+    named = f"{gateways} gateway{'' if gateways == 1 else 's'}"
+    if heads > gateways:
+        return f"the chains of {named} and of {NO_GATEWAY} hold, {counted}"
+    return f"the chain{'' if gateways == 1 else 's'} of {named} hold{'s' if gateways == 1 else ''}, {counted}"
+
+
+def render_heads(heads: Sequence[str]) -> str:
+    if len(heads) == 1:
+        return f"its head is {heads[0]}"
+    return f"their heads are {', '.join(each if '/' in each else f'{each} ({NO_GATEWAY})' for each in heads)}"
 
 
 @command.command("list")

@@ -25,6 +25,7 @@ def command() -> None:
 
     \b
     gatepost gateway list
+    gatepost gateway show b         # its duties by name: what it alone does for all
     gatepost gateway drain b        # before its machine goes down
     gatepost gateway forget b       # it will not come back
     """
@@ -34,7 +35,7 @@ def command() -> None:
 @from_operation(ListGatewaysArgs)
 def list_gateways(run: CommandRun, found: list[dict[str, Any]]) -> None:
     output.print_table(
-        ("gateway", "state", "host", "web", "sessions", "does for all", "version"),
+        ("gateway", "state", "host", "web", "sessions", "duties", "version"),
         [
             (
                 each["name"],
@@ -42,7 +43,7 @@ def list_gateways(run: CommandRun, found: list[dict[str, Any]]) -> None:
                 each["host"],
                 each["listen"],
                 f"{each['sessions']} of {each['capacity']}",
-                ", ".join(each["duties"]) or "nothing",
+                len(each["duties"]),  # by name they would be wider than a terminal; `show` names them
                 each["version"],
             )
             for each in found
@@ -66,7 +67,7 @@ def show(run: CommandRun, found: dict[str, Any]) -> None:
         ("web", found["listen"] or "none"),
         ("version", f"{found['version']}, schema {found['schema_number']}"),
         ("sandboxes", f"at most {found['capacity']} awake"),
-        ("for all", ", ".join(found["duties"]) or "nothing"),
+        ("duties", ", ".join(found["duties"]) or "none"),
         ("sessions", ", ".join(found["running_sessions"]) or "none"),
     ):
         output.print_line(f"  {label:<10} {value}")

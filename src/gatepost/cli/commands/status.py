@@ -13,11 +13,22 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.flow.channel_health import parse_report, render_trouble
-from gatepost.store import audit, gateways, groups, ledger, newcomers, sessions, switches, tasks, waiting_requests
+from gatepost.store import (
+    audit,
+    gateways,
+    group_places,
+    groups,
+    ledger,
+    newcomers,
+    sessions,
+    switches,
+    tasks,
+    waiting_requests,
+)
 from gatepost.store.gateways import GatewayState
-from gatepost.store.place import has_store
+from gatepost.store.place import find_place
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_store
+from gatepost.store.readonly import read_snapshot
 
 MOST_NAMED = 5  # tasks that are paused after failures
 _OF_DAEMON = (
@@ -103,17 +114,20 @@ def read_status(home: Home) -> dict[str, Any]:
 
 
 def _store(home: Home) -> dict[str, Any] | None:
-    if not has_store(home):
+    place = find_place(home)
+    if not place.exists():
         return None
     try:
-        return read_store(home, _numbers, home_lock.find_holder(home) is not None)
+        return read_snapshot(place, _numbers, home_lock.find_holder(home) is not None, bool(place.url))
     except GatepostError as error:
         return {"trouble": str(error)}
 
 
-def _numbers(db: Db, running: bool) -> dict[str, Any]:
+def _numbers(db: Db, running: bool, shared: bool) -> dict[str, Any]:
+    """`shared`: several gateways may use the store, each with folders of its own."""
     return {
         "gateways": {each.name: each.state for each in gateways.list_all(db)},
+        "away": {each.world: each.gateway for each in group_places.list_away(db)} if shared else {},
         "groups": len(groups.list_all(db)),
         "sessions": len(sessions.list_open(db)),
         "ledger": asdict(ledger.check(db, SystemClock().now(), running=running)),
@@ -192,7 +206,8 @@ def _gateway_lines(status: dict[str, Any]) -> list[output.Line]:
         if name != status["gateway"]
     ]
     line = status["gateway"] + (", draining" if status["draining"] else "")
-    lines: list[output.Line] = [(f"  {'gateway':<10} {line}; beside it: {', '.join(others) or 'none'}",)]
+    beside = "unknown" if "trouble" in store else ", ".join(others) or "none"
+    lines: list[output.Line] = [(f"  {'gateway':<10} {line}; beside it: {beside}",)]
     if refused := status["refused_writes"]:
         writes = f"{refused} write{'' if refused == 1 else 's'}"
         lines.append((f"  {'refused':<10} {writes} that came after another gateway had taken over",))
@@ -227,6 +242,7 @@ def _store_lines(store: dict[str, Any] | None) -> list[output.Line]:
     return [
         *_panic_lines(store["panic"]),
         (f"  {'groups':<10} {store['groups']}, with {_open(store['sessions'])}",),
+        *_away_lines(store["away"]),
         (
             f"  {'ledger':<10} {account['unaccounted']} unaccounted, {account['in_flight']} in flight,"
             f" {account['overdue']} overdue",
@@ -235,6 +251,13 @@ def _store_lines(store: dict[str, Any] | None) -> list[output.Line]:
         *_newcomer_lines(store["newcomers"]),
         *_task_lines(store["tasks"]),
         (f"  {'audit':<10} {_audit(store['audit_head'])}",),
+    ]
+
+
+def _away_lines(away: dict[str, str]) -> list[output.Line]:
+    return [
+        (f"  {'groups':<10} ", output.colored(f"{world} {group_places.render_wait(gateway)}", "warn"))
+        for world, gateway in away.items()
     ]
 
 

@@ -9,7 +9,8 @@ from gatepost.cli.operation_runner import home_of
 from gatepost.core import home_lock
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
-from gatepost.store.place import URL, StorePlace, find_place, has_password
+from gatepost.core.name_suggestions import did_you_mean
+from gatepost.store.place import URL, StorePlace, find_place, has_password, hide_password
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 
@@ -28,8 +29,9 @@ def copy(home: str | None, source: str, target: str, as_json: bool) -> None:
     """Copy the store FROM one engine TO another, all of it or nothing. The gateway must be down.
 
     FROM and TO are `sqlite` (the file in the home), `postgres` (the database that store.url names), a path or an
-    address. TO must be empty. Each table is read again and compared. Then set store.url, or remove it, and start the
-    gateway. What was copied from stays as it is.
+    address. TO must be empty: of an old file move gatepost.db, gatepost.db-wal and gatepost.db-shm aside together. Each
+    table is read again and compared. Then set store.url, or remove it, and start the gateway. What was copied from
+    stays as it is.
     """
     from gatepost.store.open_copy import copy_store_rows
     from gatepost.store.store_copy import CopiedTable
@@ -47,8 +49,18 @@ def copy(home: str | None, source: str, target: str, as_json: bool) -> None:
     if as_json:
         output.print_json([{"name": each.name, "rows": each.rows, "hash": each.hash} for each in copied])
         return
-    output.print_table(("table", "rows", "hash"), [(each.name, each.rows, each.hash) for each in copied])
-    output.print_line(f"{sum(each.rows for each in copied):,} rows in {len(copied)} tables, the same on both sides.")
+    filled = [each for each in copied if each.rows]
+    output.print_table(("table", "rows", "hash"), [(each.name, each.rows, each.hash) for each in filled])
+    output.print_line(_render_end(sum(each.rows for each in filled), old, new))
+
+
+def _render_end(rows: int, old: StorePlace, new: StorePlace) -> str:
+    counted = "1 row" if rows == 1 else f"{rows:,} rows"
+    return f"copied {counted} from {_render_place(old)} to {_render_place(new)}, the same on both sides"
+
+
+def _render_place(place: StorePlace) -> str:
+    return hide_password(place.url) if place.url else str(place.path)
 
 
 def _parse_place(home: Home, name: str, text: str) -> StorePlace:
@@ -59,6 +71,10 @@ def _parse_place(home: Home, name: str, text: str) -> StorePlace:
         if not found.url:
             raise Invalid(name, f"store.url names no database; set {URL.variable}, or write its address")
         return found
+    if "/" not in text and not text.endswith(".db"):
+        near = did_you_mean(text, (SQLITE, POSTGRES))
+        ways = f"write `{SQLITE}`, `{POSTGRES}`, a path (with a / or .db) or an address"
+        raise Invalid(name, f"{text!r} names no store: {ways}{near}")
     if "://" not in text:
         return StorePlace(Path(text).expanduser().absolute())
     if has_password(text):

@@ -1,6 +1,8 @@
 """`gatepost trace`: one message's whole life, moment by moment."""
 
+from collections.abc import Mapping
 from datetime import tzinfo
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -15,12 +17,15 @@ from gatepost.messages.inbound import MessageKind
 from gatepost.serve.control.arguments.ledger import TraceMessageArgs
 from gatepost.serve.control.contract import to_json
 from gatepost.serve.control.operations.ledger import find_trace, make_trace_view
+from gatepost.store import group_places
 from gatepost.store.costs import ModelCall
 from gatepost.store.inbox import END, InboxEntry
 from gatepost.store.ledger import MessageTrace, TraceEvent
 from gatepost.store.messages import Message
-from gatepost.store.readonly import read_store
+from gatepost.store.place import find_place
+from gatepost.store.readonly import read_snapshot
 
+EVERYBODY_IS_THERE: Mapping[str, str] = MappingProxyType({})
 _BAD = ("failed", "refused", "cancelled", "uncertain", "interrupted", "retry")
 _OUT = ("send ", "edit ", "react ", "file ", "delete ", "pin ", "unpin ", "card ", "status ")
 
@@ -28,21 +33,26 @@ _OUT = ("send ", "edit ", "react ", "file ", "delete ", "pin ", "unpin ", "card 
 @click.command()
 @with_arguments(TraceMessageArgs)
 def command(home: Home, args: dict[str, Any], as_json: bool) -> None:
-    life = read_store(home, find_trace, args["message"])
+    place = find_place(home)
+    life = read_snapshot(place, find_trace, args["message"])
     if as_json:
         output.print_json(to_json(make_trace_view(life)))
     else:
         zone, called = zone_of(home)
-        for line in render_trace(life, zone, called):
+        away = read_snapshot(place, group_places.list_away) if place.url else []
+        for line in render_trace(life, zone, called, {each.world: each.gateway for each in away}):
             output.print_line(*line)
 
 
-def render_trace(life: MessageTrace, zone: tzinfo | None, called: str) -> list[output.Line]:
-    """As it is printed: what it was, then a line per moment with the time since it was accepted."""
+def render_trace(
+    life: MessageTrace, zone: tzinfo | None, called: str, away: Mapping[str, str] = EVERYBODY_IS_THERE
+) -> list[output.Line]:
+    """As it is printed: what it was, then a line per moment with the time since it was accepted. `away`: by world, its
+    gateway, if that is gone."""
     message = life.message
     who = one_line(message.sender_name or message.sender)
     begin = message.accepted_at
-    states = ", ".join(f"{_render_state(entry)} in {entry.folder or 'no group'}" for entry in life.entries)
+    states = ", ".join(_render_entry(each, away) for each in life.entries)
     took = output.format_duration((life.moments[-1].at - begin) / 1_000_000) if life.moments else ""
     where = one_line(message.address + (f"#{message.thread}" if message.thread else ""))
     out: list[output.Line] = [
@@ -87,6 +97,12 @@ def _render_state(entry: InboxEntry) -> str:
     if entry.state in END:
         return entry.state + (f" ({reasons.render_reason(entry.reason)})" if entry.reason else "")
     return reasons.render_waiting(entry.state, entry.reason).removeprefix("is ")
+
+
+def _render_entry(entry: InboxEntry, away: Mapping[str, str]) -> str:
+    gateway = "" if entry.state in END else away.get(group_places.get_world(entry.folder or ""), "")
+    wait = f" ({group_places.render_wait(gateway)})" if gateway else ""
+    return f"{_render_state(entry)} in {entry.folder or 'no group'}{wait}"
 
 
 def _line(moment: TraceEvent, begin: int) -> str:

@@ -63,13 +63,16 @@ def _keyring(home: Home, sealed: int) -> Iterator[Finding]:
         yield Finding("fail", "key ring", str(error), "until then no secret can be opened")
         return
     if ring is None and sealed:
-        text = f"{keyring.where} is missing, and {sealed} secrets are sealed with it"
+        what = "1 secret is" if sealed == 1 else f"{sealed} secrets are"
+        text = f"{keyring.where} is missing, and {what} sealed with it"
         yield Finding("fail", "key ring", text, "bring it back, or set the secrets anew: `gatepost secret set`")
     elif ring is None:
         yield Finding("ok", "key ring", "none yet; the first secret makes it")
     else:
         how = f", mode {stat.S_IMODE((home.path / FILE).stat().st_mode):04o}" if keyring.is_file else ", read-only"
-        yield Finding("ok", "key ring", f"{keyring.where}{how}, {len(ring.keys)} keys, {sealed} secrets")
+        keys = f"{len(ring.keys)} key{'' if len(ring.keys) == 1 else 's'}"
+        secrets = f"{sealed} secret{'' if sealed == 1 else 's'}"
+        yield Finding("ok", "key ring", f"{keyring.where}{how}, {keys}, {secrets}")
 
 
 def _plugins(home: Home, config: Config) -> Iterator[Finding]:

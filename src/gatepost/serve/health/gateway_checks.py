@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
-from gatepost.core.clock import SECOND
+from gatepost.core.clock import SECOND, iso
 from gatepost.serve.health.findings import Finding
-from gatepost.store import gateways, secrets
+from gatepost.store import gateways, group_places, secrets
 from gatepost.store.gateway_checks import is_living, list_differences, split_digest
 from gatepost.store.gateways import GatewayIdentity, GatewayRow
+from gatepost.store.group_places import AwayWorld, render_wait
 from gatepost.store.port import Db
 
 MOST_OFF = 2 * SECOND  # a clock that is off by less is well
@@ -16,10 +17,17 @@ def check_gateways(db: Db, own: GatewayIdentity, now: int, offset: int) -> list[
     """`now` is the database's time, `offset` by how much it is ahead of this machine's clock."""
     known = gateways.list_all(db)
     missing = sorted(secrets.list_key_ids(db) - split_digest(own.key_ids).keys())
-    return [*judge_lives(known, now), *judge_clock(offset), *judge_keys(missing), *judge_differences(own, known, now)]
+    return [
+        *judge_lives(own.name, known, now),
+        *judge_places(group_places.list_away(db)),
+        *judge_clock(offset),
+        *judge_keys(missing),
+        *judge_differences(own, known, now),
+    ]
 
 
-def judge_lives(known: Iterable[GatewayRow], now: int) -> Iterator[Finding]:
+def judge_lives(own: str, known: Iterable[GatewayRow], now: int) -> Iterator[Finding]:
+    """That this one is down is told as such."""
     for each in known:
         if is_living(each, now):
             where = f" at {each.listen}" if each.listen else ""
@@ -27,6 +35,16 @@ def judge_lives(known: Iterable[GatewayRow], now: int) -> Iterator[Finding]:
         elif each.state != gateways.GatewayState.GONE:
             text = f"{each.name} on {each.host} is dead, and nobody has taken over from it yet"
             yield Finding("warn", "gateways", text, "a running gateway does so within seconds; start one")
+        elif each.name != own:
+            text = f"{each.name} on {each.host} is gone{f' since {iso(each.until)}' if each.until else ''}"
+            way_out = f"start it again; if it never comes back: `gatepost gateway forget {each.name}`"
+            yield Finding("warn", "gateways", text, way_out)
+
+
+def judge_places(away: Iterable[AwayWorld]) -> Iterator[Finding]:
+    for each in away:
+        text = f"{each.world} {render_wait(each.gateway)}: what is written to it is kept"
+        yield Finding("warn", "groups", text, f"start {each.gateway} again, with the folders that it has")
 
 
 def judge_clock(offset: int) -> Iterator[Finding]:

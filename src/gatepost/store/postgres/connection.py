@@ -3,6 +3,7 @@
 Nothing here shows a password: errors name host, port and database.
 """
 
+import re
 import select
 import time
 from collections.abc import Sequence
@@ -11,9 +12,14 @@ import psycopg
 from psycopg import conninfo, errors, pq
 
 from gatepost.core.errors import SetupError
+from gatepost.core.name_suggestions import did_you_mean
+from gatepost.store.place import WRITE
 
 CONNECT_S = 5
 LOCK_MS, IDLE_MS, TCP_MS = 2000, 3000, 3000
+LAST_PORT = 65535
+TLS_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_UNKNOWN_OPTION = re.compile(r'invalid URI query parameter: "(\w{1,40})"')
 OLDEST = 130_000  # the first version with everything that is used here
 
 
@@ -76,12 +82,21 @@ def render_place(url: str) -> str:
 
 
 def check_url(url: str) -> None:
+    """What of it no server would make good. Nothing of a part that may hold a password is repeated."""
     try:
-        conninfo.conninfo_to_dict(url)
-    except psycopg.Error:
-        raise SetupError(
-            "store.url cannot be read; write it as postgresql://USER:PASSWORD@HOST:5432/DATABASE"
-        ) from None
+        given = conninfo.conninfo_to_dict(url)
+    except psycopg.Error as error:
+        option = _UNKNOWN_OPTION.search(str(error))
+        if option is not None:
+            names = (each.keyword.decode() for each in pq.Conninfo.get_defaults())
+            raise SetupError(f"store.url has an unknown option {option[1]!r}{did_you_mean(option[1], names)}") from None
+        raise SetupError(f"store.url cannot be read; {WRITE}") from None
+    for port in str(given.get("port") or "").split(","):
+        if port and not (port.isascii() and port.isdigit() and 0 < int(port[:6]) <= LAST_PORT):
+            raise SetupError(f"store.url has no port in the place of one: {port[:20]!r} is no number up to 65535")
+    mode = given.get("sslmode")
+    if mode is not None and mode not in TLS_MODES:
+        raise SetupError(f"store.url says sslmode={mode}; it can be {', '.join(TLS_MODES)}")
 
 
 def is_usable(connection: pq.abc.PGconn) -> bool:

@@ -9,7 +9,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import check_url, open_connection
 from gatepost.store.postgres.postgres_db import PostgresDb
-from gatepost.store.postgres.unit_worker import render_away
+from gatepost.store.postgres.refusals import render_away
 
 TIME = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 

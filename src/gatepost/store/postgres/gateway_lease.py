@@ -23,8 +23,8 @@ from gatepost.store.postgres.connection import open_connection, render_applicati
 from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.refusals import render_away
 from gatepost.store.postgres.seen_leases import SeenLeases
-from gatepost.store.postgres.unit_worker import render_away
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
 ANSWER_S = 3.0  # in which a renewal is answered; else the connection is of no use
@@ -83,6 +83,7 @@ class GatewayLease:
         self.offset = 0  # microseconds that the database's clock is ahead of this machine's
         self.store_id = ""  # the same for all who share the store
         self.must_leave = ""  # why it is to drain and stop; '': it is not
+        self._is_failing = False  # renewals fail, and it was said
         self._dead: tuple[tuple[str, int], ...] = ()
         self.pause = BEAT_S  # until the next beat: at most so long, and no longer than until another may be judged
         self._db: PostgresDb | None = None
@@ -202,10 +203,19 @@ class GatewayLease:
                 self._judge(present, now)
             else:
                 self.is_over = True
+            self._set_failing("")
         except psycopg.Error as error:
-            _log.warning("the lease cannot be renewed", gateway=self.name, error=str(error).strip())
+            self._set_failing(str(error).strip() or "no answer")
             self.times.broken()
             self._db, self.pause = None, AGAIN_S
+
+    def _set_failing(self, error: str) -> None:
+        """Said once for each outage, and once when it is over; '': it is."""
+        if error and not self._is_failing:
+            _log.warning("the lease cannot be renewed", gateway=self.name, error=error)
+        elif self._is_failing and not error:
+            _log.info("the lease is renewed again", gateway=self.name)
+        self._is_failing = bool(error)
 
     def _judge(self, present: Sequence[GatewayRow], now: int) -> None:
         self._seen.set_seen(present)

@@ -12,7 +12,7 @@ from gatepost.store.port import Row
 from gatepost.store.postgres.connection import check_url, open_connection, render_place
 from gatepost.store.postgres.migrate import apply_all
 from gatepost.store.postgres.postgres_db import PostgresDb
-from gatepost.store.postgres.server_check import render_error
+from gatepost.store.postgres.refusals import render_error, render_refusal
 from gatepost.store.readonly import check_version, get_version
 from gatepost.store.store_copy import SEARCH
 
@@ -97,7 +97,7 @@ def _open(url: str) -> Iterator[psycopg.Connection]:
     try:
         connection = open_connection(url, "gatepost copy")
     except psycopg.OperationalError as error:
-        raise SetupError(f"the {render_place(url)} does not let us in: {render_error(error)}") from None
+        raise SetupError(render_refusal(url, error)) from None
     with connection:
         connection.execute("SET idle_in_transaction_session_timeout = 0")
         busy = connection.execute(

@@ -24,8 +24,9 @@ from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.refusals import render_away
 from gatepost.store.postgres.server_errors import translate_error
-from gatepost.store.postgres.unit_worker import AWAY_S, NUMBER, UnitWorker, render_away
+from gatepost.store.postgres.unit_worker import AWAY_S, NUMBER, UnitWorker
 from gatepost.store.read_lanes import ReadLanes
 from gatepost.store.write_queue import WriteUnit
 

@@ -9,6 +9,7 @@ from psycopg import errors
 
 from gatepost.core.errors import SetupError
 from gatepost.store.postgres.connection import OLDEST, check_url, open_connection, read_settings, render_place
+from gatepost.store.postgres.refusals import find_refusal, render_error, render_refusal
 
 WAIT_S = 10.0  # for a database that starts at the same time as we do
 EVERY_S = 1.0
@@ -16,8 +17,6 @@ READERS = 2
 OTHERS = 4  # commands, migrations, and whoever looks at the database by hand
 NOTICE_S = 2.0  # for a notification that we send to ourselves
 CHANNEL = "gatepost_start"
-# Errors that waiting does not mend: an unknown user, a wrong password, a database that is not there.
-_FINAL = (errors.InvalidAuthorizationSpecification, errors.InvalidPassword, errors.InvalidCatalogName)
 
 
 def wait_for_server(url: str, say: Callable[[str], None], wait_s: float = WAIT_S) -> None:
@@ -30,26 +29,10 @@ def wait_for_server(url: str, say: Callable[[str], None], wait_s: float = WAIT_S
             open_connection(url, "gatepost start").close()
             return
         except psycopg.OperationalError as error:
-            first = render_error(error)
-            if _is_final(error) or time.monotonic() + EVERY_S > until:
-                raise SetupError(
-                    f"the {render_place(url)} does not let us in: {first}; see that it runs, and what store.url says"
-                ) from None
-            say(f"the {render_place(url)} does not answer, trying again: {first}")
+            if find_refusal(error) is not None or time.monotonic() + EVERY_S > until:
+                raise SetupError(render_refusal(url, error)) from None
+            say(f"the {render_place(url)} does not answer, trying again: {render_error(error)}")
             time.sleep(max(0.0, EVERY_S - (time.monotonic() - begun)))
-
-
-def render_error(error: Exception) -> str:
-    """Its first line. libpq never writes a password into it."""
-    return (str(error).strip().splitlines() or ["no answer"])[0]
-
-
-def _is_final(error: psycopg.OperationalError) -> bool:
-    """While connecting libpq has no code for us, only the server's words."""
-    if isinstance(error, _FINAL):
-        return True
-    said = str(error)
-    return any(word in said for word in ("password authentication failed", 'FATAL:  database "', 'FATAL:  role "'))
 
 
 def check_server(url: str, *, lanes: int, unsafe: bool) -> None:
@@ -66,9 +49,7 @@ def check_server(url: str, *, lanes: int, unsafe: bool) -> None:
             if trouble:
                 raise SetupError(f"the {place} {trouble}")
     except psycopg.OperationalError as error:
-        raise SetupError(
-            f"the {place} does not let us in: {render_error(error)}; see that it runs, and what store.url says"
-        ) from None
+        raise SetupError(render_refusal(url, error)) from None
 
 
 class ServerFacts(Struct, frozen=True, kw_only=True):

@@ -20,9 +20,10 @@ from gatepost.store.deadline import Deadline, DeadlineExceeded
 from gatepost.store.port import OutdatedDecision, Row
 from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
 from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard
-from gatepost.store.postgres.connection import is_usable, open_connection, render_application, render_place
+from gatepost.store.postgres.connection import is_usable, open_connection, render_application
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
+from gatepost.store.postgres.refusals import render_away
 from gatepost.store.postgres.server_errors import translate_error
 from gatepost.store.write_queue import WriteUnit
 
@@ -237,8 +238,3 @@ def _run_unit(unit: WriteUnit, db: PostgresDb) -> object:
     answer = unit.fn(db, *unit.args)
     db.prepare_commit()
     return answer
-
-
-def render_away(url: str, error: Exception) -> str:
-    first = (str(error).strip().splitlines() or ["no answer"])[0]
-    return f"the {render_place(url)} does not answer: {first}"

@@ -1,6 +1,7 @@
 """The audit log: who did what, and whether the record still holds."""
 
 import asyncio
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -46,7 +47,7 @@ def verify_chain(db: Db, head: str | None) -> AuditCheck:
     kept = _parse_head(head) if head is not None else None
     found = audit.verify_chains(db)
     if (bad := found.broken) is not None:
-        text = f"row {bad.number}{_name_chain(bad.gateway)} does not hold: {bad.why}"
+        text = f"row {bad.number}{_name_chain(bad.gateway, found.heads)} does not hold: {bad.why}"
         return AuditCheck(
             rows=found.rows,
             whole=False,
@@ -72,13 +73,16 @@ def verify_chain(db: Db, head: str | None) -> AuditCheck:
     )
 
 
-def _name_chain(gateway: str) -> str:
-    return f" of gateway {gateway}" if gateway else ""
+def _name_chain(gateway: str, chains: Collection[str] = ()) -> str:
+    """Where there is but one chain it needs no name."""
+    if gateway:
+        return f" of gateway {gateway}"
+    return " of commands by themselves" if any(chains) else ""
 
 
 def _compare_head(db: Db, gateway: str, number: int, chained: str) -> str:
     """What is wrong, if a chain does not go on from there."""
-    row = f"row {number}{_name_chain(gateway)}"
+    row = f"row {number}{_name_chain(gateway, audit.list_chains(db))}"
     if 0 < number < audit.get_anchor(db, gateway)[0]:
         return f"{row} was removed because of its age (keep.audit_days); compare a newer head"
     if not audit.continues_from(db, number, chained, gateway):

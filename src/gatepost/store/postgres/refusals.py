@@ -1,0 +1,61 @@
+"""Why a server lets nobody in, and the way out. While connecting libpq has no code for us, only words."""
+
+from msgspec import Struct
+
+from gatepost.store.postgres.connection import render_place
+
+LOOK = "see that it runs, and what store.url says"
+
+
+class Refusal(Struct, frozen=True):
+    """One that waiting does not mend."""
+
+    words: tuple[str, ...]  # all of them are in what is said
+    way_out: str
+
+
+REFUSALS = (
+    Refusal(("password authentication failed",), "check user and password in store.url"),
+    Refusal(("no password supplied",), "the server wants one: write it into store.url"),
+    Refusal(('role "', "does not exist"), "check the user in store.url, or CREATE ROLE … LOGIN PASSWORD '…' makes it"),
+    Refusal(('database "', "does not exist"), "check its name in store.url, or CREATE DATABASE makes it"),
+    Refusal(("no such database",), "check its name in store.url, and that the pooler knows it"),
+    Refusal(("no pg_hba.conf entry",), "the server's pg_hba.conf has no line for this machine and user: add one there"),
+    Refusal(
+        ("server does not support SSL",),
+        "turn TLS on there (ssl = on), or write sslmode=disable in store.url if nobody else is on the way to it",
+    ),
+    Refusal(
+        ("root certificate file", "does not exist"),
+        "write sslrootcert=FILE in store.url, with the certificate of who signed the server's; sslrootcert=system for"
+        " those that this machine trusts",
+    ),
+    Refusal(
+        ("certificate verify failed",),
+        "write sslrootcert=FILE in store.url, with the certificate of who signed the server's",
+    ),
+    Refusal(("does not match host name",), "write the host in store.url as the server's certificate names it"),
+)
+
+
+def find_refusal(error: Exception) -> Refusal | None:
+    said = str(error)
+    return next((each for each in REFUSALS if all(word in said for word in each.words)), None)
+
+
+def render_refusal(url: str, error: Exception) -> str:
+    """For a person who starts something: what is wrong, and the way out."""
+    found = find_refusal(error)
+    return f"the {render_place(url)} does not let us in: {render_error(error)}; {found.way_out if found else LOOK}"
+
+
+def render_away(url: str, error: Exception) -> str:
+    """For somebody who waits for a database that was there before."""
+    if find_refusal(error) is not None:
+        return render_refusal(url, error)
+    return f"the {render_place(url)} does not answer: {render_error(error)}"
+
+
+def render_error(error: Exception) -> str:
+    """Its first line. libpq never writes a password into it."""
+    return (str(error).strip().splitlines() or ["no answer"])[0]
