@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gatepost.core.home import Home
+from gatepost.store.gateway_identity import find_mark
 
 Run = Callable[..., Any]
 
@@ -17,3 +18,14 @@ def test_a_store_of_one_machine_says_so_in_one_line(home: Home, run: Run) -> Non
     assert run("gateway", "list", "--json").json == []
     refused = run("gateway", "drain", "a")
     assert refused.code != 0 and "gatepost gateway list" in refused.err
+
+
+def test_a_home_of_a_database_that_is_not_named_is_said_to_be_one(home: Home, run: Run) -> None:
+    home.store.unlink(missing_ok=True)
+    find_mark(home)
+    belongs = "belongs to a database, and none is named; set store.url or GATEPOST_STORE_URL"
+    for words in (("gateway", "list"), ("group", "add", "acme"), ("group", "list"), ("gateway", "forget", "a")):
+        refused = run(*words)
+        assert refused.code == 1 and belongs in refused.err
+    assert belongs in run("status").out
+    assert not home.store.exists()

@@ -15,7 +15,7 @@ from gatepost.core.records import asdict
 from gatepost.flow.channel_health import parse_report, render_trouble
 from gatepost.store import audit, gateways, groups, ledger, newcomers, sessions, switches, tasks, waiting_requests
 from gatepost.store.gateways import GatewayState
-from gatepost.store.place import has_store
+from gatepost.store.place import check_place, find_place, has_store
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_store
 
@@ -103,9 +103,10 @@ def read_status(home: Home) -> dict[str, Any]:
 
 
 def _store(home: Home) -> dict[str, Any] | None:
-    if not has_store(home):
-        return None
     try:
+        check_place(find_place(home))
+        if not has_store(home):
+            return None
         return read_store(home, _numbers, home_lock.find_holder(home) is not None)
     except GatepostError as error:
         return {"trouble": str(error)}

@@ -5,6 +5,7 @@ import asyncio
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.flow.gateways.folder_check import NOWHERE
 from gatepost.flow.gateways.group_place import PLACE, GroupPlace
 from gatepost.serve.control.arguments.group_moves import MoveGroupArgs
 from gatepost.serve.control.contract import OperationDeps, operation
@@ -81,7 +82,7 @@ def begin_move(db: Db, folder: str, target: str, now: int) -> GroupMove:
     if source == target:
         raise Invalid("gateway", f"{world} is on {target} already")
     if not source:
-        raise Invalid("folder", f"{world} is on no gateway yet: the first that runs it has it")
+        raise Invalid("folder", f"{world} is on no gateway yet: {NOWHERE}")
     for name in (source, target):
         _check_living(db, name, now, f"the files of {world} are there" if name == source else "it cannot take anything")
     used = [each.name for each in worktrees.list_all(db) if group_places.get_world(each.folder) == world]
