@@ -64,7 +64,7 @@ async def test_after_a_copy_groups_are_run_by_the_gateway_that_has_their_files(t
     one, other = FakeChannel(), FakeChannel()
     async with running_gateway(tmp_path / "b", {"fake": (other.kind, other)}, **make_settings(copied_to, "b")) as b:
         await until(lambda: b.duties.holds(channel_duty("fake")), "the second gateway to listen")
-        await other.say("two", address=ROOM)
+        await other.say("two", address=ROOM, platform_id="second")
         assert await b.store.read(group_places.list_all) == {}
         with pytest.raises(Unavailable, match="no gateway has its files"):
             await ask(b, "group.add", folder="acme/eng")
