@@ -8,6 +8,7 @@ import asyncio
 import importlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gatepost.channels.contract import Channel, ChannelKind
@@ -30,8 +31,9 @@ from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.gateways import duties
 from gatepost.flow.gateways.commands import GatewayCommands
 from gatepost.flow.gateways.duties import Duties, channel_duty
+from gatepost.flow.gateways.folder_check import has_files
 from gatepost.flow.gateways.group_mover import GroupMover
-from gatepost.flow.gateways.group_place import check_shared_folder, place_home
+from gatepost.flow.gateways.group_place import place_home, prepare_place
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.membership import GatewayMembership
 from gatepost.flow.gateways.other_homes import OtherHomes
@@ -177,7 +179,8 @@ class Gateway:
     def _make_claims(self) -> SessionClaims:
         if self.lease is None:
             return SoleGateway()
-        return StoredClaims(self.store, self.clock, self.lease.name, local=self.has_local_groups)
+        found = partial(has_files, self.home) if self.has_local_groups else None
+        return StoredClaims(self.store, self.clock, self.lease.name, found)
 
     @property
     def has_local_groups(self) -> bool:
@@ -276,8 +279,8 @@ class Gateway:
                 await self._stop()
 
     async def _prepare_start(self) -> None:
-        if self.lease is not None and self.home.shared is not None:
-            await check_shared_folder(self.store, self.home.shared, self.lease.name, self.clock.now())
+        if self.lease is not None:
+            await prepare_place(self.store, self.home, self.lease.name, self.clock.now())
         await ensure_defaults(self.store, self.home, self.clock, self.config, self.home.gateway)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         if self.membership is not None:

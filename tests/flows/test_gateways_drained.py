@@ -12,7 +12,7 @@ from shutil import copy
 import pytest
 
 from gatepost.core.keyring import FILE as KEYRING
-from gatepost.store.gateway_identity import MARK
+from gatepost.store.place import GATEWAY_MARK
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.postgres import PACKAGE, find_programs
@@ -116,7 +116,7 @@ def test_other_settings_are_told_and_another_key_ring_is_refused(cluster: Cluste
     assert [row["action"] for row in cluster["a"].read_audit("gateway.forget")] == ["gateway.forget"]
 
 
-@pytest.mark.parametrize("copied", [(KEYRING,), (KEYRING, MARK)])
+@pytest.mark.parametrize("copied", [(KEYRING,), (KEYRING, GATEWAY_MARK)])
 def test_a_living_gateways_name_on_another_home_or_a_copy_is_refused(
     cluster: Cluster, tmp_path: Path, copied: tuple[str, ...]
 ) -> None:

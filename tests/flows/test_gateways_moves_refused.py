@@ -81,7 +81,6 @@ def test_where_the_disk_is_full_it_stays_and_it_moves_once_there_is_room(
     tmp_path: Path, fill: Callable[[Path], None], why: str
 ) -> None:
     with mounted_disks() as mount, run_two(tmp_path, ECHO, local=True, before=mount) as (cluster, platform):
-        cluster.query("INSERT INTO group_places (world, gateway, since) VALUES ('home', 'a', 0)")
         send(platform, "one")
         wait_for_answer(platform, "one")
         session_id, target = find_session(cluster), cluster["b"].home
@@ -111,7 +110,6 @@ def test_where_the_disk_is_full_it_stays_and_it_moves_once_there_is_room(
 @needs_root
 def test_where_groups_are_on_a_disk_of_their_own_it_is_told_before_anything_comes(tmp_path: Path) -> None:
     with mounted_disks("groups") as mount, run_two(tmp_path, ECHO, local=True, before=mount) as (cluster, platform):
-        cluster.query("INSERT INTO group_places (world, gateway, since) VALUES ('home', 'a', 0)")
         send(platform, "one")
         wait_for_answer(platform, "one")
         home = cluster["b"].home

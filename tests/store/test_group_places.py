@@ -65,3 +65,10 @@ def test_what_waits_for_a_gateway_that_is_away_is_not_overdue(desk: Desk) -> Non
     assert group_places.defer_due(desk.db, "acme", late, late + SECOND) == 1
     assert ledger.check(desk.db, late).unaccounted == 0
     assert desk.entry(row).next_at == late + SECOND
+
+
+def test_a_group_at_the_top_that_no_gateway_has_is_away_too(desk: Desk) -> None:
+    for folder in ("acme", "acme/sales", "other"):
+        groups.add(desk.db, folder, folder, "", NOON)
+    assert group_places.list_away(desk.db) == [AwayWorld("acme", "", 0), AwayWorld("other", "", 0)]
+    assert group_places.has_groups(desk.db, "acme/new") and not group_places.has_groups(desk.db, "acm")

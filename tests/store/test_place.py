@@ -5,12 +5,18 @@ from pathlib import Path
 import pytest
 
 from gatepost.core import settings
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.log import hide_secrets
+from gatepost.core.settings import Config
 from gatepost.store import place
-from gatepost.store.open_store import open_store
+from gatepost.store.backup import copy_store
+from gatepost.store.gateway_identity import find_mark
+from gatepost.store.migrate import migrate
+from gatepost.store.open_store import open_store, prepare_store
 from gatepost.store.place import URL, StorePlace, check_library, find_place, has_store, hide_password
+from gatepost.store.readonly import get_version, read_store
 
 ADDRESS = "postgresql://ann:hush%40hush@db.example:5433/ledger?sslmode=require&sslpassword=hush%40too"
 
@@ -64,3 +70,18 @@ def test_a_missing_library_names_the_command_that_installs_it(tmp_path: Path, mo
     check_library(StorePlace(tmp_path))
     with pytest.raises(SetupError, match=r"pip install 'gatepost\[postgres\]'"):
         open_store(Home(tmp_path), settings.load(tmp_path, environ={}, given={URL.name: ADDRESS}))
+
+
+def test_a_home_of_a_database_gets_no_empty_file_in_its_place(tmp_path: Path) -> None:
+    home, belongs = Home(tmp_path), r"belongs to a database, and none is named; set store\.url or GATEPOST_STORE_URL"
+    with pytest.raises(SetupError, match=r"there is no store in .*; `gatepost up` makes one"):
+        read_store(home, get_version)
+    find_mark(home)
+    for act in (lambda: prepare_store(home, Config(), SystemClock()), lambda: read_store(home, get_version)):
+        with pytest.raises(SetupError, match=belongs):
+            act()
+    with pytest.raises(SetupError, match=belongs):
+        copy_store(find_place(home), tmp_path / "copy.db")
+    assert not home.store.exists()
+    migrate(home.store, SystemClock())  # as `store copy` to the home does
+    assert prepare_store(home, Config(), SystemClock()) > 0

@@ -16,7 +16,7 @@ from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.client import TIMEOUT_S
 from gatepost.serve.control.declaration import ArgumentField, OperationArgs, get_help, list_fields
-from gatepost.store.place import has_store
+from gatepost.store.place import has_store, render_missing
 
 Given = dict[str, Any]
 Show = Callable[..., int | None]
@@ -90,7 +90,7 @@ def call_operation(home: Home, declared: type[OperationArgs], args: Given, timeo
     if not declared.info.offline and home_lock.find_holder(home) is None:
         raise Unavailable(declared.info.name, "the gateway is not running; `gatepost up` starts it")
     if declared.info.needs_home and not has_store(home):
-        raise SetupError(f"there is no store in {home.path}; `gatepost up` makes one, `--home` chooses another home")
+        raise SetupError(render_missing(home.path))
     return run_operation(home, declared.info.name, args, timeout=timeout)
 
 

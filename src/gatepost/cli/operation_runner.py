@@ -112,13 +112,17 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
     """First the groups of every gateway, before anything that may fail: a store without them is of no use to the next
     one."""
     from gatepost.core.event_bus import EventBus
+    from gatepost.flow.gateways.group_place import prepare_place
     from gatepost.flow.groups import ensure_defaults
     from gatepost.serve.control.contract import OperationDeps
+    from gatepost.store.gateway_identity import get_gateway_name
     from gatepost.store.open_store import open_store
     from gatepost.store.store_clock import get_clock
 
     store, clock = open_store(home, config, readers=1), get_clock(home, config)
     try:
+        if home.shared is not None:
+            await prepare_place(store, home, get_gateway_name(config), clock.now(), starts=False)
         await ensure_defaults(store, home, clock, config, home.gateway)
         if run is None:
             return None

@@ -20,7 +20,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.flow.gateways.folder_check import check_stays
+from gatepost.flow.gateways.folder_check import NOWHERE, check_stays, claim_found
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.store import group_places, groups, identities, rooms, routes, users
 from gatepost.store.groups import Group
@@ -227,16 +227,26 @@ def _is_half_made(home: Home, group: Group, children: set[str]) -> bool:
         return root.read_bytes(f"{group.folder}/AGENTS.md", 4 * len(text)) == text
 
 
+def _add_defaults_here(db: Db, gateway: str, now: int) -> bool:
+    first = add_defaults(db, now)
+    for world in DEFAULTS if first and gateway else ():
+        group_places.claim(db, world, gateway, now)
+    return first
+
+
 async def ensure_defaults(
     store: Store, home: Home, clock: Clock, config: Config | None = None, gateway: str = ""
 ) -> bool:
     """`root`, `home`, the default route and the owner exist; True if they were made now. Without `config`, their
-    folders are the daemon's own until they are woken. `gateway`: what lies on another one is not made here."""
-    first = await store.write(add_defaults, clock.now())
+    folders are the daemon's own until they are woken. `gateway`: what lies on another one, or on none yet, is not made
+    here."""
+    first = await store.write(_add_defaults_here, gateway, clock.now())
     made = await store.read(groups.list_all)
     if gateway:
+        for world in await claim_found(store, home, [each.folder for each in made], clock.now()):
+            _log.warning("a group waits for its files", folder=world, why=NOWHERE)
         places = await store.read(group_places.list_all)
-        made = [each for each in made if places.get(group_places.get_world(each.folder), gateway) == gateway]
+        made = [each for each in made if places.get(group_places.get_world(each.folder)) == gateway]
     for folder in [each.folder for each in made if each.folder in DEFAULTS]:
         uid = None if config is None else await group_uid(store, config, clock, folder)
         make_folder(home, folder, uid, name=_NAMES[folder])

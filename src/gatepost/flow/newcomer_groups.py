@@ -17,6 +17,7 @@ from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow import personal_routes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.gateways.folder_check import has_files
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.onboarding import OPERATOR, admit_queued
@@ -121,8 +122,12 @@ def list_admitted(db: Db, home: Home) -> list[Newcomer]:
         return newcomers.list_in_state(db, NewcomerState.ADMITTED, AT_ONCE)
     places = group_places.list_all(db)
     found = newcomers.list_in_state(db, NewcomerState.ADMITTED, MOST_ADMITTED)
-    here = (each for each in found if places.get(group_places.get_world(each.parent), home.gateway) == home.gateway)
-    return list(islice(here, AT_ONCE))
+    return list(islice((each for each in found if _has_parent(home, places, each.parent)), AT_ONCE))
+
+
+def _has_parent(home: Home, places: dict[str, str], parent: str) -> bool:
+    place = places.get(group_places.get_world(parent))
+    return has_files(home, parent) if place is None else place == home.gateway
 
 
 def _exists(home: Home, folder: str) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 
 from gatepost.core.errors import SetupError
-from gatepost.store.place import StorePlace, hide_password
+from gatepost.store.place import StorePlace, hide_password, render_missing
 from gatepost.store.sqlite_db import connect
 
 
@@ -18,9 +18,7 @@ def copy_store(place: StorePlace, target: Path) -> None:
         )
     source = place.path
     if not source.is_file():
-        raise SetupError(
-            f"there is no store in {source.parent}; `gatepost up` makes one, `--home` chooses another home"
-        )
+        raise SetupError(render_missing(source.parent))
     reading, writing = connect(source, readonly=True), connect(target)
     try:
         with writing.backup("main", reading, "main") as backup:

@@ -16,6 +16,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config, setting
 from gatepost.store.gateway_checks import join_digest
 from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.place import GATEWAY_MARK
 
 NAME = setting(
     "gateway.name", "", help="How this gateway is known to others on the same store (empty: the host's name)."
@@ -23,7 +24,6 @@ NAME = setting(
 LONGEST = 40
 MOST_FILES = 1000
 OF_ONE_MACHINE = frozenset({"gateway.name", "listen", "control_socket", "store.url"})
-MARK = "gateway-id"  # a file in the home: two gateways of one name on two homes are two
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -56,7 +56,7 @@ def get_gateway_name(config: Config) -> str:
 
 def find_mark(home: Home) -> str:
     """The same for one home, and another for a copy of it: a copied file is another file."""
-    path = home.path / MARK
+    path = home.path / GATEWAY_MARK
     if not path.exists():
         path.touch(mode=0o600)
         path.write_text(ids.token(16))

@@ -11,6 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.core.errors import SetupError
+from gatepost.store import shared_folders
 from gatepost.store.port import Db
 from gatepost.store.table import Table
 
@@ -173,7 +174,10 @@ def hold_gone(db: Db, name: str) -> bool:
 
 def remove(db: Db, name: str) -> bool:
     """Forget one that is gone."""
-    return db.run("DELETE FROM gateways WHERE name = ? AND state = 'gone'", (name,)) == 1
+    removed = db.run("DELETE FROM gateways WHERE name = ? AND state = 'gone'", (name,)) == 1
+    if removed:
+        shared_folders.remove_kind(db, name)
+    return removed
 
 
 # What a gateway holds.

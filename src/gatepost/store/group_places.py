@@ -14,7 +14,8 @@ MOST_ROOMS = 200  # that are looked for at once
 
 
 class AwayWorld(Struct, frozen=True):
-    """One whose gateway is not there. `epoch`: of that gateway, which is another after each absence."""
+    """One whose gateway is not there; '': no gateway has it. `epoch`: of that gateway, which is another after each
+    absence."""
 
     world: str
     gateway: str
@@ -75,6 +76,14 @@ def list_worlds(db: Db, gateway: str) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
+def has_groups(db: Db, folder: str) -> bool:
+    """Whether there are any in a group's world."""
+    world = get_world(folder)
+    return bool(
+        db.row("SELECT 1 FROM groups WHERE folder = ? OR (folder > ? AND folder < ?) LIMIT 1", (world, *below(world)))
+    )
+
+
 def remove_unused(db: Db, folder: str) -> None:
     """A group was removed. A world without any lies nowhere."""
     world = get_world(folder)
@@ -86,13 +95,17 @@ def remove_unused(db: Db, folder: str) -> None:
 
 
 def list_away(db: Db) -> list[AwayWorld]:
-    """Those whose gateway has left, was taken over from, or is forgotten."""
+    """Those whose gateway has left, was taken over from, or is forgotten; and those that no gateway has."""
     rows = db.rows(
         "SELECT p.world, p.gateway, COALESCE(g.epoch, 0) FROM group_places p LEFT JOIN gateways g ON g.name = p.gateway"
         " WHERE g.name IS NULL OR g.state = ? ORDER BY p.world",
         (GatewayState.GONE,),
     )
-    return [AwayWorld(*row) for row in rows]
+    lost = db.rows(
+        "SELECT g.folder FROM groups g WHERE g.folder NOT LIKE '%/%'"
+        " AND NOT EXISTS (SELECT 1 FROM group_places p WHERE p.world = g.folder) ORDER BY g.folder"
+    )
+    return [*(AwayWorld(*row) for row in rows), *(AwayWorld(row[0], "", 0) for row in lost)]
 
 
 def render_wait(gateway: str) -> str:

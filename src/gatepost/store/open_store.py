@@ -10,7 +10,7 @@ from gatepost.core.settings import Config
 from gatepost.store.deadline import UNIT_S
 from gatepost.store.gateway_identity import make_identity
 from gatepost.store.migrate import list_migrations, migrate
-from gatepost.store.place import LANES, UNSAFE, check_library, get_place
+from gatepost.store.place import LANES, UNSAFE, check_library, check_place, get_place
 from gatepost.store.port import OpenStore
 from gatepost.store.sqlite_store import SqliteStore
 
@@ -34,6 +34,7 @@ def prepare_store(home: Home, config: Config, clock: Clock) -> int:
     """Make the store, or bring it up to date; the version that it has afterwards."""
     place = get_place(home, config)
     if not place.url:
+        check_place(place)
         return migrate(place.path, clock)
     check_library(place)
     from gatepost.store.postgres.migrate import migrate_postgres

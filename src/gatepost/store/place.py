@@ -65,6 +65,9 @@ UNSAFE = setting(
 )
 
 
+GATEWAY_MARK = "gateway-id"  # a file in the home of a gateway on a database: two of one name on two homes are two
+
+
 class StorePlace(Struct, frozen=True):
     path: Path  # of the file
     url: str = ""  # of the database, in whose place there is no file
@@ -72,6 +75,22 @@ class StorePlace(Struct, frozen=True):
     def exists(self) -> bool:
         """Whether there may be something to read. A database is asked only when it is read."""
         return bool(self.url) or self.path.is_file()
+
+
+def render_missing(home: Path) -> str:
+    """There is no store in a home, and what to do."""
+    if (home / GATEWAY_MARK).exists():
+        return (
+            f"the home {home} belongs to a database, and none is named; set store.url or {URL.variable} to its address,"
+            " or copy it into the home: `gatepost store copy postgresql://… sqlite`"
+        )
+    return f"there is no store in {home}; `gatepost up` makes one, `--home` chooses another home"
+
+
+def check_place(place: StorePlace) -> None:
+    """Before a store is made. An empty one beside a database that is not named would be taken for all that there is."""
+    if not place.exists() and (place.path.parent / GATEWAY_MARK).exists():
+        raise SetupError(render_missing(place.path.parent))
 
 
 def get_place(home: Home, config: Config) -> StorePlace:

@@ -9,7 +9,7 @@ import apsw
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.store.migrate import list_migrations
-from gatepost.store.place import StorePlace, check_library, find_place
+from gatepost.store.place import StorePlace, check_library, find_place, render_missing
 from gatepost.store.port import Db
 from gatepost.store.sqlite_db import SqliteDb, connect
 
@@ -34,7 +34,7 @@ def read_store(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
 
 def _read_file(path: Path, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
     if not path.is_file():
-        raise SetupError(f"there is no store in {path.parent}; `gatepost up` makes one, `--home` chooses another home")
+        raise SetupError(render_missing(path.parent))
     connection = connect(path, readonly=True)
     try:
         connection.execute("BEGIN")

@@ -7,6 +7,7 @@ from gatepost.cli import output
 from gatepost.core.clock import SECOND
 from gatepost.core.home import Home
 from gatepost.store import gateways
+from gatepost.store.gateway_identity import find_mark
 from gatepost.store.gateways import GatewayIdentity
 from gatepost.store.sqlite_db import SqliteDb, connect
 
@@ -36,3 +37,14 @@ def test_the_list_counts_duties_and_show_names_them(home: Home, run: Run) -> Non
     assert "duties" in head and row.split().count("6") == 1
     assert max(len(head), len(row)) <= output.WIDTH
     assert f"duties     {', '.join(names)}" in run("gateway", "show", "first").out
+
+
+def test_a_home_of_a_database_that_is_not_named_is_said_to_be_one(home: Home, run: Run) -> None:
+    home.store.unlink(missing_ok=True)
+    find_mark(home)
+    belongs = "belongs to a database, and none is named; set store.url or GATEPOST_STORE_URL"
+    for words in (("gateway", "list"), ("group", "add", "acme"), ("group", "list"), ("gateway", "forget", "a")):
+        refused = run(*words)
+        assert refused.code == 1 and belongs in refused.err
+    assert belongs in run("status").out
+    assert not home.store.exists()

@@ -6,8 +6,8 @@ import pytest
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
-from gatepost.flow.gateways.folder_check import FolderElsewhere, check_here, claim_here, is_here
-from gatepost.store import group_moves, group_places
+from gatepost.flow.gateways.folder_check import FolderElsewhere, check_here, claim_found, claim_here, is_here
+from gatepost.store import group_moves, group_places, groups
 from gatepost.store.port import Store
 
 HERE, THERE = Home(Path("/a"), gateway="a"), Home(Path("/b"), gateway="b")
@@ -42,3 +42,21 @@ async def test_a_gateway_by_itself_has_every_folder_and_writes_no_place(store: S
     await claim_here(store, HERE, "acme", 1)
     await check_here(store, ALONE, "acme")
     assert await is_here(store, ALONE, "acme")
+
+
+async def test_what_nobody_has_is_claimed_by_who_has_its_files_alone(store: Store, tmp_path: Path) -> None:
+    a, b = (Home(tmp_path / name, gateway=name) for name in "ab")
+    for folder in ("acme", "acme/eng", "gone", "taken"):
+        await store.write(groups.add, folder, folder, "", 1)
+        (a.group(folder) / "skills").mkdir(parents=True)
+    b.group("acme").mkdir(parents=True)  # empty: it has nothing of it
+    (a.group("gone") / "skills").rmdir()
+    await store.write(group_places.claim, "taken", "c", 1)
+    folders = ["acme", "acme/eng", "gone", "taken"]
+    assert await claim_found(store, b, folders, 2) == ["acme", "gone"]
+    with pytest.raises(Unavailable, match="no gateway has its files; put them into `groups`"):
+        await claim_here(store, b, "acme/eng", 3)
+    assert await claim_found(store, a, folders, 4) == ["gone"]
+    assert await store.read(group_places.list_all) == {"acme": "a", "taken": "c"}
+    with pytest.raises(FolderElsewhere):
+        await claim_here(store, b, "acme/eng", 5)

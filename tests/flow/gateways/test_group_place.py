@@ -1,5 +1,6 @@
 """Where the folders of groups may lie."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,12 @@ import pytest
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow.gateways.group_place import place_home
+from gatepost.flow.gateways.group_place import MARK, place_home, prepare_place
+from gatepost.store import gateways, groups
+from gatepost.store.gateways import GatewayIdentity, GatewayState
+from gatepost.store.port import Store
+
+LEASE = 6_000_000
 
 
 def test_shared_folders_without_sandboxes_are_refused(tmp_path: Path) -> None:
@@ -21,3 +27,68 @@ def test_shared_folders_without_sandboxes_are_refused(tmp_path: Path) -> None:
         place_home(Home(tmp_path / "home"), Config(given))
     placed = place_home(Home(tmp_path / "home"), Config({**given, "sandbox.kind": "auto"}))
     assert placed.shared == tmp_path
+    assert [each.name for each in tmp_path.iterdir()] == []  # it is not known yet to be the right one
+
+
+def test_a_shared_folder_that_is_not_set_is_said_to_be_so(tmp_path: Path) -> None:
+    given = {"store.url": "postgresql://ann@db.example/x", "groups.place": "shared"}
+    with pytest.raises(SetupError, match=r"groups\.shared_folder is not set; set it to the whole path"):
+        place_home(Home(tmp_path), Config(given))
+
+
+def make_home(path: Path, shared: Path | None) -> Home:
+    home = Home(path)
+    home.prepare()
+    if shared is not None:
+        shared.mkdir(exist_ok=True)
+    return Home(path, shared=shared, gateway="" if shared else path.name)
+
+
+async def test_a_start_that_is_refused_leaves_nothing_in_the_wrong_folder(store: Store, tmp_path: Path) -> None:
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    await prepare_place(store, make_home(tmp_path / "a", right), "a", 1)
+    assert {MARK, "groups", "sessions"} == {each.name for each in right.iterdir()}
+    with pytest.raises(SetupError, match="is not the shared folder: gateway 'b' does not see there what gateway 'a'"):
+        await prepare_place(store, make_home(tmp_path / "b", wrong), "b", 2)
+    assert list(wrong.iterdir()) == []
+    await prepare_place(store, make_home(tmp_path / "b", right), "b", 3)
+
+
+async def test_groups_that_are_not_in_the_shared_folder_yet_stop_the_start(store: Store, tmp_path: Path) -> None:
+    home, names = make_home(tmp_path / "a", tmp_path / "shared"), ("acme", "acme/eng", "beta", "gamma")
+    for folder in (*names, "empty"):
+        await store.write(groups.add, folder, folder, "", 1)
+        (home.path / "groups" / folder).mkdir()
+    for folder in (*names, "no group"):
+        (home.path / "groups" / folder).mkdir(exist_ok=True)
+        (home.path / "groups" / folder / "AGENTS.md").touch()
+    with pytest.raises(SetupError, match=r"the files of acme, acme/eng, beta and 1 more are in .*`cp -a groups sess"):
+        await prepare_place(store, home, "a", 2)
+    assert home.shared is not None and list(home.shared.iterdir()) == []
+    shutil.copytree(home.path / "groups", home.shared / "groups")
+    await prepare_place(store, home, "a", 3)
+
+
+async def begin(store: Store, home: Home, name: str, now: int) -> int:
+    identity = GatewayIdentity(name=name, home=name, host="here", version="1", schema_number=49)
+    epoch = await store.write(gateways.register, identity, LEASE, 1, now)
+    await prepare_place(store, home, name, now)
+    return epoch
+
+
+@pytest.mark.parametrize("first", ["local", "shared"])
+async def test_a_gateway_of_the_other_kind_starts_when_no_other_lives(store: Store, tmp_path: Path, first: str) -> None:
+    folder = tmp_path / "shared"
+    one, other = (folder, None) if first == "shared" else (None, folder)
+    epoch = await begin(store, make_home(tmp_path / "a", one), "a", 1)
+    b = make_home(tmp_path / "b", other)
+    with pytest.raises(SetupError, match=rf"gateway 'a' has its folders .*set groups\.place = \"{first}\"") as refused:
+        await begin(store, b, "b", 2)
+    assert ("groups.shared_folder" in str(refused.value)) == (first == "shared")
+    assert other is None or list(folder.iterdir()) == []
+    await begin(store, make_home(tmp_path / "c", one), "c", 3)  # who was refused is in nobody's way
+    await store.write(gateways.set_state, "a", epoch, GatewayState.GONE)
+    with pytest.raises(SetupError, match="gateway 'c' has its folders"):
+        await begin(store, b, "b", 4)
+    await begin(store, b, "b", 5 + LEASE)  # `c` is dead
+    await begin(store, make_home(tmp_path / "b", other), "b", 6 + LEASE)

@@ -102,7 +102,7 @@ async def test_claims_of_sessions_and_duties(storm: Storm) -> None:
     session_id = await storm.stores[0].write(add_session)
     duties = [f"duty {number}" for number in range(5)]
     work = [
-        store.write(session_claims._claim, session_id, "acme", name, NOON)
+        store.write(session_claims._claim, session_id, "acme", True, name, NOON)
         for _ in range(ROUNDS)
         for name, store in zip(NAMES, storm.stores, strict=True)
     ]

@@ -64,8 +64,9 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
     """
     from gatepost import declarations
     from gatepost.flow.gateways.folder_check import check_folder_here
-    from gatepost.flow.gateways.group_place import place_home
+    from gatepost.flow.gateways.group_place import check_mark, place_home
     from gatepost.flow.sessions.effective_group import load_effective_group
+    from gatepost.store.gateway_identity import get_gateway_name
 
     folder, words = (named, words) if named else (words[0], words[1:])
     words = words[1:] if words[:1] == ("--",) else words
@@ -82,6 +83,9 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
         load_folder(place.plugins / kind, kind)
     config = settings.load_declared(place.path)
     place = place_home(place, config)
+    if place.shared is not None:
+        read_store(place, check_mark, place.shared, get_gateway_name(config))
+        place.prepare()
     read_store(place, check_folder_here, place, folder)
     run = read_store(place, load_effective_group, config, folder) or group
     chosen = choose_kind(config, group, run.provider, no_walls)

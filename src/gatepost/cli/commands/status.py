@@ -26,7 +26,7 @@ from gatepost.store import (
     waiting_requests,
 )
 from gatepost.store.gateways import GatewayState
-from gatepost.store.place import find_place
+from gatepost.store.place import check_place, find_place
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_snapshot
 
@@ -115,9 +115,10 @@ def read_status(home: Home) -> dict[str, Any]:
 
 def _store(home: Home) -> dict[str, Any] | None:
     place = find_place(home)
-    if not place.exists():
-        return None
     try:
+        check_place(place)
+        if not place.exists():
+            return None
         return read_snapshot(place, _numbers, home_lock.find_holder(home) is not None, bool(place.url))
     except GatepostError as error:
         return {"trouble": str(error)}

@@ -2,12 +2,21 @@
 writes one for somebody else than its agent asks here first. An agent runs where its folder is.
 
 A gateway by itself, or with shared folders, has them all, and nothing is read for that.
+
+Groups that came with a copied store lie on no gateway yet. Whoever has the files claims them; nobody else does, because
+its agents would begin anew in an empty folder. If nobody has them, their messages wait: files may yet come back.
 """
+
+import asyncio
+import os
+from collections.abc import Iterable
 
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.home import Home
 from gatepost.store import group_places
 from gatepost.store.port import Db, Store
+
+NOWHERE = "no gateway has its files; put them into `groups` of the gateway that is to have it"
 
 
 class FolderElsewhere(Invalid):
@@ -18,6 +27,31 @@ class FolderElsewhere(Invalid):
         way = f"run this there, or `gatepost group move {world} {here}` first"
         super().__init__("folder", f"the files of {world} are on gateway {gateway!r}; {way}")
         self.gateway = gateway
+
+
+def has_files(home: Home, folder: str) -> bool:
+    """Whether there is anything of a group's world in this home."""
+    try:
+        with os.scandir(home.group(group_places.get_world(folder))) as found:
+            return next(found, None) is not None
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+async def claim_found(store: Store, home: Home, folders: Iterable[str], now: int) -> list[str]:
+    """Before anything is made in this home: what nobody has and is here becomes this gateway's. The worlds of these
+    groups that no gateway has then."""
+    places = await store.read(group_places.list_all)
+    free = sorted({group_places.get_world(each) for each in folders} - places.keys())
+    found = await asyncio.to_thread(lambda: [each for each in free if has_files(home, each)])
+    if found:
+        await store.write(_claim_all, found, home.gateway, now)
+    return [each for each in free if each not in found]
+
+
+def _claim_all(db: Db, worlds: list[str], gateway: str, now: int) -> None:
+    for world in worlds:
+        group_places.claim(db, world, gateway, now)
 
 
 def find_elsewhere(db: Db, home: Home, folder: str) -> str:
@@ -32,10 +66,15 @@ def check_folder_here(db: Db, home: Home, folder: str) -> None:
 
 
 def check_folder_stays(db: Db, home: Home, folder: str) -> None:
-    """For who writes to it: nothing is written to what moves away. Raises Unavailable then."""
+    """For who writes to it: nothing is written to what moves away, or is yet to be found. Raises Unavailable then."""
     check_folder_here(db, home, folder)
-    if home.gateway and group_places.find_runner(db, folder) is None:
+    if not home.gateway:
+        return
+    runner = group_places.find_runner(db, folder)
+    if runner is None:
         raise Unavailable(f"the folder of {folder}", "it moves to another gateway; try again when it has arrived")
+    if not runner and group_places.has_groups(db, folder) and not has_files(home, folder):
+        raise Unavailable(f"the folder of {folder}", NOWHERE)
 
 
 def claim_folder_here(db: Db, home: Home, folder: str, now: int) -> None:

@@ -3,6 +3,8 @@
 Where folders are not shared, a group's sessions are run by the gateway that has its folder, and by no other.
 """
 
+import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from gatepost.core.clock import Clock
@@ -58,14 +60,18 @@ class SoleGateway:
 
 
 class StoredClaims:
-    def __init__(self, store: Store, clock: Clock, gateway: str, *, local: bool) -> None:
-        """`local`: folders of groups are not shared."""
-        self._store, self._clock, self._gateway, self._local = store, clock, gateway, local
+    def __init__(self, store: Store, clock: Clock, gateway: str, has_files: Callable[[str], bool] | None) -> None:
+        """`has_files`: whether those of a group's world are here; None: folders of groups are shared."""
+        self._store, self._clock, self._gateway, self._has_files = store, clock, gateway, has_files
+        self._local = local = has_files is not None
         self.yield_s = 0.0 if local else YIELD_S  # a folder that is here is nowhere else
 
     async def claim(self, session: Session) -> bool:
         folder = session.folder if self._local else ""
-        return await self._store.write(_claim, session.id, folder, self._gateway, self._clock.now(), lane=session.id)
+        found = await self._find_files(folder) if folder else True
+        return await self._store.write(
+            _claim, session.id, folder, found, self._gateway, self._clock.now(), lane=session.id
+        )
 
     async def release(self, session_id: str) -> None:
         await self._store.write(gateways.release_session, session_id, self._gateway, durable=False, lane=session_id)
@@ -76,25 +82,36 @@ class StoredClaims:
     async def is_elsewhere(self, session: Session) -> bool:
         if self.is_run_elsewhere(session):
             return True
-        return self._local and not self._is_here(await self._store.read(group_places.find_runner, session.folder))
+        if not self._local:
+            return False
+        runner = await self._store.read(group_places.find_runner, session.folder)
+        return not await self._is_here(session.folder, runner)
 
     async def list_here(self, due: list[DueSession]) -> list[DueSession]:
         if not due or not self._local:
             return due
         places = await self._store.read(group_places.list_runners)
-        return [each for each in due if self._is_here(places.get(group_places.get_world(each[1]), ""))]
+        worlds = {group_places.get_world(folder) for _, folder, _ in due}
+        here = {world for world in worlds if await self._is_here(world, places.get(world, ""))}
+        return [each for each in due if group_places.get_world(each[1]) in here]
 
-    def _is_here(self, gateway: str | None) -> bool:
-        return gateway in ("", self._gateway)
+    async def _is_here(self, folder: str, runner: str | None) -> bool:
+        """What nobody has is claimed by who has its files, and by nobody else."""
+        return await self._find_files(folder) if runner == "" else runner == self._gateway
+
+    async def _find_files(self, folder: str) -> bool:
+        return self._has_files is None or await asyncio.to_thread(self._has_files, folder)
 
 
-def _claim(db: Db, session_id: str, folder: str, gateway: str, now: int) -> bool:
-    """`folder`: that must lie here; '': it does anywhere."""
-    if folder and not _may_run(db, folder, gateway, now):
+def _claim(db: Db, session_id: str, folder: str, found: bool, gateway: str, now: int) -> bool:
+    """`folder`: that must lie here; '': it does anywhere. `found`: something of it is here."""
+    if folder and not _may_run(db, folder, found, gateway, now):
         return False
     return gateways.claim_session(db, session_id, gateway)
 
 
-def _may_run(db: Db, folder: str, gateway: str, now: int) -> bool:
-    found = group_places.find_runner(db, folder)
-    return (group_places.claim(db, folder, gateway, now) if found == "" else found) == gateway
+def _may_run(db: Db, folder: str, found: bool, gateway: str, now: int) -> bool:
+    runner = group_places.find_runner(db, folder)
+    if runner == "":
+        return found and group_places.claim(db, folder, gateway, now) == gateway
+    return runner == gateway

@@ -5,7 +5,7 @@ import asyncio
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.flow.gateways.folder_check import FolderElsewhere
+from gatepost.flow.gateways.folder_check import NOWHERE, FolderElsewhere
 from gatepost.flow.gateways.group_place import PLACE, GroupPlace
 from gatepost.flow.groups import complete_folders
 from gatepost.serve.control.arguments.group_moves import MoveGroupArgs
@@ -158,7 +158,7 @@ def _find_places(db: Db, folder: str, target: str) -> tuple[str, str]:
     if source == target:
         raise Invalid("gateway", f"{world} is on {target} already")
     if not source:
-        raise Invalid("folder", f"{world} is on no gateway yet: the first that runs it has it")
+        raise Invalid("folder", f"{world} is on no gateway yet: {NOWHERE}")
     return world, source
 
 
