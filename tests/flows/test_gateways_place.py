@@ -75,6 +75,8 @@ def test_a_group_waits_for_its_gateway_and_its_people_are_told_once(tmp_path: Pa
         send(platform, "one")
         wait_for_answer(platform, "one")
         place = find_place(cluster)
+        settled = "it to be settled: else the agent is told of an answer that may have been sent"
+        block_until(lambda: cluster[place].json("ledger", "check")["in_flight"] == 0, settled)
         cluster[place].kill()
         for text in ("two", "three"):
             send(platform, text)
