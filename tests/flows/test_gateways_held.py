@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.flow import grant_changes
-from gatepost.store import requests
+from gatepost.store import waiting_requests
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.postgres import PACKAGE, find_programs
@@ -41,4 +41,4 @@ async def test_a_file_of_the_other_gateway_is_sent_once_it_is_allowed(pair: Pair
     assert account.unaccounted == 0
     files = [file.name for each in pair.channel.sent for file in each.message.files]
     assert files == ["report.txt"]
-    assert await pair.a.store.read(requests.list_pending) == []
+    assert await pair.a.store.read(waiting_requests.list_pending) == []
