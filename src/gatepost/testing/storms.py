@@ -59,7 +59,7 @@ class StormSize(Struct, frozen=True, kw_only=True):
     read_s: float = 0.0  # for which people read an answer before they write again, on average
 
 
-WHOLE = StormSize(rooms=50, messages=1000, open_turns=20, places=30, read_s=1.0)
+WHOLE = StormSize(rooms=50, messages=1000, open_turns=20, places=30, read_s=4.0)
 SMALL = StormSize(rooms=8, messages=64, open_turns=2, places=6)
 
 
