@@ -254,7 +254,7 @@ AROUND_A_CALL = [
     FaultPoint(f"{DISPATCH}.call", "before", match="charge"),
     FaultPoint("gatepost.tools.call:ToolCall.note", "before"),
     FaultPoint("gatepost.tools.call:ToolCall.note", "after"),
-    FaultPoint(f"{DISPATCH}._run", "after", match="charge"),
+    FaultPoint(f"{DISPATCH}._run_call", "after", match="charge"),
     FaultPoint(f"{DISPATCH}.call", "after", match="charge"),
     FaultPoint("gatepost.gate.mcp_protocol:McpProtocol._answer", "before", match="charged"),
     FaultPoint("gatepost.gate.mcp_protocol:McpProtocol._answer", "after", match="charged"),
@@ -299,7 +299,7 @@ def test_stranger_21_a_call_that_is_made_again_after_a_kill_has_the_same_key(tmp
 @pytest.mark.slow
 @pytest.mark.parametrize("nth", [1, 2])
 def test_stranger_21_equal_calls_of_one_turn_are_told_apart(tmp_path: Path, nth: int) -> None:
-    fault = FaultPoint(f"{DISPATCH}._run", "after", match="charge", nth=nth)
+    fault = FaultPoint(f"{DISPATCH}._run_call", "after", match="charge", nth=nth)
     with a_place(tmp_path, PAY) as (platform, daemon):
         outside = charging(daemon)
         happened = faults.into_daemon(daemon.home, fault)

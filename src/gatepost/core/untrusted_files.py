@@ -175,6 +175,10 @@ class UntrustedFolder:
                     raise Invalid(relative or ".", f"holds more than {most} entries")
             return sorted(names)
 
+    def is_empty(self) -> bool:
+        with self._open_folder("") as fd, os.scandir(fd) as entries:
+            return next(entries, None) is None
+
     def size(self, limit: int) -> int:
         """What the tree takes on the disk, in bytes. Stops counting above `limit`; too deep to count is above it."""
         return self.measure(limit).size

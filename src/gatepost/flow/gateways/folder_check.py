@@ -8,11 +8,11 @@ its agents would begin anew in an empty folder. If nobody has them, their messag
 """
 
 import asyncio
-import os
 from collections.abc import Iterable
 
-from gatepost.core.errors import Invalid, Unavailable
+from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.untrusted_files import open_untrusted
 from gatepost.store import group_places
 from gatepost.store.port import Db, Store
 
@@ -32,9 +32,9 @@ class FolderElsewhere(Invalid):
 def has_files(home: Home, folder: str) -> bool:
     """Whether there is anything of a group's world in this home."""
     try:
-        with os.scandir(home.group(group_places.get_world(folder))) as found:
-            return next(found, None) is not None
-    except (FileNotFoundError, NotADirectoryError):
+        with open_untrusted(home.group(group_places.get_world(folder))) as found:
+            return not found.is_empty()
+    except (NotFound, Invalid):
         return False
 
 
