@@ -142,7 +142,8 @@ def test_what_is_posted_to_either_of_two_gateways_is_answered_once_though_one_is
     cluster[killed].kill()
     people.run_until(lambda: len(people.answers) >= SIZE.messages * 2 // 3, "the other to answer")
     assert cluster.find_holder(duty) not in ("", killed)
-    assert cluster.query(f"SELECT state FROM gateways WHERE name = '{killed}'") != [["running"]]
+    state = f"SELECT state FROM gateways WHERE name = '{killed}'"
+    block_until(lambda: cluster.query(state) != [["running"]], "it to be taken over from")
     before = platform.taken[killed]
     cluster[killed].start()
     people.run_until(lambda: platform.taken[killed] > before, "the one that is back to take events, too")
