@@ -47,19 +47,38 @@ MOST_SESSIONS = 20_000  # that go with a world
 def add(db: Db, world: str, source: str, target: str, now: int) -> GroupMove:
     """From now on nothing of the world is woken."""
     db.run("UPDATE group_places SET moving = 1 WHERE world = ? AND gateway = ?", (world, source))
+    return _insert(db, world, source, target, GroupMoveState.WANTED, "", now)
+
+
+def add_done(db: Db, world: str, source: str, target: str, note: str, now: int) -> GroupMove:
+    """One for which nothing was packed: the world's place has changed already."""
+    return _insert(db, world, source, target, GroupMoveState.DONE, note, now, ended_at=now)
+
+
+def _insert(
+    db: Db,
+    world: str,
+    source: str,
+    target: str,
+    state: GroupMoveState,
+    note: str,
+    now: int,
+    ended_at: int | None = None,
+) -> GroupMove:
     return GROUP_MOVES.put(
         db,
         id=ids.new("move"),
         world=world,
         source=source,
         target=target,
-        state=GroupMoveState.WANTED,
+        state=state,
         sessions="[]",
         files=0,
         bytes=0,
         digest="",
-        note="",
+        note=note,
         created_at=now,
+        ended_at=ended_at,
     )
 
 

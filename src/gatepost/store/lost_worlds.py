@@ -4,9 +4,8 @@ What its providers remembered lay among these files, so each conversation begins
 whole prompt again, with the list of what it had said and done.
 """
 
-from gatepost.core import ids
-from gatepost.store import requests, worktrees
-from gatepost.store.group_moves import GROUP_MOVES, GroupMove, GroupMoveState
+from gatepost.store import group_moves, requests, worktrees
+from gatepost.store.group_moves import GroupMove
 from gatepost.store.group_places import below, get_world
 from gatepost.store.inbox import OPEN
 from gatepost.store.port import Db
@@ -29,21 +28,8 @@ def move(db: Db, world: str, source: str, target: str, now: int) -> GroupMove:
         (now, now, world, *below(world)),
     )
     note = f"its files stayed on {source}, and its conversations begin anew"
-    return GROUP_MOVES.put(
-        db,
-        id=ids.new("move"),
-        world=world,
-        source=source,
-        target=target,
-        state=GroupMoveState.DONE,
-        sessions="[]",
-        files=0,
-        bytes=0,
-        digest="",
-        note=f"{note}; lost worktrees: {', '.join(lost)}" if lost else note,
-        created_at=now,
-        ended_at=now,
-    )
+    note = f"{note}; lost worktrees: {', '.join(lost)}" if lost else note
+    return group_moves.add_done(db, world, source, target, note, now)
 
 
 def _forget_conversations(db: Db, world: str, now: int) -> None:
