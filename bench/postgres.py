@@ -2,7 +2,6 @@
 and what a gateway asks while nobody does anything. Without a server there are no figures, and a line says so."""
 
 import asyncio
-import os
 import socket
 import statistics
 import subprocess
@@ -10,7 +9,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -46,7 +44,7 @@ async def figures(replies: int = 200, count: int = 3000) -> list[Figure]:
         written, bare_written = await measure_writes(server, replies)
         file, shared, bare = await measure_ingest(server, count)
         alone, both, deadlocks = await measure_two(server, count)
-        word, datagram = await asyncio.to_thread(measure_words, server.url("postgres"), replies)
+        word, datagram = await measure_words(server.url("postgres"), replies)
         idle = await measure_idle(server)
     return [
         at_most("pg_warm_reply_x", large / small, "×", 1, 2),
@@ -250,71 +248,62 @@ async def _run_gateways(url: str, firsts: dict[str, int], count: int) -> float:
     return sum(float(each.split()[-1]) for each in printed)
 
 
-def measure_words(url: str, times: int) -> tuple[float, float]:
-    """One way of a word between two gateways, and of a datagram between two processes: microseconds, the median."""
-    answering = subprocess.Popen([sys.executable, __file__, "--answer", url], stdout=subprocess.PIPE)
+async def measure_words(url: str, times: int) -> tuple[float, float]:
+    """One way from the loop of a gateway to that of another: a word, and a datagram; microseconds, medians, in turn."""
+    loop, heard = asyncio.get_running_loop(), asyncio.Event()
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    answering = await asyncio.create_subprocess_exec(
+        *(sys.executable, __file__, "--answer", url, str(there.fileno())),
+        pass_fds=(there.fileno(),),
+        stdout=subprocess.PIPE,
+    )
     assert answering.stdout is not None
-    answering.stdout.readline()
-    heard = threading.Event()
-    board = NoticeBoard(url, "a", lambda said: heard.set() if said else None)
+    await answering.stdout.readline()
+    board = NoticeBoard(url, "a", lambda said: heard.set())
     board.start()
-    while not board.is_listening:
-        time.sleep(0.01)
+    await heard.wait()  # that it listens
 
-    def ask(number: int) -> None:
-        heard.clear()
-        board.post(("session", str(number)))
-        heard.wait(5)
+    def hear_datagram() -> None:
+        here.recv(100)
+        heard.set()
 
-    word = _median_us(ask, times, 0.012)
-    board.stop()
+    loop.add_reader(here.fileno(), hear_datagram)
+    taken: dict[str, list[float]] = {"word": [], "datagram": []}
+    for number in range(times):
+        for kind, found in taken.items():
+            heard.clear()
+            begun = time.perf_counter()
+            if kind == "word":
+                board.post(("session", str(number)))
+            else:
+                here.send(b"%d" % number)
+            await heard.wait()
+            found.append((time.perf_counter() - begun) / 2 * 1e6)
+            await asyncio.sleep(0.012)
+    loop.remove_reader(here.fileno())
+    await board.stop()
     answering.terminate()
-    answering.wait()
-    return word / 2, _measure_datagrams(times) / 2
+    await answering.wait()
+    here.close()
+    there.close()
+    return statistics.median(taken["word"]), statistics.median(taken["datagram"])
 
 
-def answer_words(url: str) -> None:
+async def answer_words(url: str, number: int) -> None:
     """Until it is ended: whatever is heard is said."""
-    board: NoticeBoard
+    listening, here = asyncio.Event(), socket.socket(fileno=number)
 
-    def answer(said: list[Notice]) -> None:
+    def hear(said: list[Notice]) -> None:
+        listening.set()
         for each in said:
             board.post(each)
 
-    board = NoticeBoard(url, "b", answer)
+    board = NoticeBoard(url, "b", hear)
     board.start()
-    while not board.is_listening:
-        time.sleep(0.01)
+    asyncio.get_running_loop().add_reader(number, lambda: here.send(here.recv(100)))
+    await listening.wait()
     print("ready", flush=True)
-    time.sleep(600)
-
-
-def _measure_datagrams(times: int) -> float:
-    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    pid = os.fork()
-    if pid == 0:
-        while (said := there.recv(100)) != b"end":
-            there.send(said)
-        os._exit(0)
-
-    def ask(number: int) -> None:
-        here.send(b"%d" % number)
-        here.recv(100)
-
-    taken = _median_us(ask, times, 0.012)
-    here.send(b"end")
-    os.waitpid(pid, 0)
-    return taken
-
-
-def _median_us(ask: Callable[[int], None], times: int, pause: float) -> float:
-    taken = []
-    for number in range(times):
-        begun = time.perf_counter()
-        ask(number)
-        taken.append((time.perf_counter() - begun) * 1e6)
-        time.sleep(pause)
-    return statistics.median(taken)
+    await asyncio.sleep(600)
 
 
 async def measure_idle(server: PostgresServer, seconds: float = 12.0) -> float:
@@ -336,7 +325,7 @@ async def measure_idle(server: PostgresServer, seconds: float = 12.0) -> float:
 if __name__ == "__main__":
     given = sys.argv[1:]
     if given[0] == "--answer":
-        answer_words(given[1])
+        uvloop.run(answer_words(given[1], int(given[2])))
     try:
         print(uvloop.run(_ingest_per_s(given[0], int(given[3]), given[1], int(given[2]))))
     except psycopg.Error as error:

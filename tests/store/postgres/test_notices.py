@@ -1,16 +1,16 @@
 """Words between gateways, whatever else is said in the database or open in the process."""
 
+import asyncio
 import json
 import resource
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 
 from gatepost.store.postgres.connection import open_connection
-from gatepost.store.postgres.notices import LARGEST, Notice, NoticeBoard, pack_notices
+from gatepost.store.postgres.notices import LARGEST, Notice, NoticeBoard, take_word
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.waiting import PATIENCE_S
@@ -21,49 +21,61 @@ FD_SETSIZE = 1024  # what `select` can name
 class Ear:
     def __init__(self) -> None:
         self.heard: list[Notice] = []
-        self._changed = threading.Condition()
+        self._changed = asyncio.Event()
 
     def hear(self, notices: list[Notice]) -> None:
-        with self._changed:
-            self.heard += notices or [("look",)]
-            self._changed.notify_all()
+        self.heard += notices or [("look",)]
+        self._changed.set()
 
-    def wait_for(self, notice: Notice) -> None:
-        with self._changed:
-            assert self._changed.wait_for(lambda: notice in self.heard, PATIENCE_S)
+    async def wait_for(self, notice: Notice, times: int = 1) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while self.heard.count(notice) < times:
+                self._changed.clear()
+                await self._changed.wait()
 
 
-@contextmanager
-def listening(url: str, name: str) -> Iterator[tuple[NoticeBoard, Ear]]:
+@asynccontextmanager
+async def listening(url: str, name: str) -> AsyncIterator[tuple[NoticeBoard, Ear]]:
     ear = Ear()
     board = NoticeBoard(url, name, ear.hear)
     board.start()
     try:
-        ear.wait_for(("look",))
+        await ear.wait_for(("look",))
         yield board, ear
     finally:
-        board.stop()
+        await board.stop()
+
+
+async def test_words_reach_the_other_gateways_and_not_oneself(database: EmptyDatabase) -> None:
+    said = [("session", f"s-{number:060}") for number in range(500)]  # more than one word holds
+    async with listening(database.url, "a") as (board, own), listening(database.url, "b") as (_, ear):
+        for each in said:
+            board.post(each)
+        board.post(("room", "fake", "last"))
+        await ear.wait_for(("room", "fake", "last"))
+        assert own.heard == [("look",)]
+        assert ear.heard == [("look",), *said, ("room", "fake", "last")]
 
 
 @pytest.mark.parametrize("word", ["", "hello", "{}", '["x", 5]', '["x", [["room", 5]]]', "[" * 5000])
-def test_words_of_strangers_are_passed_over(database: EmptyDatabase, word: str) -> None:
-    with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, _):
+async def test_words_of_strangers_are_passed_over(database: EmptyDatabase, word: str) -> None:
+    async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, _):
         with open_connection(database.url) as stranger:
             PostgresDb(stranger.pgconn).rows("SELECT pg_notify('gatepost', ?)", (word,))
         board.post(("tasks",))
-        ear.wait_for(("tasks",))
+        await ear.wait_for(("tasks",))
         assert ear.heard == [("look",), ("tasks",)]
 
 
-def test_a_word_that_is_too_long_costs_only_itself(database: EmptyDatabase) -> None:
-    with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, other):
+async def test_a_word_that_is_too_long_costs_only_itself(database: EmptyDatabase) -> None:
+    async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, other):
         board.post(("room", "fake", "\N{PILE OF POO}" * 1000))
         board.post(("tasks",))
-        ear.wait_for(("tasks",))
+        await ear.wait_for(("tasks",))
         assert other.heard == [("look",)], "its connection broke"
 
 
-def test_a_gateway_with_very_many_visitors_hears_the_others(database: EmptyDatabase) -> None:
+async def test_a_gateway_with_very_many_visitors_hears_the_others(database: EmptyDatabase) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limits[1] < 2 * FD_SETSIZE:
         pytest.skip("this process may not open so many files")
@@ -72,17 +84,38 @@ def test_a_gateway_with_very_many_visitors_hears_the_others(database: EmptyDatab
         with ExitStack() as visitors:
             while visitors.enter_context(socket.socket()).fileno() < FD_SETSIZE:
                 pass
-            with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, _):
+            async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, _):
                 board.post(("tasks",))
-                ear.wait_for(("tasks",))
+                await ear.wait_for(("tasks",))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
+async def test_a_connection_that_breaks_is_made_anew_and_nothing_is_taken_for_heard(database: EmptyDatabase) -> None:
+    async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, other):
+        with open_connection(database.url) as operator:
+            speaking = "FROM pg_stat_activity WHERE application_name LIKE 'gatepost/_ notices'"
+            assert len(PostgresDb(operator.pgconn).rows(f"SELECT pg_terminate_backend(pid) {speaking}")) == 2
+        board.post(("room", "fake", "meanwhile"))
+        await asyncio.gather(ear.wait_for(("look",), 2), other.wait_for(("look",), 2))
+        board.post(("tasks",))
+        await ear.wait_for(("tasks",))
+
+
+async def test_a_board_stops_while_the_database_is_away() -> None:
+    board = NoticeBoard("postgresql://127.0.0.1:1/none", "a", Ear().hear)
+    board.start()
+    board.post(("tasks",))
+    async with asyncio.timeout(PATIENCE_S):
+        await board.stop()
+
+
 def test_everything_that_fits_is_said_in_few_statements() -> None:
     notices = [("room", "fake", f"fake:{number}") for number in range(1000)]
-    said = list(pack_notices("a", notices))
+    said, waiting = [], dict.fromkeys(notices)
+    while waiting:
+        said.append(take_word("a", waiting))
     assert all(len(each) < 8000 for each in said)
     assert len(said) <= 1 + sum(len(json.dumps(each)) + 2 for each in notices) // (LARGEST - 100)
     assert [tuple(each) for one in said for each in json.loads(one)[1]] == notices
-    assert list(pack_notices("a", [])) == []
+    assert take_word("a", {}) == b""

@@ -11,7 +11,6 @@ from gatepost.store.gateways import GatewayIdentity
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.gateway_lease import GatewayLease
-from gatepost.store.postgres.notices import NoticeBoard
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.waiting import PATIENCE_S
@@ -191,34 +190,6 @@ async def test_a_gateway_whose_lease_was_renewed_meanwhile_is_not_taken_over(dat
         assert not await store.write(other.end_life, "a", mine.epoch)
     finally:
         store.close()
-
-
-def test_words_reach_the_other_gateways_and_not_oneself(database: EmptyDatabase) -> None:
-    heard: dict[str, list[tuple[str, ...]]] = {"a": [], "b": []}
-    listening, came = threading.Semaphore(0), threading.Event()
-
-    def hear(name: str, notices: list[tuple[str, ...]]) -> None:
-        if not notices:
-            listening.release()
-        heard[name] += notices
-        if ("room", "fake", "last") in notices:
-            came.set()
-
-    boards = [NoticeBoard(database.url, name, lambda notices, name=name: hear(name, notices)) for name in heard]
-    for board in boards:
-        board.start()
-    try:
-        for _ in boards:
-            assert listening.acquire(timeout=PATIENCE_S)
-        for number in range(500):  # more than one word holds
-            boards[0].post(("session", f"s-{number:060}"))
-        boards[0].post(("room", "fake", "last"))
-        assert came.wait(PATIENCE_S)
-    finally:
-        for board in boards:
-            board.stop()
-    assert heard["a"] == []
-    assert heard["b"] == [*(("session", f"s-{number:060}") for number in range(500)), ("room", "fake", "last")]
 
 
 INSERT = "INSERT INTO trusted_setups (project, digest, trusted_by, trusted_at) VALUES"

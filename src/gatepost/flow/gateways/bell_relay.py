@@ -15,7 +15,7 @@ class Board(Protocol):
 
     def post(self, notice: Notice) -> None: ...
     def start(self) -> None: ...
-    def stop(self) -> None: ...
+    async def stop(self) -> None: ...
 
 
 class BellRelay:
@@ -30,18 +30,13 @@ class BellRelay:
 
     @asynccontextmanager
     async def running(self, open_board: Callable[[Callable[[list[Notice]], None]], Board]) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-
-        def pass_on(notices: list[Notice]) -> None:
-            loop.call_soon_threadsafe(self.receive, notices)
-
-        self.board = open_board(pass_on)
+        self.board = open_board(self.receive)
         self.board.start()
         try:
             yield
         finally:
             board, self.board = self.board, None
-            await asyncio.to_thread(board.stop)
+            await board.stop()
 
     def _relay(self, bell: Bell, *args: str) -> None:
         if self.board is not None and (bell is not Bell.SESSION or not self._is_here(args[0])):

@@ -153,7 +153,7 @@ class GatewayLease:
             self._db.connection.finish()
 
     def open_board(self, hear: Callable[[list[Notice]], None]) -> NoticeBoard:
-        """Where gateways leave words for each other. `hear` is called in a thread of its own."""
+        """Where gateways leave words for each other. `hear` is called on this loop."""
         return NoticeBoard(self.url, self.name, hear, self._guard)
 
     def render_opening(self) -> str:

@@ -1,35 +1,35 @@
 """Words from gateway to gateway by NOTIFY: that there is something to look at, never what.
 
-A thread with a connection of its own listens and sends. What is to be said within a few milliseconds goes out together,
-in one statement: NOTIFY takes one lock for the whole server. A lost word costs time only: whoever waits for one also
-looks every few seconds.
+A thread connects; the loop says and hears, and never waits for the server. What is to be said within a few milliseconds
+goes out together, in one statement: NOTIFY takes one lock for the whole server. A lost word costs time only: whoever
+waits for one also looks every few seconds.
 """
 
-import json
-import os
-import select
+import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 import psycopg
 from psycopg import errors, pq
 
 from gatepost.core import log
-from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard
-from gatepost.store.postgres.connection import is_usable, open_connection, render_application
+from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard, AwaitedAnswer
+from gatepost.store.postgres.connection import open_connection, render_application
 
 CHANNEL = "gatepost"
 SAY = b"say"  # the prepared statement
 PAUSE_S = 0.005  # between two statements
-LOOK_S = 2.0
 AGAIN_S = 0.5
+STOP_S = 2.0
 LARGEST = 7000  # bytes of one word; PostgreSQL takes 8000
 
 Notice = tuple[str, ...]
 
+_CHANNEL = CHANNEL.encode()
 _decode = msgspec.json.Decoder(tuple[str, list[Notice]]).decode
+_encode = msgspec.json.Encoder().encode
 _log = log.get("gateways")
 
 
@@ -37,112 +37,159 @@ class NoticeBoard:
     def __init__(
         self, url: str, gateway: str, hear: Callable[[list[Notice]], None], guard: AnswerGuard | None = None
     ) -> None:
-        """`hear` is called in the board's thread with what the others said. `guard`: somebody calls its `check`."""
-        self._guard = guard or AnswerGuard()
+        """`hear` is called on the loop with what the others said. `guard`: somebody calls its `check`."""
         self._url, self._gateway, self._hear = url, gateway, hear
+        self._guard = guard or AnswerGuard()
+        self._loop = asyncio.get_running_loop()
         self._waiting: dict[Notice, None] = {}
-        self._lock = threading.Lock()
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._ending = False
-        self.is_listening = False  # while it is not, nothing that others change is heard of
+        self._line: NoticeLine | None = None
+        self._pause: asyncio.TimerHandle | None = None
+        self._ending, self._detached = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="gateway-notices", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        self._ending = True
-        self._wake()
-        self._thread.join(2.0)
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+    async def stop(self) -> None:
+        self._ending.set()
+        self._detach()
+        self._detached.set()  # it may have waited for nothing
+        await asyncio.to_thread(self._thread.join, STOP_S)
 
     def post(self, notice: Notice) -> None:
-        """From any thread: said to all others soon. The same word twice is one word."""
-        with self._lock:
-            was_empty = not self._waiting
-            self._waiting[notice] = None
-        if was_empty:
-            self._wake()
+        """Said to all others soon. The same word twice is one word."""
+        self._waiting[notice] = None
+        self._say_waiting()
 
-    def _wake(self) -> None:
+    def _say_waiting(self) -> None:
+        line = self._line
+        if not self._waiting or line is None or self._pause is not None or line.is_busy:
+            return
+        if word := take_word(self._gateway, self._waiting):
+            self._pause = self._loop.call_later(PAUSE_S, self._end_pause)
+            self._use(lambda: line.say(word))
+
+    def _end_pause(self) -> None:
+        self._pause = None
+        self._say_waiting()
+
+    def _receive(self) -> None:
+        if (line := self._line) is None:
+            return
+        self._use(lambda: self._listen(line.receive()))
+        self._say_waiting()
+
+    def _use(self, use: Callable[[], None]) -> None:
+        """Once a line fails, it is of no more use."""
         try:
-            os.write(self._wake_write, b"\0")
-        except BlockingIOError:
-            return  # it is awake already
+            use()
+        except psycopg.Error as error:
+            _log.warning("words of other gateways are not heard", error=str(error).strip())
+            self._detach()
 
-    def _work(self) -> None:
-        while not self._ending:
-            try:
-                with open_connection(self._url, f"{render_application(self._gateway)} notices") as connection:
-                    # A lost word costs time only, so none waits for the disk.
-                    connection.execute("SET synchronous_commit = off")
-                    connection.pgconn.prepare(SAY, b"SELECT pg_notify($1, $2)")
-                    connection.execute(f"LISTEN {CHANNEL}")
-                    self.is_listening = True
-                    self._hear([])  # what was said meanwhile was missed: look at everything
-                    self._serve(connection)
-            except psycopg.Error as error:
-                _log.warning("words of other gateways are not heard", error=str(error).strip())
-            self.is_listening = False
-            if not self._ending:
-                time.sleep(AGAIN_S)
-
-    def _serve(self, connection: psycopg.Connection) -> None:
-        server, wire = connection.fileno(), connection.pgconn
-        heeded = select.poll()  # `select` knows no number above 1023, and visitors may have all below it
-        heeded.register(server, select.POLLIN)
-        may_send = 0.0  # from when on; meanwhile it listens
-        while not self._ending and is_usable(wire):
-            pause = may_send - time.monotonic()
-            heeded.register(self._wake_read, 0 if pause > 0 else select.POLLIN)
-            ready = dict(heeded.poll(1000 * (pause if pause > 0 else LOOK_S)))
-            if self._wake_read in ready:
-                os.read(self._wake_read, 4096)
-                with self._guard.within(wire, GRACE_S):
-                    self._send(connection)
-                may_send = time.monotonic() + PAUSE_S
-            if server in ready:
-                wire.consume_input()
-            self._listen(connection)
-
-    def _listen(self, connection: psycopg.Connection) -> None:
+    def _listen(self, words: list[bytes]) -> None:
         heard: list[Notice] = []
-        while (word := connection.pgconn.notifies()) is not None:
+        for word in words:
             try:
-                speaker, notices = _decode(word.extra)
+                speaker, notices = _decode(word)
             except msgspec.MsgspecError:  # anybody in the database may speak here
-                _log.warning("words on the gateways' channel are no gateway's", size=len(word.extra))
+                _log.warning("words on the gateways' channel are no gateway's", size=len(word))
                 continue
             if speaker != self._gateway:
                 heard += notices
         if heard:
             self._hear(heard)
 
-    def _send(self, connection: psycopg.Connection) -> None:
-        with self._lock:
-            waiting, self._waiting = list(self._waiting), {}
-        for said in pack_notices(self._gateway, waiting):
-            self._notify(connection.pgconn, said)
+    def _attach(self, line: "NoticeLine") -> None:
+        if self._ending.is_set():
+            self._detached.set()
+            return
+        self._line = line
+        self._loop.add_reader(line.socket, self._receive)
+        self._hear([])  # what was said meanwhile was missed: look at everything
+        self._say_waiting()
 
-    def _notify(self, wire: pq.abc.PGconn, said: bytes) -> None:
-        """By libpq itself and prepared: a cursor takes twice as long, parsing a third more."""
-        result = wire.exec_prepared(SAY, [CHANNEL.encode(), said])
-        if result.status != pq.ExecStatus.TUPLES_OK:
-            raise errors.error_from_result(result)
+    def _detach(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            self._loop.remove_reader(line.socket)
+            line.close()
+            self._detached.set()
+
+    def _work(self) -> None:
+        """In its thread: a connection, and another one when the loop has no more use for it."""
+        while not self._ending.is_set():
+            with suppress(RuntimeError):  # the loop is gone
+                try:
+                    with open_connection(self._url, f"{render_application(self._gateway)} notices") as connection:
+                        self._prepare(connection)
+                        self._detached.clear()
+                        self._loop.call_soon_threadsafe(self._attach, NoticeLine(connection.pgconn, self._guard))
+                        self._detached.wait()
+                except psycopg.Error as error:
+                    _log.warning("words of other gateways are not heard", error=str(error).strip())
+            self._ending.wait(AGAIN_S)
+
+    def _prepare(self, connection: psycopg.Connection) -> None:
+        with self._guard.within(connection.pgconn, GRACE_S):
+            connection.execute("SET synchronous_commit = off")  # a lost word costs time only
+            connection.pgconn.prepare(SAY, b"SELECT pg_notify($1, $2)")
+            connection.execute(f"LISTEN {CHANNEL}")
 
 
-def pack_notices(gateway: str, notices: Iterable[Notice]) -> Iterator[bytes]:
-    """What is said at once, in as few statements as they fit in. One that fits in none is not said: who waits for it
-    looks by itself."""
-    head, parts, size = f"[{json.dumps(gateway)}, [", list[str](), 0
-    for each in map(json.dumps, notices):
-        if len(each) > LARGEST:
-            continue
-        if parts and size + len(each) > LARGEST:
-            yield f"{head}{', '.join(parts)}]]".encode()
-            parts, size = [], 0
-        parts.append(each)
-        size += len(each) + 2
-    if parts:
-        yield f"{head}{', '.join(parts)}]]".encode()
+class NoticeLine:
+    """One connection, that nobody waits for."""
+
+    def __init__(self, wire: pq.abc.PGconn, guard: AnswerGuard) -> None:
+        self._wire, self._guard = wire, guard
+        self.socket = wire.socket
+        self._awaited: AwaitedAnswer | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self._awaited is not None
+
+    def say(self, word: bytes) -> None:
+        """By libpq itself and prepared: a cursor takes twice as long, parsing a third more. A socket that does not take
+        a word at once has not taken much for long; the guard ends it."""
+        self._wire.send_query_prepared(SAY, [_CHANNEL, word])
+        self._awaited = self._guard.begin(self._wire, GRACE_S)
+        self._wire.flush()
+
+    def receive(self) -> list[bytes]:
+        """What was said, by whomever."""
+        self._wire.consume_input()
+        while self._awaited is not None and not self._wire.is_busy():
+            result = self._wire.get_result()
+            if result is None:
+                self.close()
+            elif result.status != pq.ExecStatus.TUPLES_OK:
+                raise errors.error_from_result(result)
+        words = []
+        while (said := self._wire.notifies()) is not None:
+            words.append(said.extra)
+        return words
+
+    def close(self) -> None:
+        """Nothing is awaited any more."""
+        if self._awaited is not None:
+            self._guard.end(self._awaited)
+            self._awaited = None
+
+
+def take_word(gateway: str, notices: dict[Notice, None]) -> bytes:
+    """As many of them as are said in one statement, the oldest first; b"" for none. One that fits in none is not said:
+    who waits for it looks by itself."""
+    taken, dropped, size = list[Notice](), list[Notice](), 0
+    for each in notices:
+        length = len(_encode(each)) + 1
+        if length > LARGEST:
+            dropped.append(each)
+        elif size + length > LARGEST:
+            break
+        else:
+            taken.append(each)
+            size += length
+    for each in (*taken, *dropped):
+        del notices[each]
+    return _encode((gateway, taken)) if taken else b""
