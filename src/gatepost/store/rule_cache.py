@@ -46,6 +46,7 @@ TABLES = frozenset(
 )
 PLACES = frozenset({"engagements", "sticky_choices"})
 MOST = 10_000  # results that are kept
+STATES = "SELECT name, places FROM rule_state"
 
 _WRITE = re.compile(r"\s*(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+(\w+)", re.IGNORECASE)
 
@@ -87,7 +88,7 @@ class RuleCache(threading.local):
         self._places: dict[tuple[Any, ...], Any] = {}
 
     def renew(self, db: Db) -> None:
-        self._asked = db.ask("SELECT name, places FROM rule_state")
+        self._asked = db.ask(STATES)
 
     def _compare(self) -> None:
         """What is kept is of the state that the rules are in."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -115,17 +116,23 @@ def add_isolated(db: Db, rooms: Sequence[tuple[str, str, str, str]], now: int) -
     return made
 
 
-def claim_seq_by_key(db: Db, key: str, now: int) -> tuple[Session, int] | None:
+class ClaimedNumber(NamedTuple):
+    """Of a live session, with what of it every message asks for."""
+
+    session_id: str
+    seq: int
+    created_at: int
+    window: tuple[int | None, int | None]  # messages, characters
+
+
+def claim_seq_by_key(db: Db, key: str, now: int) -> ClaimedNumber | None:
     """The live session of that key and its next number, as `claim_seq` gives it."""
     row = db.row(
         "UPDATE sessions SET next_seq = next_seq + 1, active_at = ? WHERE key = ? AND closed_at IS NULL"
-        f" RETURNING {SESSIONS.columns}",
+        " RETURNING id, next_seq, created_at, window_messages, window_chars",
         (now, key),
     )
-    if row is None:
-        return None
-    session = SESSIONS.parse(row)
-    return session, session.next_seq - 1
+    return ClaimedNumber(str(row[0]), int(row[1]) - 1, int(row[2]), (row[3], row[4])) if row is not None else None
 
 
 def find_by_key(db: Db, key: str) -> Session | None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gatepost.core.event_bus import Bell, EventBus
-from gatepost.flow.gateways.bell_relay import BellRelay
+from gatepost.flow.gateways.bell_relay import HELLO, BellRelay
 from gatepost.testing.waiting import PATIENCE_S
 
 Notice = tuple[str, ...]
@@ -83,6 +83,28 @@ def test_whoever_may_have_missed_words_looks() -> None:
     looks: list[int] = []
     BellRelay(EventBus(), lambda session: False, lambda: looks.append(1)).receive([])
     assert looks == [1]
+
+
+def test_a_gateway_that_is_alone_says_nothing_until_it_hears_another() -> None:
+    bells, board = EventBus(), SharedBoard()
+    relay = BellRelay(bells, lambda session: False, lambda: None, is_alone=lambda: True)
+    relay.board = board
+    bells.tasks()
+    assert board.said == []
+    relay.receive([(HELLO,)])
+    bells.tasks()
+    assert board.said == [("tasks",)]
+
+
+def test_whoever_comes_is_heard_by_those_who_were_alone() -> None:
+    here, there, board = EventBus(), EventBus(), SharedBoard()
+    first = BellRelay(here, lambda session: False, lambda: None, is_alone=lambda: True)
+    second = BellRelay(there, lambda session: False, lambda: None, is_alone=lambda: True)
+    first.board = second.board = board
+    second.receive([])  # it listens now
+    first.receive(board.said)
+    here.tasks()
+    assert ("tasks",) in board.said
 
 
 @pytest.mark.parametrize("awake", [True, False])

@@ -10,7 +10,7 @@ from contextlib import ExitStack, asynccontextmanager
 import pytest
 
 from gatepost.store.postgres.connection import open_connection
-from gatepost.store.postgres.notices import LARGEST, Notice, NoticeBoard, take_word
+from gatepost.store.postgres.notices import LARGEST, Notice, NoticeBoard, pop_word
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.waiting import PATIENCE_S
@@ -114,8 +114,8 @@ def test_everything_that_fits_is_said_in_few_statements() -> None:
     notices = [("room", "fake", f"fake:{number}") for number in range(1000)]
     said, waiting = [], dict.fromkeys(notices)
     while waiting:
-        said.append(take_word("a", waiting))
+        said.append(pop_word("a", waiting))
     assert all(len(each) < 8000 for each in said)
     assert len(said) <= 1 + sum(len(json.dumps(each)) + 2 for each in notices) // (LARGEST - 100)
     assert [tuple(each) for one in said for each in json.loads(one)[1]] == notices
-    assert take_word("a", {}) == b""
+    assert pop_word("a", {}) == b""

@@ -1,11 +1,18 @@
-"""Bells from gateway to gateway. What is rung here is rung at the others, unless it concerns this one alone."""
+"""Bells from gateway to gateway. What is rung here is rung at the others, unless it concerns this one alone.
+
+A gateway that is alone says nothing: a word costs the database a transaction. Whoever comes says so.
+"""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
 from gatepost.core.event_bus import Bell, EventBus
+
+HELLO = "hello"
+HEARD_S = 4.5  # for which one that was heard is there, whether or not the last beat has found it
 
 Notice = tuple[str, ...]
 
@@ -20,11 +27,17 @@ class Board(Protocol):
 
 class BellRelay:
     def __init__(
-        self, bells: EventBus, is_here: Callable[[str], bool], look: Callable[[], None], yield_s: float = 0.0
+        self,
+        bells: EventBus,
+        is_here: Callable[[str], bool],
+        look: Callable[[], None],
+        yield_s: float = 0.0,
+        is_alone: Callable[[], bool] = lambda: False,
     ) -> None:
         """`is_here`: whether a session is awake on this gateway. `look`: called when words may have been missed.
-        `yield_s`: for so long a session that sleeps is left to who rang."""
+        `yield_s`: for so long a session that sleeps is left to who rang. `is_alone`: by the last beat."""
         self._bells, self._is_here, self._look, self._yield_s = bells, is_here, look, yield_s
+        self._is_alone, self._heard_until = is_alone, 0.0
         self.board: Board | None = None
         bells.on_any(self._relay)
 
@@ -39,12 +52,18 @@ class BellRelay:
             await board.stop()
 
     def _relay(self, bell: Bell, *args: str) -> None:
-        if self.board is not None and (bell is not Bell.SESSION or not self._is_here(args[0])):
+        if self.board is None or (bell is Bell.SESSION and self._is_here(args[0])):
+            return
+        if not self._is_alone() or time.monotonic() < self._heard_until:
             self.board.post((bell, *args))
 
     def receive(self, notices: list[Notice]) -> None:
         """What the others rang. On the loop."""
-        if not notices:
+        if notices:
+            self._heard_until = time.monotonic() + HEARD_S
+        else:
+            if self.board is not None:
+                self.board.post((HELLO,))
             self._look()
         for name, *args in notices:
             if name == Bell.SESSION and self._yield_s and not self._is_here(*args):

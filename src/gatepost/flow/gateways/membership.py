@@ -45,6 +45,8 @@ class Lease(Protocol):
     def dead(self) -> tuple[tuple[str, int], ...]: ...
     @property
     def must_leave(self) -> str: ...
+    @property
+    def is_alone(self) -> bool: ...
 
     def begin(self) -> None: ...
     def start(self, on_change: Callable[[], None]) -> None: ...
@@ -69,7 +71,9 @@ class GatewayMembership:
         self._list_duties, self._keeper = list_duties, keeper
         self._beat, self._contact = asyncio.Event(), asyncio.Event()
         parts = sessions.parts
-        self._relay = BellRelay(parts.bells, sessions.is_awake, self._refresh, parts.claims.yield_s)
+        self._relay = BellRelay(
+            parts.bells, sessions.is_awake, self._refresh, parts.claims.yield_s, lambda: lease.is_alone
+        )
         self.takeovers = 0
         self.is_draining = False
         self.on_order: Callable[[str], None] = lambda reason: None  # it must end, and why

@@ -33,16 +33,19 @@ def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | 
             continue
         keys.add(key)
         claimed = sessions.claim_seq_by_key(db, key, case.now)
-        session, seq = claimed or (sessions.find_or_add(db, *place, case.now), None)
-        queued[session.id] = not chosen.observe
-        if session.created_at == case.now or chosen.mode == SessionMode.AGENT_SHARED:
+        if claimed is None:
+            sessions.find_or_add(db, *place, case.now)
+            claimed = sessions.claim_seq_by_key(db, key, case.now)
+            assert claimed is not None
+        queued[claimed.session_id] = not chosen.observe
+        if claimed.created_at == case.now or chosen.mode == SessionMode.AGENT_SHARED:
             _add_destination(case, chosen)
         window = chosen.route.window_messages, chosen.route.window_chars
         speaks_of_it = chosen.observe or window != (None, None)
-        if speaks_of_it and window != (session.window_messages, session.window_chars):
-            sessions.set_window(db, session.id, *window)
+        if speaks_of_it and window != claimed.window:
+            sessions.set_window(db, claimed.session_id, *window)
         record = inbox.observe if chosen.observe else inbox.enqueue
-        record(db, case.id, session.id, chosen.folder, target.rights, case.now, seq=seq)
+        record(db, case.id, claimed.session_id, chosen.folder, target.rights, case.now, seq=claimed.seq)
     for session, rights, source in _find_watchers(case, targets):
         if session.id not in queued:
             queued[session.id] = False

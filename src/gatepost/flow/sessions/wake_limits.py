@@ -51,9 +51,9 @@ class WakeLimits:
         ending = sum(1 for live in awake.values() if live.ending)
         soon = PROCESSORS * (2 + self._count_patience(asyncio.get_running_loop().time()))
         needed = min(self._slots.waiting, soon) - self._slots.free - ending
-        if needed <= 0:
+        if needed <= 0 or not (idle := self._list_idle()):
             return
-        for session_id in self._slots.pick_evictions(self._list_idle(), ending)[:needed]:
+        for session_id in self._slots.pick_evictions(idle, ending)[:needed]:
             awake[session_id].kill(Ending.by_gateway("made way for another session"))
 
     def _list_idle(self) -> list[IdleSession]:

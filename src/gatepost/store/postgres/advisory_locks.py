@@ -5,6 +5,7 @@ else the unit is undone, and run again with all that it has asked for so far tak
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from hashlib import sha256
 
 from gatepost.store.port import LockKind
@@ -50,6 +51,7 @@ def make_name(kind: LockKind, key: Iterable[str]) -> LockName:
     return _PLACES[kind], "\0".join(key)
 
 
+@lru_cache(maxsize=4096)
 def make_number(name: LockName) -> int:
     """Two names with one number wait for each other now and then, which harms nobody."""
     return int.from_bytes(

@@ -47,6 +47,11 @@ class AnswerGuard:
             self._awaited.add(awaited)
         return awaited
 
+    def renew(self, awaited: AwaitedAnswer, seconds: float) -> None:
+        """What comes now has so many seconds."""
+        awaited.since = self._now()
+        awaited.until = awaited.since + seconds
+
     def end(self, awaited: AwaitedAnswer) -> None:
         with self._lock:
             self._awaited.discard(awaited)

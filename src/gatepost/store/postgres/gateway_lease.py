@@ -83,6 +83,7 @@ class GatewayLease:
         self.offset = 0  # microseconds that the database's clock is ahead of this machine's
         self.store_id = ""  # the same for all who share the store
         self.must_leave = ""  # why it is to drain and stop; '': it is not
+        self.is_alone = False  # no other gateway was there at the last beat
         self._is_failing = False  # renewals fail, and it was said
         self._dead: tuple[tuple[str, int], ...] = ()
         self.pause = BEAT_S  # until the next beat: at most so long, and no longer than until another may be judged
@@ -197,6 +198,7 @@ class GatewayLease:
                 db.command(b"COMMIT")
                 if any(each.until > now + to_microseconds(LEASE_S + BEAT_S) for each in present):
                     gateways.shorten_leases(db, now + to_microseconds(LEASE_S))  # by itself: others do it, too
+            self.is_alone = all(each.name == self.name for each in present)
             if renewal is not None:
                 self.times.renewed(sent)
                 self.must_leave = self.must_leave or find_order(self.identity, renewal)

@@ -59,25 +59,25 @@ class NoticeBoard:
     def post(self, notice: Notice) -> None:
         """Said to all others soon. The same word twice is one word."""
         self._waiting[notice] = None
-        self._say_waiting()
+        self._send_waiting()
 
-    def _say_waiting(self) -> None:
+    def _send_waiting(self) -> None:
         line = self._line
         if not self._waiting or line is None or self._pause is not None or line.is_busy:
             return
-        if word := take_word(self._gateway, self._waiting):
+        if word := pop_word(self._gateway, self._waiting):
             self._pause = self._loop.call_later(PAUSE_S, self._end_pause)
-            self._use(lambda: line.say(word))
+            self._use(lambda: line.send(word))
 
     def _end_pause(self) -> None:
         self._pause = None
-        self._say_waiting()
+        self._send_waiting()
 
     def _receive(self) -> None:
         if (line := self._line) is None:
             return
         self._use(lambda: self._listen(line.receive()))
-        self._say_waiting()
+        self._send_waiting()
 
     def _use(self, use: Callable[[], None]) -> None:
         """Once a line fails, it is of no more use."""
@@ -107,7 +107,7 @@ class NoticeBoard:
         self._line = line
         self._loop.add_reader(line.socket, self._receive)
         self._hear([])  # what was said meanwhile was missed: look at everything
-        self._say_waiting()
+        self._send_waiting()
 
     def _detach(self) -> None:
         line, self._line = self._line, None
@@ -149,7 +149,7 @@ class NoticeLine:
     def is_busy(self) -> bool:
         return self._awaited is not None
 
-    def say(self, word: bytes) -> None:
+    def send(self, word: bytes) -> None:
         """By libpq itself and prepared: a cursor takes twice as long, parsing a third more. A socket that does not take
         a word at once has not taken much for long; the guard ends it."""
         self._wire.send_query_prepared(SAY, [_CHANNEL, word])
@@ -177,7 +177,7 @@ class NoticeLine:
             self._awaited = None
 
 
-def take_word(gateway: str, notices: dict[Notice, None]) -> bytes:
+def pop_word(gateway: str, notices: dict[Notice, None]) -> bytes:
     """As many of them as are said in one statement, the oldest first; b"" for none. One that fits in none is not said:
     who waits for it looks by itself."""
     taken, dropped, size = list[Notice](), list[Notice](), 0

@@ -9,6 +9,7 @@ from gatepost.store import rule_cache
 from gatepost.store.port import LockKind, Row
 from gatepost.store.postgres.advisory_locks import TAKE, LockName, TransactionLocks, make_name, make_number
 from gatepost.store.postgres.dialect import translate, translate_definition
+from gatepost.store.postgres.opening import Opening
 from gatepost.store.postgres.pipeline import Statement, drop_answer, execute_together, send_commit
 from gatepost.store.postgres.postgres_full_text import PostgresFullText
 from gatepost.store.postgres.upkeep import PostgresUpkeep
@@ -19,6 +20,8 @@ MOST_TOGETHER = 50  # rows that travel with a COMMIT, which no deadline may end
 BEGIN, BEGIN_READ, COMMIT = "BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "COMMIT"
 LIGHT = "SET LOCAL synchronous_commit = off"
 WITHIN = "SELECT set_config('statement_timeout', ?, true)"
+Columns = list[tuple[int, Callable[[bytes], Any]]]
+
 _GOOD = frozenset({pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK})
 _BINARY = pq.Format.BINARY
 _LAST_WORDS = frozenset({b"57P01", b"57P02", b"57P03", b"57P05", b"25P03"})  # after which the server hangs up
@@ -32,11 +35,13 @@ class PostgresDb:
         `flush` before each commit, so rows are appended together."""
         self.connection, self._of_writer, self.gateway = connection, of_writer, gateway
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._columns: dict[bytes, Columns] = {}  # of what the prepared ones find
         self._appended: list[tuple[str, Sequence[Any]]] = []
         self._locks = TransactionLocks()
         self._waiting: list[Statement] = []  # travel with the next one whose answer is needed, before it
         self._answers: dict[int, WaitingAnswer] = {}  # to those of them whose rows are asked for
         self._take: Callable[[Row | None], None] | None = None  # waits for what the fence finds
+        self._opening: Opening | None = None  # is the second of those that wait
         self._in_unit = self._unread = False
 
     def alone(self, kind: LockKind, *key: str) -> None:
@@ -58,7 +63,7 @@ class PostgresDb:
         self._locks.clear()
         self._in_unit = True
         self._waiting = [self._make_statement(BEGIN), self._make_statement(fence)]
-        self._take = take
+        self._take, self._opening = take, Opening(fence)
         if not durable:
             self._waiting.append(self._make_statement(LIGHT))
         for name in sorted(first):
@@ -98,21 +103,24 @@ class PostgresDb:
     def _lock(self, name: LockName) -> None:
         if not (way := self._locks.find_way(name)):
             return
-        if way == TAKE:
+        if way == TAKE and self._opening is not None and self._opening.lock is None:
+            self._opening.lock = make_number(name)
+            self._waiting[1] = self._make_statement(*self._opening.render())
+        elif way == TAKE:
             self.put(way, (make_number(name),))
         elif self.row(way, (make_number(name),)) == (0,):
             raise self._locks.make_conflict(name)
         self._locks.add(name)
 
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        return _decode(self._execute(sql, params))
+        return self._decode(*self._execute(sql, params))
 
     def row(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
         found = self.rows(sql, params)
         return found[0] if found else None
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        return self._execute(sql, params).command_tuples or 0
+        return self._execute(sql, params)[1].command_tuples or 0
 
     def put(self, sql: str, params: Sequence[Any] = ()) -> None:
         if self._of_writer:
@@ -125,7 +133,12 @@ class PostgresDb:
             found = self.rows(sql, params)
             return lambda: found
         answer = WaitingAnswer(self._execute_waiting)
-        self._add_waiting(sql, params, answer)
+        if sql == rule_cache.STATES and self._opening is not None and not self._opening.asks_rules:
+            self._opening.asks_rules = True
+            self._waiting[1] = self._make_statement(*self._opening.render())
+            self._answers[1] = answer
+        else:
+            self._add_waiting(sql, params, answer)
         return answer.get_rows
 
     def _add_waiting(self, sql: str, params: Sequence[Any], answer: "WaitingAnswer | None" = None) -> None:
@@ -158,7 +171,7 @@ class PostgresDb:
         self._appended.clear()
         self._waiting.clear()
         self._answers.clear()
-        self._take, self._in_unit = None, False
+        self._take, self._opening, self._in_unit = None, None, False
 
     def define(self, ddl: str) -> None:
         self.command(translate_definition(ddl))
@@ -184,27 +197,32 @@ class PostgresDb:
             for row in range(result.ntuples)
         ]
 
-    def _execute(self, sql: str, params: Sequence[Any]) -> pq.abc.PGresult:
+    def _execute(self, sql: str, params: Sequence[Any]) -> tuple[bytes, pq.abc.PGresult]:
+        """The name of the prepared statement, and what it found."""
         self._rename_rules(sql)
         name, values = statement = self._make_statement(sql, params)
         if self._waiting:
             self._waiting.append(statement)
-            return self._execute_waiting()
+            return name, self._execute_waiting()
         given = cast("list[bytes]", values)  # libpq takes None for NULL
-        return self._check(self.connection.exec_prepared(name, given, [_BINARY] * len(values), _BINARY))
+        return name, self._check(self.connection.exec_prepared(name, given, [_BINARY] * len(values), _BINARY))
 
     def _execute_waiting(self) -> pq.abc.PGresult:
         """The result of the last."""
         waiting, self._waiting = self._waiting, []
         answers, self._answers = self._answers, {}
+        opening, self._opening = self._opening, None
         found = execute_together(self.connection, waiting)
         if not found or found[-1].status not in _GOOD or len(found) < len(waiting):
             self._fail(found[-1] if found else None)
-        if self._take is not None:  # the second is the fence
+        if opening is not None and self._take is not None:
             take, self._take = self._take, None
-            take(next(iter(_decode(found[1])), None))
+            first = next(iter(self._decode(waiting[1][0], found[1])), None)
+            take(first)
+            if first is not None and (asked := answers.pop(1, None)) is not None:
+                asked.rows = opening.read_rules(first)
         for place, answer in answers.items():
-            answer.rows = _decode(found[place])
+            answer.rows = self._decode(waiting[place][0], found[place])
         return found[-1]
 
     def _rename_rules(self, sql: str) -> None:
@@ -225,6 +243,23 @@ class PostgresDb:
         if len(self._prepared) >= MOST_PREPARED:
             self.command(b"DEALLOCATE ALL")
             self._prepared.clear()
+            self._columns.clear()
+
+    def _decode(self, name: bytes, result: pq.abc.PGresult) -> list[Row]:
+        """What the prepared statement of this name found."""
+        count = result.ntuples
+        if not count:
+            return []
+        columns = self._columns.get(name)
+        if columns is None:
+            columns = self._columns[name] = [
+                (place, DECODERS.get(result.ftype(place), decode_text)) for place in range(result.nfields)
+            ]
+        get = result.get_value
+        return [
+            tuple([None if (cell := get(number, place)) is None else load(cell) for place, load in columns])
+            for number in range(count)
+        ]
 
     def _check(self, result: pq.abc.PGresult) -> pq.abc.PGresult:
         if result.status not in _GOOD:
@@ -252,15 +287,3 @@ class WaitingAnswer:
             self._execute()
         assert self.rows is not None  # else it is asked for after its transaction
         return self.rows
-
-
-def _decode(result: pq.abc.PGresult) -> list[Row]:
-    count = result.ntuples
-    if not count:
-        return []
-    get = result.get_value
-    columns = [(place, DECODERS.get(result.ftype(place), decode_text)) for place in range(result.nfields)]
-    return [
-        tuple([None if (cell := get(number, place)) is None else load(cell) for place, load in columns])
-        for number in range(count)
-    ]

@@ -19,7 +19,7 @@ from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
 from gatepost.store.port import OutdatedDecision, Row
 from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
-from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard
+from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard, AwaitedAnswer
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
 from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
@@ -130,6 +130,7 @@ class UnitWorker:
             db.begin_unit(self._fence(), set_number, first, durable=unit.durable)
             answer = self.deadline.run(_run_unit, unit, db)
         except BaseException as error:
+            self._guard.end(awaited)
             self._undo(db)
             if awaited.was_cut or (not is_usable(db.connection) and isinstance(error, psycopg.Error)):
                 raise _ConnectionBroke(str(error)) from None
@@ -137,26 +138,28 @@ class UnitWorker:
                 self._drop()  # the next one may reach the primary
             raise
         finally:
-            self._guard.end(awaited)
             if (took := time.monotonic() - wall) > SLOW_S:
                 self._slow(unit.name, took, time.thread_time() - cpu)
-        self._commit(db, number)
+        self._commit(db, number, awaited)
         return answer
 
-    def _commit(self, db: PostgresDb, number: int) -> None:
-        if not number:  # whatever the unit made of that
-            self._undo(db)
-            raise Unavailable("the store", "this life of the gateway is over")
+    def _commit(self, db: PostgresDb, number: int, awaited: AwaitedAnswer) -> None:
         try:
-            with self._guard.within(db.connection, UNSURE_S):  # it may wait for a standby
-                db.commit()
+            if not number:  # whatever the unit made of that
+                self._undo(db)
+                raise Unavailable("the store", "this life of the gateway is over")
+            self._guard.renew(awaited, UNSURE_S)  # it may wait for a standby
+            db.commit()
         except psycopg.Error as error:
             lost = not is_usable(db.connection)
             self._undo(db)
             if not lost:
                 raise
+            self._guard.end(awaited)
             if not self._is_committed(number):
                 raise _ConnectionBroke(str(error)) from None
+        finally:
+            self._guard.end(awaited)
 
     def _read_number(self, unit: WriteUnit, found: Row | None) -> int:
         """The number of the transaction."""
