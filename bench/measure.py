@@ -39,7 +39,7 @@ def at_most(name: str, value: float, unit: str, limit: float, goal: float) -> Fi
 def at_least(name: str, value: float, unit: str, limit: float, goal: float) -> Figure:
     """Good if the value is large enough."""
     return Figure(
-        name, round(value, 1), unit, round(limit, 1), round(value / limit, 3), f"≥ {goal:g} {unit}", value >= goal
+        name, round(value, 2), unit, round(limit, 2), round(value / limit, 3), f"≥ {goal:g} {unit}", value >= goal
     )
 
 
