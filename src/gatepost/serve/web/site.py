@@ -50,6 +50,7 @@ from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
 from gatepost.serve.web.signin.tickets import TicketOffice
 from gatepost.serve.web.signin.ways import list_routes
+from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.serve.web.sites import handlers as sites
 from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
 from gatepost.serve.web.widget import handlers as widget
@@ -158,6 +159,7 @@ def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:
         store=parts.store,
         clock=parts.clock,
         home=parts.home,
+        keys=WebKeys(Keyring(parts.home), parts.store),
         get_browser=browsers.get_token,
         find_visitor=browsers.find_by_token,
         make_sign_in=lambda: FileResponse(SIGN_IN_PAGE, 401),
@@ -190,7 +192,7 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
         browsers=browsers,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page")),
         secrets=SecretReader(parts.store, Keyring(parts.home), parts.clock),
-        tickets=TicketOffice(Keyring(parts.home), parts.store),
+        tickets=TicketOffice(WebKeys(Keyring(parts.home), parts.store), parts.store),
     )
 
 

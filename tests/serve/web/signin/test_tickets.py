@@ -5,6 +5,7 @@ import pytest
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
 from gatepost.serve.web.signin.tickets import LASTS, LONGEST, TicketOffice, TicketPurpose, spend
+from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.store import secrets
 from gatepost.store.secrets import SecretOwner
 from gatepost.store.sqlite_store import SqliteStore
@@ -20,7 +21,7 @@ def keyring(home: Home) -> Keyring:
 
 @pytest.fixture
 def office(keyring: Keyring, store: SqliteStore) -> TicketOffice:
-    return TicketOffice(keyring, store)
+    return TicketOffice(WebKeys(keyring, store), store)
 
 
 async def test_a_ticket_brings_back_what_was_written_on_it(office: TicketOffice) -> None:
@@ -54,7 +55,7 @@ async def test_a_changed_ticket_is_none(office: TicketOffice) -> None:
 async def test_a_ticket_is_good_at_every_gateway_with_the_same_ring_and_spent_at_all(
     office: TicketOffice, home: Home, store: SqliteStore
 ) -> None:
-    other = TicketOffice(Keyring(home, {}), store)  # the same as after a restart
+    other = TicketOffice(WebKeys(Keyring(home, {}), store), store)  # the same as after a restart
     given = await office.issue(PASSKEY, {}, NOW)
     ticket = await other.read(PASSKEY, given, NOW)
     assert ticket is not None and await store.write(spend, ticket, NOW)
@@ -67,7 +68,10 @@ async def test_another_ring_knows_none_of_our_tickets(
 ) -> None:
     elsewhere = Keyring(Home(tmp_path_factory.mktemp("other")), {})
     elsewhere.add_key()
-    assert await TicketOffice(elsewhere, store).read(PASSKEY, await office.issue(PASSKEY, {}, NOW), NOW) is None
+    assert (
+        await TicketOffice(WebKeys(elsewhere, store), store).read(PASSKEY, await office.issue(PASSKEY, {}, NOW), NOW)
+        is None
+    )
 
 
 async def test_a_rotation_keeps_tickets_until_the_old_key_is_removed(office: TicketOffice, keyring: Keyring) -> None:
@@ -88,5 +92,5 @@ async def test_people_can_sign_in_though_the_ring_is_lost(
     (home.path / FILE).unlink()
     given = await office.issue(PASSKEY, {}, NOW)
     assert await office.read(PASSKEY, given, NOW) is not None
-    assert await TicketOffice(keyring, store).read(PASSKEY, given, NOW) is None
+    assert await TicketOffice(WebKeys(keyring, store), store).read(PASSKEY, given, NOW) is None
     assert not (home.path / FILE).exists()

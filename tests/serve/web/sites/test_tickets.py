@@ -1,28 +1,53 @@
 """Tickets in the addresses of pages that are not public."""
 
-from gatepost.serve.web.sites.tickets import LASTS, SiteTickets
+import pytest
+
+from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
+from gatepost.serve.web.signin.web_keys import WebKeys
+from gatepost.serve.web.sites.tickets import LASTS, LONGEST, SiteTickets
+from gatepost.store.port import Store
 
 
-def test_a_ticket_is_for_one_group_and_ends() -> None:
-    tickets = SiteTickets()
-    made = tickets.issue("browser", "acme", 1)
-    assert tickets.find(made.text, "acme", 2) == made
-    assert tickets.find(made.text, "acme/eng", 2) is None and tickets.find("another", "acme", 2) is None
-    assert tickets.find(made.text, "acme", 1 + LASTS) is None and tickets.find(made.text, "acme", 2) is None
+@pytest.fixture
+def tickets(home: Home, store: Store) -> SiteTickets:
+    return SiteTickets(WebKeys(Keyring(home, {}), store))
 
 
-def test_a_browser_has_one_for_each_group_until_it_is_half_over() -> None:
-    tickets = SiteTickets()
-    first = tickets.issue("browser", "acme", 1)
-    assert tickets.issue("browser", "acme", 2) == first
-    assert len({first.text, tickets.issue("browser", "other", 2).text, tickets.issue("two", "acme", 2).text}) == 3
-    later = tickets.issue("browser", "acme", 1 + LASTS // 2)
-    assert later.text != first.text and tickets.find(first.text, "acme", 3) == first
+async def test_a_ticket_is_for_one_group_and_ends(tickets: SiteTickets) -> None:
+    made = await tickets.issue("browser", "acme", 1)
+    found = await tickets.find(made, "acme", LASTS)
+    assert found is not None and found.browser == "browser"
+    assert await tickets.find(made, "acme/eng", 2) is None
+    assert await tickets.find(made, "acme", 1 + LASTS) is None
 
 
-def test_the_oldest_make_way() -> None:
-    tickets = SiteTickets(most=3)
-    made = [tickets.issue(f"browser {number}", "acme", 1) for number in range(5)]
-    kept = [tickets.find(each.text, "acme", 2) is not None for each in made]
-    assert kept == [False, False, True, True, True]
-    assert tickets.issue("browser 0", "acme", 2).text != made[0].text
+async def test_every_gateway_with_the_same_ring_knows_it(tickets: SiteTickets, home: Home, store: Store) -> None:
+    made = await tickets.issue("browser", "acme", 1)
+    other = SiteTickets(WebKeys(Keyring(home, {}), store))  # the same as after a restart
+    assert await other.find(made, "acme", 2) is not None
+
+
+async def test_a_ring_of_another_home_opens_none(
+    tickets: SiteTickets, store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = Keyring(Home(tmp_path_factory.mktemp("elsewhere")), {})
+    elsewhere.add_key()
+    made = await tickets.issue("browser", "acme", 1)
+    assert await SiteTickets(WebKeys(elsewhere, store)).find(made, "acme", 2) is None
+
+
+async def test_the_page_that_has_it_does_not_learn_the_cookie(tickets: SiteTickets) -> None:
+    made = await tickets.issue("token-of-the-cookie", "acme", 1)
+    assert "token" not in made and made != await tickets.issue("token-of-the-cookie", "acme", 1)
+    assert len(await tickets.issue("x" * 64, "acme", 1)) <= LONGEST
+
+
+async def test_what_was_changed_opens_nothing(tickets: SiteTickets) -> None:
+    made = await tickets.issue("browser", "acme", 1)
+    key, _, data = made.partition(".")
+    other = "A" if data[0] != "A" else "B"
+    changed = [f"{key}.{data[:-2]}", f"{key}.{other}{data[1:]}", f".{data}", f"{key}.", key, ""]
+    changed += [f"{key}.\N{SNOWMAN}", f"{key}.!!!", f"b3du.{data}", "." * LONGEST, "A" * (LONGEST + 1) + f".{data}"]
+    for each in changed:
+        assert await tickets.find(each, "acme", 2) is None, each

@@ -24,6 +24,7 @@ from gatepost.flow.web_routes import SitePage
 from gatepost.serve.web.browser_security import READS, read_allowed
 from gatepost.serve.web.file_response import OpenFileResponse
 from gatepost.serve.web.signin.visitors import WebVisitor
+from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.serve.web.sites.site_files import FileAbsence, open_site_file
 from gatepost.serve.web.sites.site_headers import make_policy, make_site_headers
 from gatepost.serve.web.sites.tickets import MARK, SiteTickets
@@ -44,6 +45,7 @@ class SiteDeps(Struct, frozen=True, kw_only=True):
     store: Store
     clock: Clock
     home: Home
+    keys: WebKeys
     get_browser: Callable[[Request], str]
     find_visitor: Callable[[Request, str], Awaitable[WebVisitor | None]]
     make_sign_in: Callable[[], Response]
@@ -63,7 +65,7 @@ class _Place(Struct, frozen=True, kw_only=True):
 class GroupSites:
     def __init__(self, deps: SiteDeps) -> None:
         self._deps = deps
-        self._tickets, self._threads = SiteTickets(), BoundedThreadPool(THREADS)
+        self._tickets, self._threads = SiteTickets(deps.keys), BoundedThreadPool(THREADS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Below `/pub/` and `/priv/`."""
@@ -144,7 +146,7 @@ class GroupSites:
         herself who comes: no page of somebody else may load this with her rights."""
         folder, now = place.page.folder, self._deps.clock.now()
         if place.ticket:
-            ticket = self._tickets.find(place.ticket, folder, now)
+            ticket = await self._tickets.find(place.ticket, folder, now)
             if ticket is not None and await self._may_see(request, ticket.browser, folder):
                 return None
             plain = render_url(place.page.kind, *place.path.segments, slash=place.path.slash)
@@ -154,9 +156,9 @@ class GroupSites:
             return self._deps.make_sign_in()
         if not await self._may_see(request, browser, folder):
             return PlainTextResponse(NOTHING, 404)
-        ticket = self._tickets.issue(browser, folder, now)
+        text = await self._tickets.issue(browser, folder, now)
         kind, slash = place.page.kind, place.path.slash
-        return _make_redirect(render_url(kind, f"{MARK}{ticket.text}", *place.path.segments, slash=slash))
+        return _make_redirect(render_url(kind, f"{MARK}{text}", *place.path.segments, slash=slash))
 
     async def _may_see(self, request: Request, browser: str, folder: str) -> bool:
         """By the rights of now."""

@@ -1,56 +1,50 @@
 """Tickets for pages that are not public. Such a page has no origin, so browsers send no cookie with what it loads. A
 ticket stands in its address instead: for one browser, one group, and as long as that browser is signed in.
 
-The page itself can read its ticket. It opens nothing but the pages of the same group, which the same agent wrote.
+The page itself can read its ticket, but not what is sealed in it. It opens nothing but the pages of the same group,
+which the same agent wrote. Nothing is kept of a ticket, so every gateway with the same key ring knows it.
 """
 
-from collections import OrderedDict
-
+import msgspec
 from msgspec import Struct
 
-from gatepost.core import ids
 from gatepost.core.clock import HOUR
+from gatepost.core.keyring import NONCE_BYTES, SealedValue, UnsealError
+from gatepost.serve.web.signin.tickets import decode_text, encode_text
+from gatepost.serve.web.signin.web_keys import WebKeys
 
 LASTS = 12 * HOUR
-MOST = 1000  # the oldest make way
+LONGEST = 600  # characters
 MARK = "~"  # no folder begins with it
+PURPOSE = "site ticket"
 
 
 class SiteTicket(Struct, frozen=True):
     """`browser`: the token of its cookie, by which the person is judged anew with each request."""
 
-    text: str
     browser: str
-    folder: str
     until: int
 
 
 class SiteTickets:
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
-        self._tickets: OrderedDict[str, SiteTicket] = OrderedDict()
-        self._by_browser: dict[tuple[str, str], str] = {}
+    def __init__(self, keys: WebKeys) -> None:
+        self._keys = keys
 
-    def issue(self, browser: str, folder: str, now: int) -> SiteTicket:
-        """The same one for the same browser and group, while it is fresh."""
-        known = self._tickets.get(self._by_browser.get((browser, folder), ""))
-        if known is not None and known.until - now > LASTS // 2:
-            return known
-        made = SiteTicket(ids.token(), browser, folder, now + LASTS)
-        self._tickets[made.text] = made
-        self._by_browser[browser, folder] = made.text
-        while len(self._tickets) > self._most:
-            self._remove(next(iter(self._tickets)))
-        return made
+    async def issue(self, browser: str, folder: str, now: int) -> str:
+        value = msgspec.json.encode(SiteTicket(browser, now + LASTS))
+        sealed = (await self._keys.read()).seal(value, (PURPOSE, folder))
+        return f"{encode_text(sealed.key_id.encode())}.{encode_text(sealed.nonce + sealed.data)}"
 
-    def find(self, text: str, folder: str, now: int) -> SiteTicket | None:
-        found = self._tickets.get(text)
-        if found is not None and found.until <= now:
-            self._remove(text)
+    async def find(self, text: str, folder: str, now: int) -> SiteTicket | None:
+        """None: it is not ours, for another group, or too old."""
+        key_id, _, data = text.partition(".")
+        if not data or len(text) > LONGEST or not text.isascii():
             return None
-        return found if found is not None and found.folder == folder else None
-
-    def _remove(self, text: str) -> None:
-        gone = self._tickets.pop(text)
-        if self._by_browser.get((gone.browser, gone.folder)) == text:
-            del self._by_browser[gone.browser, gone.folder]
+        raw = decode_text(data)
+        sealed = SealedValue(decode_text(key_id).decode("ascii", "replace"), raw[:NONCE_BYTES], raw[NONCE_BYTES:])
+        try:
+            value = (await self._keys.read()).open(sealed, (PURPOSE, folder))
+        except UnsealError:
+            return None
+        ticket = msgspec.json.decode(value, type=SiteTicket)
+        return ticket if ticket.until > now else None
