@@ -460,3 +460,15 @@ def test_a_home_with_many_sessions_is_swept_of_jobs_all_the_same(
     monkeypatch.setattr(untrusted_files, "MOST_ENTRIES", 3)
     sandbox_jobs.remove_leftover_jobs(home)
     assert sorted(path.name for path in home.sessions.iterdir()) == ["s-1", "s-2", "s-3", "s-4"]
+
+
+def test_jobs_of_other_gateways_in_a_shared_folder_go_on(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    here, there = (Home(tmp_path / name, shared=tmp_path / "shared") for name in "ab")
+    for home, job in ((here, "job-1"), (there, "job-2")):
+        home.prepare()
+        for place in (home.session(job), home.mailbox(job)):
+            place.mkdir()
+    sandbox_jobs.remove_leftover_jobs(here)
+    assert [each.name for each in here.sessions.iterdir()] == ["job-2"]
+    assert not here.mailbox("job-1").exists() and there.mailbox("job-2").exists()

@@ -274,15 +274,16 @@ def _log_of(home: Home, name: str) -> Path:
 def _remove_job_files(home: Home, name: str) -> None:
     with suppress(OSError):
         _log_of(home, name).unlink()
-    with suppress(GatepostError, OSError), open_untrusted(home.sessions) as root:
-        root.remove_tree(name)
+    for place in {home.sessions, home.mailboxes}:
+        with suppress(GatepostError, OSError), open_untrusted(place) as root:
+            root.remove_tree(name)
     with suppress(GatepostError, OSError), open_untrusted(home.run) as root:
         root.remove_tree(str(home.sockets_of(name).relative_to(home.run)))
 
 
 def remove_leftover_jobs(home: Home) -> None:
-    """What a daemon that was killed has left."""
-    with open_untrusted(home.sessions) as root:
+    """What a daemon that was killed has left. In a shared folder there are those of others, which go on."""
+    with open_untrusted(home.mailboxes) as root:
         left = root.list(begins=f"{PREFIX}-")
     for name in left:
         _remove_job_files(home, name)
