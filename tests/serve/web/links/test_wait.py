@@ -195,8 +195,9 @@ async def test_a_bell_of_another_room_or_channel_wakes_nobody(desk: HookDesk) ->
     class Counting:
         async def read(self, fn: Any, *args: Any) -> Any:
             nonlocal looks
+            found = await desk.store.read(fn, *args)
             looks += 1
-            return await desk.store.read(fn, *args)
+            return found
 
     link = await desk.issue()
     await desk.post(link.secret, "x")
