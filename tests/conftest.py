@@ -24,8 +24,9 @@ from .bytecode import compile_share
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext
 
-    from gatepost.store.postgres.postgres_store import PostgresStore
     from gatepost.testing.empty_database import EmptyDatabase
+
+    from .kept_stores import KeptStores
 
 ON_BOTH_ENGINES = frozenset({"store", "flow", "tools", "gate"})
 # How long an example takes to draw or to run says nothing: the machine may be busy.
@@ -137,6 +138,15 @@ def database() -> Iterator["EmptyDatabase"]:
         made.close()
 
 
+@pytest.fixture(scope="session")
+def kept_stores(database: "EmptyDatabase") -> Iterator["KeptStores"]:
+    from .kept_stores import KeptStores
+
+    kept = KeptStores(database.url)
+    yield kept
+    kept.close()
+
+
 @pytest.fixture
 def emptied(database: "EmptyDatabase") -> "EmptyDatabase":
     """Emptied once for a test, however many of its fixtures stand on it."""
@@ -165,18 +175,15 @@ async def store(engine: str, request: pytest.FixtureRequest) -> AsyncIterator[St
     `runs_once`, because it counts how often they run, or the ids that they draw."""
     twice = request.node.get_closest_marker("runs_once") is None
     if engine == "sqlite":
-        opened: SqliteStore | PostgresStore = SqliteStore(request.getfixturevalue("store_path"), rehearse=twice)
-    else:
-        opened = _open_postgres(request, rehearse=twice)
-    yield opened
-    opened.close()
-
-
-def _open_postgres(request: pytest.FixtureRequest, *, rehearse: bool) -> "PostgresStore":
-    from gatepost.store.postgres.postgres_store import PostgresStore
-
-    database: EmptyDatabase = request.getfixturevalue("emptied")
-    return PostgresStore(database.url, rehearse=rehearse)
+        opened = SqliteStore(request.getfixturevalue("store_path"), rehearse=twice)
+        yield opened
+        opened.close()
+        return
+    request.getfixturevalue("emptied")
+    kept: KeptStores = request.getfixturevalue("kept_stores")
+    lent = kept.get_store(rehearse=twice)
+    yield lent
+    kept.put_back(lent, rehearse=twice)
 
 
 @pytest.fixture
@@ -187,11 +194,10 @@ def db(engine: str, request: pytest.FixtureRequest) -> Iterator[Db]:
         yield SqliteDb(connection)
         connection.close()
         return
-    from gatepost.store.postgres.connection import open_connection
-    from gatepost.store.postgres.postgres_db import PostgresDb
-
-    with open_connection(request.getfixturevalue("emptied").url) as opened:
-        yield PostgresDb(opened.pgconn)
+    request.getfixturevalue("emptied")
+    kept: KeptStores = request.getfixturevalue("kept_stores")
+    yield kept.get_db()
+    kept.put_db_back()
 
 
 @pytest.fixture
