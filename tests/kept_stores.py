@@ -43,6 +43,7 @@ class KeptStores:
         if self._db is not None and is_usable(self._db.connection):
             self._db.discard()
             self._db.command(b"ROLLBACK")
+            self._db.command(b"DISCARD TEMP")
 
     def close(self) -> None:
         for each in self._stores.values():

@@ -34,10 +34,6 @@ def find(db: Db) -> SharedFolder | None:
     return SHARED_FOLDERS.get(db, "WHERE name = ?", GROUPS)
 
 
-def remove(db: Db) -> None:
-    db.run("DELETE FROM shared_folders WHERE name = ?", (GROUPS,))
-
-
 def set_kind(db: Db, gateway: str, kind: str, now: int) -> None:
     SHARED_FOLDERS.insert(
         db,

@@ -14,6 +14,7 @@ from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.outbox_harness import ROOM, OutboxHarness
+from gatepost.testing.waiting import until
 
 OTHER = "fake:room/2"
 SILENT = EVERYTHING - {Feature.LOOKUP}
@@ -323,11 +324,12 @@ async def test_stranger_23_a_group_that_writes_to_many_rooms_delays_anothers_by_
     post = OutboxHarness(store, {"fake": channel}, {"delivery.lanes": 1})
     await store.write(two_groups, post.clock.now())
     channel.script(SendFault.DELAY)
-    async with post.running():
+    async with post.running() as delivery:
         for number in range(10):
             await post.say(f"loud {number}", f"loud {number}", address=f"fake:loud/{number}")
         await post.say("quiet", "quiet", address="fake:quiet/1")
         await channel.wait_for(lambda _: bool(channel.tried))
+        await until(lambda: not delivery._asking)  # it is known for which groups the others wait
         channel.release()
         await channel.wait_for(11)
 

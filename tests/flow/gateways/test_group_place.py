@@ -9,7 +9,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.group_place import MARK, place_home, prepare_place
-from gatepost.store import gateways, group_places, groups
+from gatepost.store import gateways, groups
 from gatepost.store.gateways import GatewayIdentity, GatewayState
 from gatepost.store.port import Store
 
@@ -67,21 +67,6 @@ async def test_groups_that_are_not_in_the_shared_folder_yet_stop_the_start(store
     assert home.shared is not None and list(home.shared.iterdir()) == []
     shutil.copytree(home.path / "groups", home.shared / "groups")
     await prepare_place(store, home, "a", 3)
-
-
-async def test_groups_that_are_still_in_the_shared_folder_stop_a_local_start(store: Store, tmp_path: Path) -> None:
-    shared, local = make_home(tmp_path / "a", tmp_path / "shared"), make_home(tmp_path / "a", None)
-    await prepare_place(store, shared, "a", 1)
-    for folder in ("acme", "acme/eng", "other"):
-        await store.write(groups.add, folder, folder, "", 1)
-        shared.group(folder).mkdir()
-    await store.write(group_places.claim, "other", "b", 1)
-    with pytest.raises(SetupError, match=r"were shared, and those of acme, acme/eng are not in .*`cp -a groups sess"):
-        await prepare_place(store, local, "a", 2)
-    shutil.copytree(shared.groups, local.groups, dirs_exist_ok=True)
-    await prepare_place(store, local, "a", 3)
-    await store.write(groups.add, "new", "new", "", 4)  # made by another gateway, perhaps
-    await prepare_place(store, local, "a", 5)
 
 
 async def begin(store: Store, home: Home, name: str, now: int) -> int:

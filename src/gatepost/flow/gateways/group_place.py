@@ -16,7 +16,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow.sessions.sandbox_plan import KIND
-from gatepost.store import gateways, group_places, groups, shared_folders
+from gatepost.store import gateways, groups, shared_folders
 from gatepost.store.gateway_identity import get_gateway_name
 from gatepost.store.place import get_place
 from gatepost.store.port import Db, Store
@@ -78,8 +78,6 @@ async def prepare_place(store: Store, home: Home, gateway: str, now: int, *, sta
     if starts:
         await join_kind(store, home, gateway, now)
     if home.shared is None:
-        if starts:
-            await leave_shared_folder(store, home, gateway)
         return
     mark = await asyncio.to_thread(_find_mark, home.shared)
     known = await store.write(shared_folders.find_or_add, mark, gateway, now)
@@ -92,38 +90,11 @@ async def check_shared_folder(store: Store, home: Home, folder: Path, gateway: s
     known = await store.read(groups.list_all)
     left = await asyncio.to_thread(_list_left, home, folder, [each.folder for each in known])
     if left:
+        names = ", ".join(left[:MOST_NAMED]) + (f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else "")
         raise SetupError(
-            f"the files of {_render_names(left)} are in {home.path / 'groups'}, and not in the shared folder;"
-            f" while the gateway is down, run `cp -a groups sessions {folder}` in {home.path}, then start it again"
+            f"the files of {names} are in {home.path / 'groups'}, and not in the shared folder; while the gateway is"
+            f" down, run `cp -a groups sessions {folder}` in {home.path}, then start it again"
         )
-
-
-async def leave_shared_folder(store: Store, home: Home, gateway: str) -> None:
-    """All groups are here that are nobody else's. Raises SetupError for those that would begin anew. Nothing is known
-    of the shared folder from then on."""
-    known = await store.read(shared_folders.find)
-    if known is None:
-        return
-    wanted = await store.read(_list_wanted, gateway)
-    missing = await asyncio.to_thread(lambda: [each for each in wanted if not home.group(each).is_dir()])
-    if missing:
-        raise SetupError(
-            f"the folders of groups were shared, and those of {_render_names(missing)} are not in {home.groups}; while"
-            f" the gateway is down, run `cp -a groups sessions {home.path}` in the shared folder, then start it again"
-            ' (or set groups.place = "shared"; a group that is to begin anew needs an empty folder)'
-        )
-    await store.write(shared_folders.remove)
-
-
-def _list_wanted(db: Db, gateway: str) -> list[str]:
-    """Groups that no other gateway has."""
-    elsewhere = {world for world, other in group_places.list_runners(db).items() if other != gateway}
-    return [each.folder for each in groups.list_all(db) if group_places.get_world(each.folder) not in elsewhere]
-
-
-def _render_names(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _list_left(home: Home, folder: Path, known: list[str]) -> list[str]:
