@@ -189,4 +189,5 @@ def test_an_older_gateway_that_lives_is_named_to_one_of_another_schema(cluster: 
 
 def _shared(cluster: Cluster) -> dict[str, str]:
     env = cluster["a"].env
-    return {"store_url": env["GATEPOST_STORE_URL"], "store_unsafe": "true"}
+    names = ("store_url", "groups_place", "groups_shared_folder")
+    return {"store_unsafe": "true", **{each: env[f"GATEPOST_{each.upper()}"] for each in names}}
