@@ -23,7 +23,7 @@ pytestmark = [
 async def test_a_gateway_is_drained_and_forgotten_on_the_page_of_another(
     tmp_path: Path, window: BrowserContext
 ) -> None:
-    with Cluster(tmp_path, ("north", "south"), sandbox_kind="process", sessions_provider="demo") as cluster:
+    with Cluster(tmp_path, ("north", "south"), local=True, sandbox_kind="process", sessions_provider="demo") as cluster:
         cluster["north"].start()
         cluster["south"].start()
         async with open_desk(cluster["north"], window) as desk:
