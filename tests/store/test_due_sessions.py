@@ -1,7 +1,7 @@
 """Due sessions: those with a row that is due, and when the next one is."""
 
 from gatepost.core.clock import SECOND
-from gatepost.store import due_sessions, inbox
+from gatepost.store import due_sessions, gateways, inbox
 
 from .conftest import Desk
 
@@ -14,6 +14,15 @@ def test_sessions_with_work_are_those_with_a_row_that_is_due(desk: Desk) -> None
     assert due_sessions.get_next_due(desk.db) == desk.now + SECOND
     inbox.set_state(desk.db, row, "failed", "", None, desk.now)
     assert due_sessions.get_next_due(desk.db) is None
+
+
+def test_work_of_a_session_that_another_gateway_has_awake_is_left_to_it(desk: Desk) -> None:
+    """Who looks puts off what is due: that gateway would not find it."""
+    desk.hear()
+    found = [(desk.session.id, "acme", desk.now)]
+    assert [due_sessions.list_sessions_with_work(desk.db, desk.now, each) for each in "ab"] == [found, found]
+    assert gateways.claim_session(desk.db, desk.session.id, "b")
+    assert [due_sessions.list_sessions_with_work(desk.db, desk.now, each) for each in "ab"] == [[], found]
 
 
 def test_looking_after_a_session_never_brings_a_moment_nearer(desk: Desk) -> None:

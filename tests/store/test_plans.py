@@ -65,6 +65,7 @@ ASKED: dict[str, Ask] = {
     "retry_failed": lambda db: inbox.retry_failed(db, 1, "member", 1),
     "retry_ended": lambda db: outbox.retry_ended(db, 1, 1),
     "sessions_with_work": lambda db: due_sessions.list_sessions_with_work(db, 1),
+    "sessions_with_work_of_a_gateway": lambda db: due_sessions.list_sessions_with_work(db, 1, "a"),
     "sessions_waiting": due_sessions.list_waiting_sessions,
     "rooms_waiting": inbox.list_waiting_rooms,
     "ended_runs": lambda db: errands.list_ended_runs(db, 50),

@@ -3,13 +3,17 @@
 from gatepost.store.inbox import OPEN, OPEN_I
 from gatepost.store.port import Db, quick
 
+_ELSEWHERE = "EXISTS (SELECT 1 FROM sessions s WHERE s.id = i.session_id AND s.owner NOT IN ('', ?))"
 
-def list_sessions_with_work(db: Db, now: int) -> list[tuple[str, str, int]]:
-    """(session, folder, first due) of every live session that has a row due."""
+
+def list_sessions_with_work(db: Db, now: int, gateway: str = "") -> list[tuple[str, str, int]]:
+    """(session, folder, first due) of every live session that has a row due. `gateway`: but for those that another one
+    has awake, which looks for itself."""
+    here, params = (f" AND NOT {_ELSEWHERE}", (now, gateway)) if gateway else ("", (now,))
     rows = db.rows(
         f"SELECT i.session_id, i.folder, MIN(i.next_at) FROM inbox i WHERE {OPEN_I}"
-        " AND i.next_at <= ? AND i.session_id IS NOT NULL GROUP BY i.session_id, i.folder ORDER BY 3",
-        (now,),
+        f" AND i.next_at <= ? AND i.session_id IS NOT NULL{here} GROUP BY i.session_id, i.folder ORDER BY 3",
+        params,
     )
     return [(row[0], row[1], row[2]) for row in rows]
 
@@ -74,6 +78,6 @@ def defer_session_due(db: Db, session_id: str, until: int) -> None:
     )
 
 
-def find_work(db: Db, now: int) -> tuple[list[tuple[str, str, int]], int | None]:
+def find_work(db: Db, now: int, gateway: str = "") -> tuple[list[tuple[str, str, int]], int | None]:
     """Sessions with work that is due, and when the next of all rows is. One look, for it is asked for every second."""
-    return list_sessions_with_work(db, now), get_next_due(db)
+    return list_sessions_with_work(db, now, gateway), get_next_due(db)

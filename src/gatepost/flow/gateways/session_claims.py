@@ -17,6 +17,7 @@ DueSession = tuple[str, str, int]  # (session, folder, first due)
 
 
 class SessionClaims(Protocol):
+    gateway: str  # that claims; '': there is one
     yield_s: float  # for which a session that sleeps is left to the gateway that rang
 
     async def claim(self, session: Session) -> bool:
@@ -41,6 +42,7 @@ class SessionClaims(Protocol):
 
 
 class SoleGateway:
+    gateway = ""
     yield_s = 0.0
 
     async def claim(self, session: Session) -> bool:
@@ -62,7 +64,7 @@ class SoleGateway:
 class StoredClaims:
     def __init__(self, store: Store, clock: Clock, gateway: str, has_files: Callable[[str], bool] | None) -> None:
         """`has_files`: whether those of a group's world are here; None: folders of groups are shared."""
-        self._store, self._clock, self._gateway, self._has_files = store, clock, gateway, has_files
+        self._store, self._clock, self.gateway, self._has_files = store, clock, gateway, has_files
         self._local = local = has_files is not None
         self.yield_s = 0.0 if local else YIELD_S  # a folder that is here is nowhere else
 
@@ -70,14 +72,14 @@ class StoredClaims:
         folder = session.folder if self._local else ""
         found = await self._find_files(folder) if folder else True
         return await self._store.write(
-            _claim, session.id, folder, found, self._gateway, self._clock.now(), lane=session.id
+            _claim, session.id, folder, found, self.gateway, self._clock.now(), lane=session.id
         )
 
     async def release(self, session_id: str) -> None:
-        await self._store.write(gateways.release_session, session_id, self._gateway, durable=False, lane=session_id)
+        await self._store.write(gateways.release_session, session_id, self.gateway, durable=False, lane=session_id)
 
     def is_run_elsewhere(self, session: Session) -> bool:
-        return session.owner not in ("", self._gateway)
+        return session.owner not in ("", self.gateway)
 
     async def is_elsewhere(self, session: Session) -> bool:
         if self.is_run_elsewhere(session):
@@ -97,7 +99,7 @@ class StoredClaims:
 
     async def _is_here(self, folder: str, runner: str | None) -> bool:
         """What nobody has is claimed by who has its files, and by nobody else."""
-        return await self._find_files(folder) if runner == "" else runner == self._gateway
+        return await self._find_files(folder) if runner == "" else runner == self.gateway
 
     async def _find_files(self, folder: str) -> bool:
         return self._has_files is None or await asyncio.to_thread(self._has_files, folder)

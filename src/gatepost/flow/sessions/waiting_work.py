@@ -24,7 +24,7 @@ async def poll_waiting_work(
         try:
             if is_halted():
                 await parts.store.write(due_sessions.defer_all_due, now, now + LOOKED_AT, durable=False)
-            found, next_due = await parts.store.read(due_sessions.find_work, now)
+            found, next_due = await parts.store.read(due_sessions.find_work, now, parts.claims.gateway)
             due = await parts.claims.list_here(found)
             for session_id, _, _ in due:
                 request_wake(session_id)
