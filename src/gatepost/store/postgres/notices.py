@@ -7,6 +7,7 @@ waits for one also looks every few seconds.
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -23,6 +24,7 @@ SAY = b"say"  # the prepared statement
 PAUSE_S = 0.005  # between two statements
 AGAIN_S = 0.5
 STOP_S = 2.0
+STUCK_S = 2 * GRACE_S  # without an answer, when the guard has ended the connection long ago
 LARGEST = 7000  # bytes of one word; PostgreSQL takes 8000
 
 Notice = tuple[str, ...]
@@ -63,7 +65,12 @@ class NoticeBoard:
 
     def _send_waiting(self) -> None:
         line = self._line
-        if not self._waiting or line is None or self._pause is not None or line.is_busy:
+        if not self._waiting or line is None or self._pause is not None:
+            return
+        if line.is_busy:
+            if line.find_silence() > STUCK_S:
+                _log.warning("words to other gateways are not answered")
+                self._detach()
             return
         if word := pop_word(self._gateway, self._waiting):
             self._pause = self._loop.call_later(PAUSE_S, self._end_pause)
@@ -104,8 +111,13 @@ class NoticeBoard:
         if self._ending.is_set():
             self._detached.set()
             return
+        try:
+            self._loop.add_reader(line.socket, self._receive)
+        except (OSError, RuntimeError) as error:  # the loop may know that number as somebody else's still
+            _log.warning("words of other gateways are not heard", error=str(error))
+            self._detached.set()
+            return
         self._line = line
-        self._loop.add_reader(line.socket, self._receive)
         self._hear([])  # what was said meanwhile was missed: look at everything
         self._send_waiting()
 
@@ -148,6 +160,10 @@ class NoticeLine:
     @property
     def is_busy(self) -> bool:
         return self._awaited is not None
+
+    def find_silence(self) -> float:
+        """Seconds for which an answer is awaited."""
+        return 0.0 if self._awaited is None else time.monotonic() - self._awaited.since
 
     def send(self, word: bytes) -> None:
         """By libpq itself and prepared: a cursor takes twice as long, parsing a third more. A socket that does not take
