@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -18,14 +17,6 @@ from gatepost.testing.waiting import PATIENCE_S
 NOBODY = "SELECT pg_current_xact_id()::text FROM gateways WHERE name = 'nobody' AND epoch = 1 FOR KEY SHARE"
 HELD = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
 WAITING = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-
-
-@pytest.fixture
-async def shared(database: EmptyDatabase) -> AsyncIterator[PostgresStore]:
-    database.reset()
-    opened = PostgresStore(database.url)
-    yield opened
-    opened.close()
 
 
 async def test_the_rules_state_is_as_if_it_was_asked_for_alone(shared: PostgresStore) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -14,14 +13,6 @@ from gatepost.store.postgres.gateway_lease import GatewayLease
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.waiting import PATIENCE_S
-
-
-@pytest.fixture
-async def shared(database: EmptyDatabase) -> AsyncIterator[PostgresStore]:
-    database.reset()
-    opened = PostgresStore(database.url)
-    yield opened
-    opened.close()
 
 
 def identity(name: str) -> GatewayIdentity:

@@ -2,7 +2,7 @@
 gateway that goes on after `Unavailable` goes on after all of it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -23,14 +23,6 @@ READ_ONLY = (
     b" END $$"
 )
 WRITABLE = b"SET default_transaction_read_only = off;" + READ_ONLY.replace(b"= on", b"= off")
-
-
-@pytest.fixture
-async def shared(database: EmptyDatabase) -> AsyncIterator[PostgresStore]:
-    database.reset()
-    opened = PostgresStore(database.url)
-    yield opened
-    opened.close()
 
 
 @contextmanager

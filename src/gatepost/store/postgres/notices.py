@@ -9,7 +9,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import msgspec
 import psycopg
@@ -41,6 +41,7 @@ class NoticeBoard:
     ) -> None:
         """`hear` is called on the loop with what the others said. `guard`: somebody calls its `check`."""
         self._url, self._gateway, self._hear = url, gateway, hear
+        self._name = f"{render_application(gateway)} notices"
         self._guard = guard or AnswerGuard()
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Notice, None] = {}
@@ -133,7 +134,8 @@ class NoticeBoard:
         while not self._ending.is_set():
             with suppress(RuntimeError):  # the loop is gone
                 try:
-                    with open_connection(self._url, f"{render_application(self._gateway)} notices") as connection:
+                    # Closed, and no more: as a context it would commit first, and wait for a server that may be gone.
+                    with closing(open_connection(self._url, self._name)) as connection:
                         self._prepare(connection)
                         self._detached.clear()
                         self._loop.call_soon_threadsafe(self._attach, NoticeLine(connection.pgconn, self._guard))

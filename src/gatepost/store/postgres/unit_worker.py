@@ -155,7 +155,7 @@ class UnitWorker:
             self._undo(db)
             if not lost:
                 raise
-            self._guard.end(awaited)
+            self._guard.end(awaited)  # to find out may take longer, on another connection
             if not self._is_committed(number):
                 raise _ConnectionBroke(str(error)) from None
         finally:
