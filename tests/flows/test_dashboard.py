@@ -10,6 +10,10 @@ from tests.browsers import needs_chromium, visit
 from gatepost.testing.daemon import DaemonProcess
 
 pytestmark = needs_chromium
+PRESSES_AT_ONCE = """
+addEventListener("load", () => document.body.dispatchEvent(
+  new KeyboardEvent("keydown", { key: "k", ctrlKey: true, bubbles: true })));
+"""
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +48,15 @@ async def test_the_palette_reaches_every_operation_and_its_form_runs_it(daemon: 
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("link", name="acme")).to_be_visible()  # the page has asked again by itself
     assert [each["folder"] for each in daemon.json("group", "list")] == ["acme", "home", "root"]
+
+
+async def test_a_key_pressed_in_the_moment_that_the_page_is_there_opens_a_filled_palette(
+    daemon: DaemonProcess, page: Page
+) -> None:
+    tab = await page.context.new_page()  # of its own: the script stays in it
+    await tab.add_init_script(PRESSES_AT_ONCE)
+    await tab.goto(address(daemon, "/groups"))
+    await expect(tab.get_by_role("combobox", name="Find a page or an operation")).to_be_visible()
 
 
 async def test_what_is_shown_once_is_copied_by_a_button(daemon: DaemonProcess, page: Page) -> None:
