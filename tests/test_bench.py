@@ -28,7 +28,7 @@ PARTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_of_the_bench_runs(part: str) -> None:
     code = f"import sys; sys.path.insert(0, {str(BENCH)!r}); import run, uvloop; {PARTS[part]}"

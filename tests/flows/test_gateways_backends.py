@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize(("units", "lanes"), [(60, 1), (200, 4)])
 def test_no_unit_is_lost_or_done_twice(units: int, lanes: int, figures: Callable[[str], None]) -> None:
     with PostgresServer() as server:
@@ -22,7 +22,7 @@ def test_no_unit_is_lost_or_done_twice(units: int, lanes: int, figures: Callable
     assert counts.list_faults() == []
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("believed", [True, False])
 def test_without_asking_the_server_the_judge_sees_it(
     believed: bool, monkeypatch: pytest.MonkeyPatch, figures: Callable[[str], None]

@@ -26,7 +26,7 @@ SCALE = Path(__file__).parents[2] / "docs" / "scale.md"
 ECHO = ScriptBuilder().otherwise().say("echo: {text}")
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     needs_chromium,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
     pytest.mark.skipif(HAPROXY is None, reason="HAProxy is not installed: apt-get install haproxy"),

@@ -18,7 +18,7 @@ OFF_S = 600
 FAILS_ONCE = ScriptBuilder().otherwise().error("overloaded", kind="retryable", times=1).say("echo: {text}")
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
     pytest.mark.skipif(find_faketime() is None, reason="faketime is not installed: apt-get install faketime"),
 ]

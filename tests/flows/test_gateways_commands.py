@@ -176,7 +176,7 @@ async def test_what_the_agent_of_one_gateway_says_is_shown_by_both(pair: Pair) -
     assert pair.a.sessions.awake == []
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_of_two_daemons_one_stops_what_the_other_runs(tmp_path: Path, figures: Callable[[str], None]) -> None:
     script = ScriptBuilder().turn(when="hang").say("so far").hang()
     with (

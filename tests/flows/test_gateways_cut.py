@@ -13,7 +13,7 @@ from gatepost.testing.storms import SEED, StormSize
 
 pytestmark = [
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
-    pytest.mark.slow,
+    pytest.mark.alone,
 ]
 
 

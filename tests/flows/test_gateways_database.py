@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_database_that_crashes_and_comes_back_loses_and_doubles_nothing(
     tmp_path: Path, figures: Callable[[str], None]
 ) -> None:

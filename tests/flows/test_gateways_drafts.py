@@ -47,7 +47,7 @@ async def test_it_grows_by_edits_of_one_message_and_becomes_the_answer(pair: Pai
     assert [each.text for each in rows if each.platform_id == shown] == [SAID]
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 async def test_it_is_taken_back_when_its_turn_is_stopped_on_the_gateway_that_shows_it(pair: Pair) -> None:
     script = ScriptBuilder().turn("play").draft(FIRST).hang()
     script.write(pair.b.home.group("home")).chmod(0o644)

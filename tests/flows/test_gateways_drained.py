@@ -24,7 +24,7 @@ from gatepost.testing.waiting import PATIENCE_S, block_until
 from .channel_desk import SETTINGS
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
 ]
 

@@ -41,7 +41,7 @@ def run_unguarded(folder: Path, patch: str, size: StormSize = SMALL_ZOMBIE) -> Z
     return run_zombie_storm(folder, SEED, size=size, env={"PYTHONPATH": str(site.parent)}, guarded=False)
 
 
-@pytest.mark.parametrize("size", [SMALL_ZOMBIE, pytest.param(ZOMBIE, marks=pytest.mark.slow)], ids=["small", "whole"])
+@pytest.mark.parametrize("size", [SMALL_ZOMBIE, pytest.param(ZOMBIE, marks=pytest.mark.alone)], ids=["small", "whole"])
 def test_a_gateway_that_was_stopped_and_goes_on_says_nothing_twice(
     tmp_path: Path, figures: Callable[[str], None], size: StormSize
 ) -> None:
@@ -50,7 +50,7 @@ def test_a_gateway_that_was_stopped_and_goes_on_says_nothing_twice(
     assert counts.list_faults() == []
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_without_its_guards_a_gateway_that_goes_on_says_things_twice_and_the_judge_sees_it(
     tmp_path: Path, figures: Callable[[str], None]
 ) -> None:
@@ -61,7 +61,7 @@ def test_without_its_guards_a_gateway_that_goes_on_says_things_twice_and_the_jud
     assert counts.refused == 0 and counts.wrote_after
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_turns_hold_back_late_words_where_the_gateways_guards_are_gone(tmp_path: Path) -> None:
     """What their own fence cannot stop is what an agent writes into the shared folder."""
     counts = run_unguarded(tmp_path, UNGUARDED)

@@ -34,7 +34,7 @@ from gatepost.testing.storms import (
 from gatepost.testing.waiting import block_until
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
 ]
 SIZE = StormSize(rooms=4, messages=48, open_turns=0, places=6)

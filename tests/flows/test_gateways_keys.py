@@ -12,7 +12,7 @@ from gatepost.testing.storms import QUICK, run_command
 from gatepost.testing.waiting import block_until
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
 ]
 

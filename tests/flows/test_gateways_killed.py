@@ -27,7 +27,7 @@ def test_what_a_killed_listener_had_is_answered_once_by_the_other(
     check(tmp_path, Victim.LISTENER, SMALL, figures)
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("victim", [each for each in Victim if each is not Victim.LISTENER])
 def test_what_killed_gateways_had_is_answered_once_by_who_is_left(
     tmp_path: Path, figures: Callable[[str], None], victim: Victim
@@ -35,7 +35,7 @@ def test_what_killed_gateways_had_is_answered_once_by_who_is_left(
     check(tmp_path, victim, SMALL, figures)
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("victim", Victim)
 def test_a_thousand_messages_are_answered_once_though_gateways_are_killed(

@@ -15,7 +15,7 @@ from .test_gateways_moved import get_other, list_tree
 from .test_gateways_place import find_place, run_two, send, wait_for_answer
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
 ]
 

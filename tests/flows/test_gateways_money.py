@@ -9,7 +9,7 @@ from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
 from gatepost.testing.storm_money import LIMIT, run_money_storm
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
 ]
 

@@ -18,7 +18,7 @@ from gatepost.testing.waiting import block_until
 from .test_gateways_place import find_place, run_two, send, wait_for_answer
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
 ]
 

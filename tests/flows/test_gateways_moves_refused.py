@@ -21,7 +21,7 @@ from .test_gateways_place import ECHO, find_place, run_two, send, wait_for_answe
 from .worktree_desk import needs_bwrap
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
 ]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")

@@ -69,7 +69,7 @@ def find_place(cluster: Cluster) -> str:
     return cluster.query("SELECT gateway FROM group_places WHERE world = 'home'")[0][0]
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_group_waits_for_its_gateway_and_its_people_are_told_once(tmp_path: Path) -> None:
     with run_two(tmp_path, ECHO, local=True, groups_away_notice_s="1") as (cluster, platform):
         send(platform, "one")
@@ -91,7 +91,7 @@ def test_a_group_waits_for_its_gateway_and_its_people_are_told_once(tmp_path: Pa
         assert cluster.query("SELECT COUNT(*) FROM inbox WHERE state = 'answered'") == [["3"]]
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_gateway_that_sees_another_folder_does_not_start(tmp_path: Path) -> None:
     with Cluster(tmp_path, ("a", "b"), **SETTINGS) as cluster:
         cluster["a"].start()
@@ -102,7 +102,7 @@ def test_a_gateway_that_sees_another_folder_does_not_start(tmp_path: Path) -> No
         assert f"{other} is not the shared folder: gateway 'b' does not see there what gateway 'a' put" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_conversation_in_a_shared_folder_goes_on_elsewhere(tmp_path: Path) -> None:
     remembers = ScriptBuilder().turn(once=True).say("echo: begun").otherwise().say("echo: continued")
     with run_two(tmp_path, remembers, local=False) as (cluster, platform):
@@ -121,7 +121,7 @@ def test_a_conversation_in_a_shared_folder_goes_on_elsewhere(tmp_path: Path) -> 
         assert (cluster[left].home / "mailboxes" / session_id / "in" / "inbound.db").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("size", [1000, 20_000_000])
 def test_files_come_and_go_where_the_agent_is_not(tmp_path: Path, size: int) -> None:
     gives_back = ScriptBuilder().otherwise().call("send_file", filepath="report.bin").say("echo: sent")

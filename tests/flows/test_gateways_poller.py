@@ -22,14 +22,14 @@ polling.CONFLICTS = 1_000_000
 """
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_thousand_updates_through_three_takeovers(tmp_path: Path, figures: Callable[[str], None]) -> None:
     counts = run_poller_storm(tmp_path)
     figures(f"poller: {counts.render()}")
     assert counts.list_faults() == []
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 def test_a_stopped_gateway_without_a_lease_polls_beside_the_other_and_the_judge_sees_it(
     tmp_path: Path, figures: Callable[[str], None]
 ) -> None:

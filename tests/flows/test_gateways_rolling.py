@@ -24,7 +24,7 @@ from .test_gateways_balanced import HAPROXY, balancer, find_port, wait_until_rea
 __all__ = ["balancer"]
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
     pytest.mark.skipif(HAPROXY is None, reason="HAProxy is not installed: apt-get install haproxy"),
 ]

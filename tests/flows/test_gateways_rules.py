@@ -32,7 +32,7 @@ async def pair(tmp_path: Path, emptied: EmptyDatabase) -> AsyncIterator[Pair]:
         yield made
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 async def test_a_grant_that_is_revoked_on_one_is_refused_on_the_other(
     pair: Pair, figures: Callable[[str], None]
 ) -> None:
@@ -66,7 +66,7 @@ def list_admitted(db: Db) -> list[str]:
     return [row[0] for row in rows]
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 async def test_a_room_that_is_closed_on_one_is_closed_on_the_other(pair: Pair) -> None:
     """By whoever listens there: the intake keeps rules between messages."""
     tries = 50

@@ -13,7 +13,7 @@ from gatepost.testing.serializable import list_unexplained, make_serializable, w
 ROOMS, MESSAGES = 8, 80
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 async def test_no_unit_of_two_gateways_decides_by_what_another_changes(
     tmp_path: Path, emptied: EmptyDatabase, figures: Callable[[str], None]
 ) -> None:

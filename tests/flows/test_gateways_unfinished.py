@@ -16,7 +16,7 @@ from gatepost.testing.storms import QUICK, count_unaccounted, run_command
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
 ]
 NAMES = ("a", "b")

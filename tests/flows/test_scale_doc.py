@@ -21,7 +21,7 @@ URL = "postgresql://gatepost:PASSWORD@db.example:5432/gatepost?sslmode=verify-fu
 SHARED = "/mnt/gatepost"
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.alone,
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),
 ]
 
