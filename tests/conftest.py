@@ -66,9 +66,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
-    """A test has an event loop of its own; those that share an asynchronous fixture of their module share its loop."""
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """A test has an event loop of its own, of the kind that the daemon has; those that share an asynchronous fixture of
+    their module share its loop."""
+    return "asyncio", {"use_uvloop": True}
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 def main(command: list[str]) -> NoReturn:
     """Start it, and wait for the word. That it ended by itself is seen by its pipes, which we do not hold."""
+    _close_strays()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
     above = os.getppid()
     system = ctypes.CDLL(None)
@@ -38,6 +39,14 @@ def main(command: list[str]) -> NoReturn:
                 pass
     _end_all()
     sys.exit()
+
+
+def _close_strays() -> None:
+    """The gateway's event loop leaves us its pipes under other numbers, too. Held, they would never end."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            with contextlib.suppress(OSError):  # that of the listing is closed already
+                os.close(int(name))
 
 
 def _end_all() -> None:
