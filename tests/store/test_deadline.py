@@ -1,9 +1,32 @@
 """A unit's time: what ends it hits that unit and nothing else."""
 
+import subprocess
 import sys
 import threading
 
 from gatepost.store.deadline import Deadline, DeadlineExceeded
+from gatepost.testing.waiting import PATIENCE_S
+
+TRACED = """
+import sys
+from gatepost.store.deadline import Deadline, DeadlineExceeded
+
+deadline = Deadline(5)
+
+def unit():
+    deadline.interrupt(now=True)
+    while True:
+        pass
+
+try:
+    deadline.run(unit)
+except DeadlineExceeded:
+    print("ended", end=", ")
+sys.settrace(lambda *_: None)
+(lambda: None)()
+sys.settrace(None)
+print("traced")
+"""
 
 
 def count(to: int) -> None:
@@ -63,3 +86,11 @@ def test_stranger_01_an_interruption_never_arrives_outside_of_its_unit() -> None
 
     assert outside == []
     assert tried >= len(inside) > 0
+
+
+def test_after_an_interruption_a_tracer_still_works() -> None:
+    """Where an exception for another thread is left pending, Python 3.11 never enters a traced function."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.stdout == "ended, traced\n", done.stderr

@@ -9,6 +9,7 @@ unit that ends takes the same lock, and takes back what was raised and did not a
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar, TypeVarTuple
 
 from gatepost.core.settings import setting
@@ -24,6 +25,10 @@ NEVER = float("inf")
 
 class DeadlineExceeded(BaseException):
     """Raised in the writer's thread. No `except Exception` of a unit catches it."""
+
+
+class _TakenBack(BaseException):
+    """Stands in for a `DeadlineExceeded` that did not arrive, or had arrived already."""
 
 
 class Deadline:
@@ -60,7 +65,7 @@ class Deadline:
         with self._lock:
             self._thread, self._until = None, NEVER
             if self._raised:
-                _raise_in(threading.get_ident(), None)
+                _take_back()
                 self._raised = False
 
     def interrupt(self, *, now: bool = False) -> bool:
@@ -76,9 +81,17 @@ class Deadline:
             return True
 
 
-def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """None takes back what has not arrived yet."""
+def _raise_in(thread: int, error: type[BaseException]) -> None:
+    """It takes the place of one that has not arrived yet."""
     import ctypes
 
-    given = ctypes.py_object(error) if error is not None else None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
+
+
+def _take_back() -> None:
+    """By one that arrives here. To set none would leave Python looking for it: from then on each call of each thread
+    would take a little longer, and under a tracer none would ever return (CPython 3.11)."""
+    with suppress(_TakenBack):
+        _raise_in(threading.get_ident(), _TakenBack)
+        while True:
+            pass
