@@ -139,13 +139,20 @@ class RunningCall:
 
     async def settle(self, told_of: bool) -> bool:
         """Wait a moment. True: it has ended, and of its progress nothing is to be said (to whom it is `told_of`)."""
-        timer = None
+        is_late = False
+
+        def end_moment() -> None:
+            nonlocal is_late
+            is_late = True
+            self.news.set()
+
+        timer: asyncio.TimerHandle | None = None
         try:
             while self.answer is None and not self.cancelled and not (told_of and self.told):
-                if timer is None:
-                    timer = asyncio.get_running_loop().call_later(AT_ONCE_S, self.news.set)
-                elif timer.when() <= asyncio.get_running_loop().time():
+                if is_late:
                     return False
+                # By its own word, not by the clock: uvloop's timers may fire a hair before their time by its clock.
+                timer = timer or asyncio.get_running_loop().call_later(AT_ONCE_S, end_moment)
                 self.news.clear()
                 await self.news.wait()
         except asyncio.CancelledError:
