@@ -22,7 +22,9 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 
 DAEMON = "daemon"
-PATIENCE_S = 0.5  # a command that only looks holds the lock for an instant; it must not make a start fail
+# A command that only looks holds the lock for an instant, and so does what a killed gateway was about to start.
+# Neither must make a start fail.
+PATIENCE_S = 2.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _LOCKS = Path("/proc/locks")
 
@@ -97,7 +99,7 @@ def acquire(home: Home, *, patience: float = PATIENCE_S, role: str = "") -> Home
     deadline = time.monotonic() + patience
     while not _try_flock(handle, fcntl.LOCK_EX):
         info = _identify_holder(home, handle)
-        if info.role == DAEMON or time.monotonic() >= deadline:  # a gateway stays; a command is soon done
+        if info.is_daemon or time.monotonic() >= deadline:  # a gateway stays; anybody else is soon done
             os.close(handle)
             raise HomeLocked(home, info)
         time.sleep(0.02)
@@ -184,7 +186,8 @@ def _find_pid(lock: os.stat_result) -> int:
 def get_process_start(pid: int) -> str:
     """When a process began, in the kernel's ticks since the boot: with its pid it is one process and no other."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] == "Z" else fields[19]  # one that has ended and waits for its parent is no process
     except (OSError, IndexError):
         return ""
 
