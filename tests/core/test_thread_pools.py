@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from gatepost.core.thread_pools import BoundedThreadPool, FairThreadPool
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost.testing.waiting import PATIENCE_S, block_until, until
 
 
 async def test_the_answer_and_the_error_come_back() -> None:
@@ -137,3 +137,12 @@ async def test_what_is_no_longer_wanted_is_not_begun_and_errors_come_back() -> N
     threads.close()
     with pytest.raises(RuntimeError):
         threads.submit("a", print)
+
+
+def test_threads_without_work_end_and_come_back_with_it() -> None:
+    threads, used = FairThreadPool(idle_s=0.01), list[threading.Thread]()
+    for _ in range(2):
+        threads.submit("a", lambda: used.append(threading.current_thread())).result()
+        block_until(lambda: not used[-1].is_alive(), "the thread to end")
+
+    assert used[0] is not used[1]

@@ -12,6 +12,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 WORKERS, SHARE = 8, 2
+IDLE_S = 10.0  # after which a thread ends that nobody needs
 
 
 class BoundedThreadPool:
@@ -63,8 +64,8 @@ class FairThreadPool:
     """A few threads for all sessions. An owner has at most `share` of them, and waiting work is claimed from one owner
     after the other: sixty calls of one session do not delay a call of another."""
 
-    def __init__(self, workers: int = WORKERS, share: int = SHARE) -> None:
-        self._workers, self._share = workers, share
+    def __init__(self, workers: int = WORKERS, share: int = SHARE, idle_s: float = IDLE_S) -> None:
+        self._workers, self._share, self._idle_s = workers, share, idle_s
         self._threads = 0
         self._running: Counter[str] = Counter()  # by owner
         self._waiting: OrderedDict[str, deque[Callable[[], None]]] = OrderedDict()  # by owner, who is next first
@@ -112,6 +113,7 @@ class FairThreadPool:
                 self._leave(owner)
 
     def _claim(self) -> tuple[str, Callable[[], None]] | None:
+        is_idle = False
         with self._changed:
             while not self._closed:
                 owner = next((each for each in self._waiting if self._running[each] < self._share), None)
@@ -122,7 +124,10 @@ class FairThreadPool:
                         del self._waiting[owner]
                     self._running[owner] += 1
                     return owner, work
-                self._changed.wait()
+                if is_idle:
+                    break
+                is_idle = not self._changed.wait(self._idle_s)
+            self._threads -= 1
             return None
 
     def _leave(self, owner: str) -> None:
