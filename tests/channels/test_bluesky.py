@@ -85,6 +85,7 @@ async def test_pictures_go_both_ways_and_other_files_are_named(platform: Bluesky
     assert (shown.text, [each.data for each in shown.files]) == ("here\n[file: o.csv]", [b"y" * 1000])
 
 
+@pytest.mark.slow
 async def test_every_declared_verb_is_done(platform: BlueskyPlatform) -> None:
     channel, theirs = make(platform), platform.send("hello")
     mine = await channel.send(FEED, Outbound(key="1", text="see https://a.org/ä.", reply_to=theirs))

@@ -242,6 +242,7 @@ async def test_a_menu_brings_several_choices_as_one_click(platform: DiscordPlatf
     assert (click.click, click.direct) == ("t:0,2", True)
 
 
+@pytest.mark.slow
 async def test_a_dropped_connection_is_resumed_and_nothing_is_lost(platform: DiscordPlatform, channel: Channel) -> None:
     async with listening(channel) as received:
         await until_connected(platform)
@@ -258,6 +259,7 @@ async def test_a_dropped_connection_is_resumed_and_nothing_is_lost(platform: Dis
     assert (platform.gateway.identified, platform.gateway.resumed >= 1) == (1, True)
 
 
+@pytest.mark.slow
 async def test_a_connection_without_answers_to_heartbeats_is_given_up_and_resumed(
     platform: DiscordPlatform, channel: Channel
 ) -> None:
@@ -274,6 +276,7 @@ async def test_a_connection_without_answers_to_heartbeats_is_given_up_and_resume
     assert received.texts == ["seen", "unseen"] and platform.gateway.resumed >= 1
 
 
+@pytest.mark.slow
 async def test_what_was_said_without_a_session_is_read_from_the_history(platform: DiscordPlatform) -> None:
     cursor = MemoryCursor()
     first, _ = make_channel(platform, cursor=cursor)
@@ -294,6 +297,7 @@ async def test_what_was_said_without_a_session_is_read_from_the_history(platform
     assert {each.text for each in events} == {"two", "three", "four"}
 
 
+@pytest.mark.slow
 async def test_a_forgotten_session_is_begun_anew_without_a_loss(platform: DiscordPlatform, channel: Channel) -> None:
     async with listening(channel) as received:
         await until_connected(platform)

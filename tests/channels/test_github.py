@@ -326,6 +326,7 @@ async def test_an_issue_is_closed_and_reopened_too(platform: GitHubPlatform, rec
     ]
 
 
+@pytest.mark.slow
 async def test_a_closing_that_no_webhook_brought_is_asked_for_and_is_the_same_event(platform: GitHubPlatform) -> None:
     cursor, received = MemoryCursor(), ReceivedEvents()
     first, _ = make_channel(platform, cursor=cursor)

@@ -30,6 +30,7 @@ class AnyCase(GitHubPlatform):
         return app
 
 
+@pytest.mark.slow
 async def test_a_repository_written_in_another_case_is_still_one_room() -> None:
     """The webhook names it as GitHub does, the list as the operator did: two addresses, so each comment comes twice."""
     with AnyCase() as platform:
@@ -67,6 +68,7 @@ def moving() -> Iterator[Moving]:
         yield made
 
 
+@pytest.mark.slow
 async def test_an_edit_between_two_pages_hides_no_comment(moving: Moving) -> None:
     """Pages are counted by number while `since` stays: what moves to the end draws all behind it one place forward, and
     the first of the second page is on neither. The cursor then stands behind it."""
@@ -127,6 +129,7 @@ async def test_a_closed_issue_that_is_gone_does_not_keep_what_follows_it_from_be
         assert [each.sender_name for each in received.events if each.event.startswith("close:")] == ["bob"]
 
 
+@pytest.mark.slow
 async def test_what_another_gateway_asked_in_this_round_is_not_asked_again() -> None:
     with GitHubPlatform() as platform:
         cursor = MemoryCursor()

@@ -84,6 +84,7 @@ def test_an_answer_without_messages_has_none(answer: Any) -> None:
     assert wire.read_messages(answer) == []
 
 
+@pytest.mark.slow
 async def test_what_was_said_before_is_not_its_own_and_gaps_are_passed(platform: BlueBubblesPlatform) -> None:
     platform.send("before")
     cursor = MemoryCursor()

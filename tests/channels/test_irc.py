@@ -71,6 +71,7 @@ async def test_a_nick_alone_proves_nothing_unless_the_operator_says_so(platform:
         await until(lambda: not platform.count_clients())
 
 
+@pytest.mark.slow
 async def test_messages_go_out_line_by_line_and_no_word_is_a_command(platform: IrcPlatform) -> None:
     channel = make(platform)
     async with listening(channel):

@@ -137,6 +137,7 @@ async def test_an_answer_names_whom_it_answers_and_is_seen_by_the_same_people(pl
     await channel.close()
 
 
+@pytest.mark.slow
 async def test_every_declared_verb_is_done(platform: MastodonPlatform) -> None:
     channel, theirs = make(platform), platform.send("hello")
     mine = await channel.send(FEED, Outbound(key="1", text="hi", reply_to=theirs))
@@ -196,6 +197,7 @@ async def test_nothing_is_lost_by_a_stream_that_misbehaves(platform: MastodonPla
     assert received.texts == ["zero", "one", "two"]
 
 
+@pytest.mark.slow
 async def test_a_held_stream_brings_no_beat(platform: MastodonPlatform) -> None:
     channel, around = make_channel(platform, cursor=(cursor := MemoryCursor()))
     async with listening(channel) as received:

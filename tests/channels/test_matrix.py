@@ -155,6 +155,7 @@ NAMES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     content=st.dictionaries(NAMES, JSON | st.sampled_from(["m.image", "m.text", "m.replace", "$0"]), max_size=6),

@@ -180,6 +180,7 @@ async def test_an_event_that_intake_cannot_take_is_kept(platform: MattermostPlat
         await until(lambda: cursor.saved[""] != saved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [PlatformFault.DUPLICATE, PlatformFault.REORDER, PlatformFault.DROPPED])
 async def test_nothing_is_lost_by_a_connection_that_misbehaves(
     platform: MattermostPlatform, fault: PlatformFault

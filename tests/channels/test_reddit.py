@@ -112,6 +112,7 @@ async def test_a_deep_comment_is_in_the_thread_of_its_first_ancestor(platform: R
     assert count(platform, "/comments/") == climbed  # the second one answers what is known
 
 
+@pytest.mark.slow
 async def test_watched_subreddits_bring_posts_and_comments_each_once(platform: RedditPlatform) -> None:
     platform.quiet = True
     platform.send("before the bot came")
@@ -152,6 +153,7 @@ async def test_a_subreddit_that_cannot_be_read_does_not_close_the_inbox(platform
 # Sending.
 
 
+@pytest.mark.slow
 async def test_the_bot_answers_edits_and_deletes(platform: RedditPlatform) -> None:
     channel, room = make(platform), platform.get_address("team")
     theirs = platform.send("hello")
@@ -184,6 +186,7 @@ async def test_only_what_is_in_the_room_is_answered_or_changed_from_it(platform:
     await channel.close()
 
 
+@pytest.mark.slow
 async def test_a_message_answers_the_last_one_and_the_first_has_a_name_too(platform: RedditPlatform) -> None:
     cursor = MemoryCursor()
     channel = make(platform, cursor=cursor)

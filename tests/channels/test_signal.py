@@ -117,6 +117,7 @@ async def test_base64_is_decoded_however_it_is_cut(size: int) -> None:
     assert b"".join([chunk async for chunk in wire.decode_attachment(cut())]) == data
 
 
+@pytest.mark.slow
 async def test_a_lost_connection_is_made_anew_and_nothing_is_lost_or_doubled(
     platform: SignalPlatform, received: ReceivedEvents
 ) -> None:

@@ -154,6 +154,7 @@ async def test_a_file_that_comes_is_streamed_and_the_token_goes_nowhere_else(
     await real.close()
 
 
+@pytest.mark.slow
 async def test_everything_that_it_can_do_to_a_message_is_shown(platform: SlackPlatform, channel: Channel) -> None:
     room = platform.get_address("team")
     made = await channel.send(room, words("a", text="**hello** <@U0BOT>"))
@@ -255,6 +256,7 @@ async def test_what_is_set_before_the_pane_is_open_is_shown_in_it(
         await platform.until(lambda: platform.titles.get(thread) == "Invoices")
 
 
+@pytest.mark.slow
 async def test_an_event_is_acknowledged_only_once_it_is_durable(platform: SlackPlatform) -> None:
     first, _ = make_channel(platform)
     received = ReceivedEvents()
@@ -288,6 +290,7 @@ async def test_an_event_that_comes_twice_or_late_is_known_by_its_id(
     assert sorted(received.texts) == ["one", "two"]
 
 
+@pytest.mark.slow
 async def test_a_dropped_connection_is_opened_again_and_nothing_is_lost(
     platform: SlackPlatform, channel: Channel
 ) -> None:
@@ -313,6 +316,7 @@ async def test_when_the_platform_asks_for_it_the_next_connection_is_opened_first
     assert received.texts == ["one"]
 
 
+@pytest.mark.slow
 async def test_a_connection_that_answers_no_ping_is_given_up(platform: SlackPlatform, channel: Channel) -> None:
     async with listening(channel) as received:
         await until_connected(platform)
@@ -326,6 +330,7 @@ async def test_a_connection_that_answers_no_ping_is_given_up(platform: SlackPlat
     assert received.texts == ["unseen"]
 
 
+@pytest.mark.slow
 async def test_another_program_on_the_same_app_is_a_named_end(platform: SlackPlatform, channel: Channel) -> None:
     platform.fault(PlatformFault.CONFLICT)
     with pytest.raises(ChannelEnded) as ended:
@@ -347,6 +352,7 @@ async def test_an_event_that_is_not_as_documented_is_left_out(platform: SlackPla
     assert received.texts == ["fine"]
 
 
+@pytest.mark.slow
 async def test_a_revoked_token_ends_it_by_name(platform: SlackPlatform, channel: Channel) -> None:
     async def listen() -> None:
         async with asyncio.timeout(PATIENCE_S):
@@ -362,6 +368,7 @@ async def test_a_revoked_token_ends_it_by_name(platform: SlackPlatform, channel:
         await channel.send(platform.get_address("team"), words())
 
 
+@pytest.mark.slow
 async def test_what_was_said_while_nobody_listened_is_read_from_the_history(platform: SlackPlatform) -> None:
     cursor = MemoryCursor()
     first, _ = make_channel(platform, cursor=cursor)

@@ -50,6 +50,7 @@ async def received(channel: TeamsBot) -> AsyncIterator[ReceivedEvents]:
         yield events
 
 
+@pytest.mark.slow
 async def test_what_people_do_is_received_in_our_words(platform: TeamsPlatform, received: ReceivedEvents) -> None:
     post = platform.send("good morning", mention=True)
     platform.send("below it", thread=post, sender="bob")
@@ -72,6 +73,7 @@ async def test_what_people_do_is_received_in_our_words(platform: TeamsPlatform, 
     assert events[6].direct and events[6].address == platform.get_address("direct:ann")
 
 
+@pytest.mark.slow
 async def test_a_card_has_buttons_and_a_click_names_the_one_that_was_pressed(
     platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents
 ) -> None:
@@ -117,6 +119,7 @@ async def post(channel: TeamsBot, token: str, activity: dict[str, Any]) -> int:
     return (await channel.answer_hook(HookRequest(method="POST", headers=headers, body=body))).status
 
 
+@pytest.mark.slow
 async def test_what_is_not_proved_makes_no_event(
     platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents
 ) -> None:

@@ -216,6 +216,7 @@ def test_the_parts_of_an_album_stand_where_its_first_stood() -> None:
     assert [[each["update_id"] for each in group] for group in groups] == [[1, 3], [2], [4]]
 
 
+@pytest.mark.slow
 async def test_an_album_is_one_message_with_all_its_files(platform: TelegramPlatform, channel: TelegramChannel) -> None:
     async with listening(channel) as received:
         platform.send("first of all")
@@ -227,6 +228,7 @@ async def test_an_album_is_one_message_with_all_its_files(platform: TelegramPlat
     assert [each.name for each in event.attachments] == ["0.txt", "1.txt", "2.txt"]
 
 
+@pytest.mark.slow
 async def test_after_a_restart_each_part_of_an_album_is_received_so_that_none_is_lost(
     platform: TelegramPlatform, channel: TelegramChannel
 ) -> None:
@@ -244,6 +246,7 @@ def test_a_mention_at_any_part_of_an_album_is_one_of_the_album() -> None:
 # Receiving.
 
 
+@pytest.mark.slow
 async def test_a_room_that_is_stuck_holds_back_the_offset_and_nobody_else(
     platform: TelegramPlatform, channel: TelegramChannel
 ) -> None:
@@ -537,6 +540,7 @@ async def test_a_click_on_a_button_with_a_long_id_is_known_after_a_restart(platf
     await first.close()
 
 
+@pytest.mark.slow
 async def test_several_choices_are_checked_and_come_as_one_click(
     platform: TelegramPlatform, channel: TelegramChannel
 ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -96,9 +96,10 @@ async def irc_behind_tls(context: ssl.SSLContext) -> AsyncIterator[tuple[IrcPlat
 
 
 async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(4096):
-        writer.write(data)
-        await writer.drain()
+    with suppress(ConnectionError):  # whoever is done hangs up
+        while data := await reader.read(4096):
+            writer.write(data)
+            await writer.drain()
 
 
 async def check_irc(authority: ThrowawayAuthority, shown: Shown, ca_file: str) -> str:

@@ -178,6 +178,7 @@ async def test_a_device_that_the_phone_removed_ends_the_channel_by_name(
     assert platform.texts() == []
 
 
+@pytest.mark.slow
 async def test_a_process_that_is_killed_while_it_sends_leaves_it_uncertain_and_comes_back(
     platform: WhatsAppLinkedDevice, channel: WhatsAppLinked, received: ReceivedEvents
 ) -> None:
@@ -417,6 +418,7 @@ def test_events_stay_on_the_disk_until_they_are_acknowledged(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_only_so_many_events_are_handed_over_at_once(tmp_path: Path) -> None:
     handed: list[Arrived] = []
     journal = EventJournal(tmp_path, handed.append)

@@ -74,6 +74,7 @@ async def test_a_file_is_streamed_both_ways(platform: ZulipPlatform, tmp_path: P
     assert (shown.text, [each.data for each in shown.files]) == ("here", [b"y" * 100_000])
 
 
+@pytest.mark.slow
 async def test_every_declared_verb_is_done(platform: ZulipPlatform) -> None:
     channel, room = make(platform), platform.get_address("team")
     theirs = platform.send("hello", thread="plans")
@@ -112,6 +113,7 @@ async def test_history_has_our_words_under_our_name(platform: ZulipPlatform) -> 
     await channel.close()
 
 
+@pytest.mark.slow
 async def test_a_lost_queue_is_made_up_for_from_the_archive(platform: ZulipPlatform) -> None:
     cursor, received = MemoryCursor(), ReceivedEvents()
     platform.send("before we came")

@@ -139,6 +139,7 @@ def test_an_answer_fits_what_was_asked() -> None:
 # At a terminal.
 
 
+@pytest.mark.slow
 def test_at_a_terminal_one_sees_works_permits_and_leaves_it_running(daemon: DaemonProcess) -> None:
     agent = made(daemon, "Typed", "before")
     daemon.gatepost("agent", "wait", agent)
@@ -177,6 +178,7 @@ def test_at_a_terminal_one_sees_works_permits_and_leaves_it_running(daemon: Daem
         assert "Traceback" not in terminal.text
 
 
+@pytest.mark.slow
 def test_what_an_agent_says_draws_nothing_on_the_screen(daemon: DaemonProcess) -> None:
     agent = made(daemon, "Painter")
     with PtyTerminal(daemon.env, "agent", "attach", agent) as terminal:
@@ -188,6 +190,7 @@ def test_what_an_agent_says_draws_nothing_on_the_screen(daemon: DaemonProcess) -
         assert "\x1b[2J" not in terminal.raw and "\x1b]0;" not in terminal.raw and "\u202e" not in terminal.raw
 
 
+@pytest.mark.slow
 def test_a_restart_is_told_and_nothing_is_shown_twice_or_lost(tmp_path: Path) -> None:
     daemon = started(tmp_path / "h")
     try:
@@ -239,6 +242,7 @@ def test_a_pipe_ends_with_a_request_that_nobody_answers(daemon: DaemonProcess) -
     assert daemon.gatepost("agent", "wait", "Asking").stdout == "they said allow\n"
 
 
+@pytest.mark.slow
 def test_a_pipe_tells_of_a_turn_that_failed_and_of_orders_that_are_none(daemon: DaemonProcess) -> None:
     failed = piped(daemon, "fail\n", made(daemon, "Failing"))
     assert failed.returncode == FAILED and "[Error] no luck" in failed.stdout
@@ -263,6 +267,7 @@ def test_what_is_no_text_and_what_is_too_long_is_said(daemon: DaemonProcess) -> 
     assert (long.returncode, "longer than 1000000 characters" in long.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_closed_or_not_there_is_said(daemon: DaemonProcess) -> None:
     agent = made(daemon, "Closed", "sweep")
     daemon.gatepost("agent", "wait", agent)
@@ -274,6 +279,7 @@ def test_an_agent_that_is_closed_or_not_there_is_said(daemon: DaemonProcess) -> 
     assert (unknown.returncode, unknown.stdout) == (1, "") and "no agent named" in unknown.stderr
 
 
+@pytest.mark.slow
 def test_with_no_gateway_there_it_is_said(tmp_path: Path) -> None:
     done = piped(DaemonProcess(tmp_path / "h"), "x\n", "any")
     assert (done.returncode, done.stdout) == (1, "")

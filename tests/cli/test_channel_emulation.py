@@ -48,6 +48,7 @@ def test_a_kind_that_nobody_plays_is_named(tmp_path: Path) -> None:
     assert "there are: " in str(done.exception)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGTERM])
 def test_it_serves_the_platform_and_the_page_until_it_is_ended(tmp_path: Path, ends: signal.Signals) -> None:
     command = [sys.executable, "-m", "gatepost", "--home", str(tmp_path / "home"), "channel", "emulate", "toy"]

@@ -37,6 +37,7 @@ def pipe(daemon: DaemonProcess, text: str, *args: str) -> subprocess.CompletedPr
     return fork_server.run(["chat", *args], daemon.env, said=text)
 
 
+@pytest.mark.slow
 async def test_a_spent_budget_is_said_in_words_and_a_pipe_fails_like_wait(daemon: DaemonProcess) -> None:
     daemon.gatepost("user", "add", "terminal:pauper")
     assert daemon.gatepost("budget", "set", "--user", "terminal:pauper", "--daily", "0.01").returncode == 0
@@ -67,6 +68,7 @@ def test_with_wait_the_answer_is_printed(daemon: DaemonProcess) -> None:
     assert "demo" in done.stdout
 
 
+@pytest.mark.slow
 def test_with_wait_the_answer_of_a_fork_is_printed(daemon: DaemonProcess) -> None:
     daemon.gatepost("chat", "-m", "hello", "--wait", "--room", "forked")
     done = daemon.gatepost("chat", "-m", "/fork side", "--wait", "--room", "forked")
@@ -127,6 +129,7 @@ def test_the_text_may_come_from_standard_input(daemon: DaemonProcess) -> None:
     assert "two" in done.stdout and "lines" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_conversation_prints_replies_as_they_come_and_ends_with_quit(daemon: DaemonProcess) -> None:
     talking = subprocess.Popen(
         [sys.executable, "-m", "gatepost", "chat", "--room", "talk"],
@@ -215,6 +218,7 @@ def test_login_prints_a_new_address_each_time(daemon: DaemonProcess) -> None:
     assert first.stdout != second.stdout
 
 
+@pytest.mark.slow
 def test_a_browser_is_listed_and_signed_out_from_the_command_line(daemon: DaemonProcess) -> None:
     base, _, token = daemon.address.partition("/#token=")
     with httpx2.Client(base_url=base, timeout=PATIENCE_S, **make_manners(base)) as browser:

@@ -103,6 +103,7 @@ def test_how_a_command_ends_is_told_by_its_exit_code(
     assert run("audit", "verify").code == code
 
 
+@pytest.mark.slow
 def test_the_unexpected_is_a_short_line_and_names_the_log(home: Home) -> None:
     home.path.mkdir()
     broken = (
@@ -131,6 +132,7 @@ def test_the_version_is_told_before_anything_is_imported() -> None:
     assert told.stdout.splitlines() == [f"gatepost {__version__}", "[]"]
 
 
+@pytest.mark.slow
 def test_a_reader_who_has_enough_ends_it_quietly(run: Run, home: Home) -> None:
     assert run("group", "add", "acme").code == 0
     reader, writer = os.pipe()

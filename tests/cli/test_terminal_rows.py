@@ -34,6 +34,7 @@ def test_a_typed_line_that_goes_on_in_the_next_row_is_counted() -> None:
     assert [count_rows_above("x" * size, 10) for size in (0, 9, 10, 25)] == [0, 0, 1, 2]
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300), st.integers(min_value=4, max_value=30), st.integers(min_value=1, max_value=5))
 def test_no_row_reaches_the_edge_and_no_more_rows_than_wanted(text: str, columns: int, most: int) -> None:
     rows = list_last_rows(text, columns, most)

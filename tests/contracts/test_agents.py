@@ -98,6 +98,7 @@ async def test_a_word_is_remembered_a_tool_is_used_and_no_key_is_inside(
     assert last.count_text("remember the word plum") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", every(shell=True))
 async def test_what_runs_inside_finds_no_key(agent: AgentProfile, tmp_path: Path, channel: FakeChannel) -> None:
     assert agent.shell is not None
@@ -123,6 +124,7 @@ async def test_what_runs_inside_finds_no_key(agent: AgentProfile, tmp_path: Path
     assert KEY.encode() not in last.raw
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", every())
 async def test_two_turns_with_a_restart_between_them_are_one_conversation(
     agent: AgentProfile, tmp_path: Path, channel: FakeChannel
@@ -145,6 +147,7 @@ async def test_two_turns_with_a_restart_between_them_are_one_conversation(
     assert b"You like pears now." in last.raw
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", every())
 async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_has_one_effect(
     agent: AgentProfile, tmp_path: Path, channel: FakeChannel
@@ -180,6 +183,7 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
     assert last.count_text("go to it") == 1 and last.count_text("broke off") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", every(pushes=True, later=("claude",)))
 async def test_a_follow_up_joins_a_turn_that_runs(agent: AgentProfile, tmp_path: Path, channel: FakeChannel) -> None:
     """Whether an agent then goes on with the first plan or the new one is its own affair; both are answered."""
@@ -209,6 +213,7 @@ async def test_a_follow_up_joins_a_turn_that_runs(agent: AgentProfile, tmp_path:
     assert endpoint.calls[-1].raw.count(b"plus pears") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", every(later=("claude",)))
 async def test_stop_ends_a_request_that_hangs_and_the_next_turn_goes_on(
     agent: AgentProfile, tmp_path: Path, channel: FakeChannel
@@ -231,6 +236,7 @@ async def test_stop_ends_a_request_that_hangs_and_the_next_turn_goes_on(
         assert channel.texts() == ["Stopped.", "here"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", every())
 async def test_a_key_that_is_not_accepted_is_told_in_plain_words(
     agent: AgentProfile, tmp_path: Path, channel: FakeChannel

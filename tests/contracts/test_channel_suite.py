@@ -216,6 +216,7 @@ async def test_a_channel_that_sends_badly_fails(toy: ModuleType) -> None:
     assert set(await find_failures(*checks)) == set(checks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "checks",
     [
@@ -270,6 +271,7 @@ LOUD = {  # by kind: what keeps its words from waking people
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(each, marks=[pytest.mark.slow] * (each != "mattermost")) for each in LOUD]
 )

@@ -100,6 +100,7 @@ async def test_one_file_of_each_kind_makes_a_whole_way(home: Home) -> None:
     assert home.ask("ledger", "check")["unaccounted"] == 0
 
 
+@pytest.mark.slow
 async def test_an_agent_calls_the_plugged_in_tool(home: Home) -> None:
     script = {"default": [{"call": "roll_dice", "with": {"dice": 3, "sides": 2}}, {"say": "{result}"}]}
     async with home.up():

@@ -89,6 +89,7 @@ def test_after_the_end_the_information_is_gone_and_the_lock_file_stays(home: Hom
     assert home_lock.find_holder(home) is None
 
 
+@pytest.mark.slow
 def test_a_second_start_names_the_first(home: Home) -> None:
     first = Holder(home)
     assert first.word() == "held\n"
@@ -167,6 +168,7 @@ def test_a_folder_in_the_place_of_the_information_never_blocks_a_start(home: Hom
     held.release()
 
 
+@pytest.mark.slow
 def test_ten_simultaneous_starts_on_a_stale_lock_give_exactly_one(home: Home) -> None:
     home.lock.touch()
     home.pid_file.write_text("")

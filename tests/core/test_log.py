@@ -145,6 +145,7 @@ def test_setting_it_up_twice_writes_each_line_once(home: Home) -> None:
     assert len(written(home)) == 1
 
 
+@pytest.mark.slow
 def test_stranger_07_the_same_event_is_written_a_few_times_and_then_counted(home: Home) -> None:
     log.configure(home, Config(), Screen())
     for _ in range(5000):

@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from gatepost.core.log_tail import BLOCK, LogLevel, read_last_lines
 
 
@@ -30,6 +32,7 @@ def test_a_log_that_is_not_there_has_no_lines(tmp_path: Path) -> None:
     assert read_last_lines(tmp_path / "none.log", 10) == []
 
 
+@pytest.mark.slow
 def test_one_answer_reads_a_bounded_part_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "gatepost.log"
     path.write_text(make_line(1, "error") + "\n" + (make_line(2) + "\n") * 60_000)

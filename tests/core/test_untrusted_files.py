@@ -180,6 +180,7 @@ def test_a_tree_is_removed_without_touching_what_its_links_lead_to(
     assert secret.read_bytes() == SECRET
 
 
+@pytest.mark.slow
 def test_a_tree_deeper_than_any_path_is_removed_and_counts_as_too_large(root: UntrustedFolder, tree: Path) -> None:
     fd = os.open(tree, os.O_RDONLY)
     for _ in range(DEEPEST * 20):
@@ -195,6 +196,7 @@ def test_a_tree_deeper_than_any_path_is_removed_and_counts_as_too_large(root: Un
     assert os.listdir(tree) == []
 
 
+@pytest.mark.slow
 def test_a_folder_with_endless_names_is_not_listed(root: UntrustedFolder, tree: Path) -> None:
     (tree / "many").mkdir()
     for number in range(MOST_ENTRIES + 1):

@@ -170,6 +170,7 @@ async def test_a_no_is_told_once_and_remembered_for_a_day(asking: Any) -> None:
     assert later.asked is not None and len(await pending(asking)) == 1
 
 
+@pytest.mark.slow
 async def test_an_agent_that_tries_many_hosts_asks_about_a_few(asking: Any) -> None:
     for number in range(MOST_WAITING + 3):
         await asking.send(connect(f"h{number}.example.com:443"))

@@ -457,6 +457,7 @@ async def test_a_call_that_is_cut_while_the_purse_thinks_leaves_nothing_held_bac
     assert way.purse.booked == [(0, TokenCounts())] and way.vendor.heads == []
 
 
+@pytest.mark.slow
 async def test_fifty_calls_at_once_never_pass_the_budget(way: Any) -> None:
     way.vendor.reply = http(ANSWER)
     way.purse.left = start = 20_000

@@ -318,6 +318,7 @@ async def test_a_private_address_is_refused_with_the_command_that_allows_it(way:
     assert "gatepost egress allow box.lan:443 --folder acme/eng" in answer.headers["x-gatepost-reason"]
 
 
+@pytest.mark.slow
 async def test_stranger_07_many_different_denials_are_few_audit_rows_and_one_with_their_number(way: Any) -> None:
     for number in range(MOST_AUDITED + 40):
         await way.raw(f"CONNECT host-{number}.example:443 HTTP/1.1\r\n\r\n".encode())

@@ -97,6 +97,7 @@ async def test_an_answer_that_is_no_sound_says_so_and_names_what_works(said: byt
     assert bill.free is free
 
 
+@pytest.mark.slow
 async def test_an_endpoint_that_does_not_answer_in_time_may_have_cost_something() -> None:
     error, bill = await Endpoint(b"", hangs=True).ask(wait_s=1)  # enough to ask, on a machine with much to do
     assert isinstance(error, Unavailable)

@@ -141,6 +141,7 @@ def test_stranger_e_an_address_in_the_place_of_a_host_is_answered_with_the_host(
         rules.read_pattern(text)
 
 
+@pytest.mark.slow
 async def test_stranger_16_a_refused_request_can_be_asked_for_its_reason(way: Any) -> None:
     """Of a refused CONNECT, curl shows a number and nothing else."""
     await way.raw(b"CONNECT blocked.example:443 HTTP/1.1\r\n\r\n")

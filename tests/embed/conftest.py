@@ -15,6 +15,12 @@ META = "io.modelcontextprotocol/"
 ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """The loop of whoever embeds it is mostly that of the standard library."""
+    return "asyncio"
+
+
 class Client:
     """One bridge process. Answers are found by their ids, in whatever order they come."""
 

@@ -78,6 +78,7 @@ async def test_paseo_36_threads_run_beside_one_another(serving: Serving) -> None
     assert [each["result"]["content"][0]["text"] for each in answers] == [str(number) for number in range(8)]
 
 
+@pytest.mark.slow
 async def test_paseo_36_two_thousand_calls_one_after_another_are_all_right(serving: Serving) -> None:
     async with serving(echo) as served:
         for number in range(2000):
@@ -189,6 +190,7 @@ async def test_paseo_37_the_list_needs_no_server(connecting: Serving, folder: Pa
 # 38: sizes.
 
 
+@pytest.mark.slow
 async def test_paseo_38_exactly_the_limit_passes_and_one_more_is_an_explicit_error(serving: Serving) -> None:
     async def length(text: str) -> int:
         return len(text)
@@ -336,6 +338,7 @@ async def test_paseo_40_nobody_else_may_read_the_files_from_the_first_moment(fol
     assert seen.get(".new", {0o700}) == {0o700}
 
 
+@pytest.mark.slow
 async def test_a_hundred_starts_and_stops_leave_no_file_process_thread_or_descriptor(
     folder: Path, connecting: Serving
 ) -> None:

@@ -1,8 +1,11 @@
 """The help desk, played as a user plays it."""
 
+import pytest
+
 from .played_examples import play_example
 
 
+@pytest.mark.slow
 def test_a_customer_asks_the_desk_and_gets_what_its_specialists_found() -> None:
     said = play_example("helpdesk").list_answers("desk")
     assert said == [

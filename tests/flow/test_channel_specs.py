@@ -222,6 +222,7 @@ def start_each(tmp_path: Path, *homes: tuple[str, list[str], dict[str, str]]) ->
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_start_imports_the_kinds_that_somebody_uses_and_all_where_a_setting_may_be_theirs(tmp_path: Path) -> None:
     unset: tuple[str, list[str], dict[str, str]] = ("[sandbox]\nkind = 'process'\n", ["ntfy"], {})
     unused, *used = start_each(tmp_path, unset, *((text, [], environ) for text, environ, _ in SET_SOMEWHERE))

@@ -180,6 +180,7 @@ async def test_a_channel_with_a_connection_listens_where_its_duty_is_held_alone(
         await asyncio.to_thread(platform.stop)
 
 
+@pytest.mark.slow
 async def test_a_gateway_that_has_lost_touch_begins_no_poll_until_it_is_back(store: Store, tmp_path: Path) -> None:
     """It may have been stopped in the middle of a poll, and go on before it knows that another has the channel."""
     platform, touch = PolledPlatform(), TouchedGateway()

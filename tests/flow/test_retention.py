@@ -308,6 +308,7 @@ async def test_texts_of_refused_strangers_go_after_their_days_and_the_refusals_s
     assert await Retention(home, store, FixedClock(), Config(given)).sweep() == RetentionCounts()
 
 
+@pytest.mark.slow
 async def test_what_a_request_repeats_of_a_refused_stranger_goes_with_it(home: Home, store: SqliteStore) -> None:
     def ask(db: Db, number: int, state: str, kind: RequestKind = RequestKind.SENDER) -> str:
         asked, _ = requests.add(

@@ -18,7 +18,7 @@ from gatepost.testing.channel import FakeChannel
 from gatepost.testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext
+    from playwright.async_api import Browser, BrowserContext
 
     from gatepost.testing.daemon import DaemonProcess
 
@@ -131,24 +131,30 @@ def presses(request: pytest.FixtureRequest) -> Iterator[None]:
     if not wanted:
         yield
         return
-    browser, sent = request.getfixturevalue("browser"), Counter[str]()
+    sent, failed = request.getfixturevalue("pressed"), request.session.testsfailed
+    yield
+    assert request.session.testsfailed > failed or not wanted - sent, f"declared, but not pressed: {wanted - sent}"
+
+
+@pytest.fixture
+async def pressed(browser: "Browser") -> AsyncIterator[Counter[str]]:
+    """What the pages of a browser send, by its name and as often."""
+    sent = Counter[str]()
 
     def record(asked: Any) -> None:
         name = urlsplit(asked.url).path.rpartition("/")[2]
         sent.update([name] if asked.method == "POST" or name.endswith(".js") else [])
 
-    def listen(context: Any) -> None:
+    def listen(context: "BrowserContext") -> None:
         context.on("request", record)
 
     for context in browser.contexts:
         listen(context)
     browser.on("context", listen)
-    failed = request.session.testsfailed
-    yield
+    yield sent
     browser.remove_listener("context", listen)
     for context in browser.contexts:
         context.remove_listener("request", record)
-    assert request.session.testsfailed > failed or not wanted - sent, f"declared, but not pressed: {wanted - sent}"
 
 
 @pytest.fixture

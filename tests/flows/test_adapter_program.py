@@ -121,6 +121,7 @@ def test_nothing_is_lost_or_said_twice_when_the_program_and_the_gateway_are_kill
     assert files.count() == Counter(said)
 
 
+@pytest.mark.slow
 def test_a_second_program_replaces_the_first_which_ends_and_the_channel_says_so(
     daemon: DaemonProcess, files: Files
 ) -> None:

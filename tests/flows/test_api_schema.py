@@ -38,6 +38,7 @@ def make_token(daemon: DaemonProcess, *scopes: str) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.slow
 def test_a_program_uses_a_token_until_it_is_taken_back(daemon: DaemonProcess, base: str) -> None:
     made = make_token(daemon, "groups.*", "*.read")
     with httpx2.Client(

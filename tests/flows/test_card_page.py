@@ -76,6 +76,7 @@ async def ask(daemon: DaemonProcess, page: Page) -> Locator:
     return card
 
 
+@pytest.mark.slow
 async def test_the_owner_allows_a_held_call_by_its_button_and_the_card_says_who_decided(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -127,6 +128,7 @@ async def test_a_card_is_decided_from_the_keyboard_and_its_buttons_rest_while_th
     assert await said(page, PLAN).count() == 0
 
 
+@pytest.mark.slow
 async def test_the_owner_changes_what_is_asked_and_that_is_what_is_sent(daemon: DaemonProcess, page: Page) -> None:
     card = await ask(daemon, page)
     change = card.get_by_role("button", name="Change…")

@@ -75,12 +75,14 @@ def test_the_card_is_numbered_text_and_a_word_decides_it(daemon: DaemonProcess) 
     assert decided[at + 1] == "  Denied by terminal:owner."
 
 
+@pytest.mark.slow
 def test_with_wait_the_decision_is_what_is_printed(daemon: DaemonProcess) -> None:
     chat(daemon, "go")
     done = daemon.gatepost("chat", "-m", "/approve", "--wait")
     assert (done.returncode, done.stdout) == (0, "Allowed by terminal:owner.\n")
 
 
+@pytest.mark.slow
 def test_who_decides_from_another_room_is_told_there(daemon: DaemonProcess) -> None:
     asked = chat(daemon, "go")
     request_id = asked[find_title(asked)].rpartition("(")[2].rstrip(")")
@@ -90,6 +92,7 @@ def test_who_decides_from_another_room_is_told_there(daemon: DaemonProcess) -> N
     assert done.stdout == "Denied by terminal:owner.\n"
 
 
+@pytest.mark.slow
 def test_a_question_is_asked_where_the_agent_was_spoken_to_and_answered_there(daemon: DaemonProcess) -> None:
     """Each line is typed when what is before it was shown: the card, then what the agent makes of the answers."""
     asked = fork_server.run(["chat", "-m", "ask me"], daemon.env, timeout=PATIENCE_S)
@@ -106,6 +109,7 @@ def test_a_question_is_asked_where_the_agent_was_spoken_to_and_answered_there(da
     assert told.stdout == "hi\n"
 
 
+@pytest.mark.slow
 def test_permit_answers_a_question_of_an_agent_in_a_chat(daemon: DaemonProcess) -> None:
     fork_server.run(["chat", "-m", "ask me"], daemon.env, timeout=PATIENCE_S)
     (waiting,) = wait_for_requests(daemon, 1)

@@ -50,6 +50,7 @@ def platform(request: pytest.FixtureRequest) -> Iterator[EmulatedPlatform]:
         yield made
 
 
+@pytest.mark.slow
 def test_a_whole_conversation_reaches_the_agent_and_comes_back(platform: EmulatedPlatform, tmp_path: Path) -> None:
     room = "team" if platform.has_groups else "direct:ann"
     with ChannelDesk(tmp_path, platform, script()) as desk:

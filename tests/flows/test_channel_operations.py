@@ -144,6 +144,7 @@ register_beacon()
 """
 
 
+@pytest.mark.slow
 def test_a_revoked_token_is_named_in_status_and_doctor_of_a_real_gateway(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.prepare()

@@ -19,6 +19,7 @@ def platform() -> Iterator[TelegramPlatform]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "named"),
     [

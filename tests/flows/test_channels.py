@@ -107,6 +107,7 @@ async def test_a_revoked_token_ends_the_instance_and_names_the_way_out(
         assert gateway.supervisor.find_trouble("south").startswith("ended: beacon no longer accepts")
 
 
+@pytest.mark.slow
 async def test_a_deaf_channel_is_found_and_started_again(tmp_path: Path, platform: BeaconPlatform) -> None:
     async with gateway_with(tmp_path, "north") as gateway:
         platform.holds_polls = True
@@ -119,6 +120,7 @@ async def test_a_deaf_channel_is_found_and_started_again(tmp_path: Path, platfor
     assert platform.connects == ["north", "north"]
 
 
+@pytest.mark.slow
 async def test_a_channel_that_breaks_is_retrying_until_there_is_evidence(
     tmp_path: Path, platform: BeaconPlatform
 ) -> None:
@@ -187,6 +189,7 @@ class registered_missing_extra:
 PLATFORM_LIBRARIES = ("websockets", "nio", "slixmpp", "imap_tools", "aiosmtplib", "httpx2")
 
 
+@pytest.mark.slow
 def test_a_started_core_has_imported_no_library_of_a_platform_and_no_adapter(tmp_path: Path) -> None:
     text = (
         "import asyncio, sys\nfrom pathlib import Path\nfrom gatepost import declarations\n"

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from gatepost.flow.intake.chat_forks import BROKE_OFF, FAILED, MOST_TRIES
 from gatepost.store.forks import FORKS, Fork
 from gatepost.store.port import Db
@@ -51,6 +53,7 @@ def start_without_faults(daemon: DaemonProcess) -> None:
     no_more_in_flight(daemon)
 
 
+@pytest.mark.slow
 def test_a_fork_is_made_and_answered_once_although_the_gateway_is_killed_at_each_step(tmp_path: Path) -> None:
     with a_conversation(tmp_path) as (platform, daemon):
         platform.say("room/1", "/fork side")

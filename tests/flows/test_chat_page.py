@@ -43,6 +43,7 @@ async def write(page: Page, text: str) -> None:
     await page.keyboard.press("Enter")
 
 
+@pytest.mark.slow
 async def test_the_stop_button_ends_a_busy_agent_and_what_follows_is_answered(
     daemon: DaemonProcess, page: Page
 ) -> None:
@@ -74,6 +75,7 @@ async def test_the_head_names_the_agent_its_provider_its_model_and_what_it_cost(
     await expect(facts.locator(".fact").nth(1)).to_have_text("Model: deep-thought")
 
 
+@pytest.mark.slow
 async def test_another_agent_is_picked_for_a_conversation_and_answers_in_it(daemon: DaemonProcess, page: Page) -> None:
     await expect(page.get_by_label("Agent that answers here")).to_be_hidden()
     daemon.json("group", "add", "home/garden")
@@ -90,6 +92,7 @@ async def test_another_agent_is_picked_for_a_conversation_and_answers_in_it(daem
     assert rows["water the roses"]["folder"] == "home/garden"
 
 
+@pytest.mark.slow
 async def test_the_steps_of_an_agent_are_folded_into_one_line(page: Page) -> None:
     await page.get_by_role("button", name="New conversation").click()
     await write(page, "bake")
@@ -102,6 +105,7 @@ async def test_the_steps_of_an_agent_are_folded_into_one_line(page: Page) -> Non
     await expect(steps.get_by_role("listitem")).to_have_text(["kneading", "baking", "cooling"])
 
 
+@pytest.mark.slow
 async def test_the_tools_that_a_turn_uses_are_one_line_which_grows_and_opens(daemon: DaemonProcess, page: Page) -> None:
     await page.get_by_role("button", name="New conversation").click()
     await write(page, "look around")
@@ -120,6 +124,7 @@ async def test_the_tools_that_a_turn_uses_are_one_line_which_grows_and_opens(dae
     await expect(used.locator("summary")).to_have_text("Used 2 tools")
 
 
+@pytest.mark.slow
 async def test_a_message_is_pinned_by_keys_found_above_the_room_and_unpinned(page: Page) -> None:
     await write(page, "raise the flag")
     answer = page.locator(".message:not(.mine)", has_text="flag is up").last

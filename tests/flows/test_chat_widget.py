@@ -80,6 +80,7 @@ async def write(frame: Frame | Page, text: str) -> None:
     await frame.get_by_label("Message", exact=True).press("Enter")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["origin", pytest.param("near_origin", marks=pytest.mark.slow)])
 async def test_a_site_that_the_link_names_shows_the_chat_and_its_visitor_is_answered(
     daemon: DaemonProcess, context: BrowserContext, foreign: ForeignServer, place: str
@@ -108,6 +109,7 @@ async def test_a_site_that_the_link_names_shows_the_chat_and_its_visitor_is_answ
     await expect(frame.get_by_role("alert")).to_have_text("This chat is closed.")
 
 
+@pytest.mark.slow
 async def test_a_site_that_the_link_does_not_name_cannot_show_it(
     daemon: DaemonProcess, context: BrowserContext, foreign: ForeignServer
 ) -> None:
@@ -149,6 +151,7 @@ async def test_what_was_lost_on_its_way_back_is_sent_again_and_said_once(
     assert len([row for row in daemon.json("ledger", "list") if row["text"] == "open on mondays?"]) == 1
 
 
+@pytest.mark.slow
 async def test_the_address_alone_is_a_page_that_keeps_its_conversation_over_a_reload(
     daemon: DaemonProcess, context: BrowserContext
 ) -> None:

@@ -161,6 +161,7 @@ async def test_a_budget_that_the_bytes_of_the_prompt_do_not_fit_is_used_all_the_
     assert len(endpoint.calls[-1].raw) * 6 > limit
 
 
+@pytest.mark.slow
 async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

@@ -73,6 +73,7 @@ async def has_nothing_changed(daemon: DaemonProcess) -> bool:
     return (group["provider"], group["model"], group["sessions"]) == ("", "", [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", ["anthropic", "openai"])
 async def test_a_model_is_connected_by_one_command(daemon: DaemonProcess, agent: str) -> None:
     async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:
@@ -91,6 +92,7 @@ async def test_a_model_is_connected_by_one_command(daemon: DaemonProcess, agent:
     assert KEY not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 async def test_a_running_gateway_uses_what_was_connected_at_once(down: DaemonProcess) -> None:
     async with ModelEndpoint(SCRIPT, key=KEY) as endpoint:
         with down as daemon:
@@ -104,6 +106,7 @@ async def test_a_running_gateway_uses_what_was_connected_at_once(down: DaemonPro
     assert group["options"] == {"anthropic_base_url": f"{endpoint.anthropic}/v1"}
 
 
+@pytest.mark.slow
 async def test_stranger_13_connecting_one_group_moves_no_other_and_sends_no_stored_key_elsewhere(
     down: DaemonProcess,
 ) -> None:
@@ -156,6 +159,7 @@ async def test_codex_is_connected_from_a_program_that_is_there(home: Path) -> No
         assert "codex answered 'ready'" in done.stdout
 
 
+@pytest.mark.slow
 async def test_a_key_that_is_refused_is_not_kept_and_nothing_is_changed(daemon: DaemonProcess) -> None:
     async with ModelEndpoint(SCRIPT, key="another") as endpoint:
         args = ("anthropic", "--base-url", endpoint.anthropic, "--model", MODELS["anthropic"])
@@ -190,6 +194,7 @@ async def test_a_model_without_a_price_says_how_to_give_it_one(down: DaemonProce
     assert endpoint.calls == []
 
 
+@pytest.mark.slow
 async def test_a_model_of_ones_own_gets_its_price_and_is_used_at_once(down: DaemonProcess) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint:
         with down as daemon:
@@ -245,6 +250,7 @@ async def test_an_interrupt_ends_the_trial_and_changes_nothing(daemon: DaemonPro
         assert list((daemon.home / "sessions").iterdir()) == []
 
 
+@pytest.mark.slow
 async def test_agents_run_on_what_was_connected_and_another_group_is_pointed_to_as_such(home: Path) -> None:
     with DaemonProcess(home) as daemon:
         daemon.env |= NO_KEYS
@@ -267,6 +273,7 @@ async def test_agents_run_on_what_was_connected_and_another_group_is_pointed_to_
             assert "`gatepost chat` talks to home" in other.stdout and "gatepost login" not in other.stdout
 
 
+@pytest.mark.slow
 async def test_stranger_16_the_doctor_asks_the_model_endpoint_and_spends_nothing(daemon: DaemonProcess) -> None:
     async def told() -> list[tuple[str, str]]:
         findings = (await shown(daemon, "doctor"))["findings"]

@@ -67,6 +67,7 @@ def play(daemon: DaemonProcess, tool: str, **arguments: object) -> None:
     done(daemon, "group", "set", "home", f"options.script={json.dumps(script)}")
 
 
+@pytest.mark.slow
 def test_an_agent_uses_it_with_a_secret_that_it_never_sees(daemon: DaemonProcess) -> None:
     play(daemon, "hub_open-issue", title="a leak")
     missing = done(daemon, "chat", "-m", "go", "--wait")
@@ -93,6 +94,7 @@ def test_the_doctor_tells_of_those_that_work_and_those_that_do_not(daemon: Daemo
     assert "/no/such/server cannot be started" in found[1]["text"] and "[connectors.gone]" in found[1]["way_out"]
 
 
+@pytest.mark.slow
 def test_what_it_runs_ends_with_the_gateway(daemon: DaemonProcess, tmp_path: Path) -> None:
     done(daemon, "secret", "set", "HUB_TOKEN", TOKEN)
     play(daemon, "hub_hang")

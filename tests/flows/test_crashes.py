@@ -47,6 +47,7 @@ async def states(gateway: Gateway, message_id: int) -> list[str]:
     return [entry.state for entry in await gateway.store.read(inbox.list_for_message, message_id)]
 
 
+@pytest.mark.slow
 async def test_nanoclaw_17_a_sandbox_that_dies_before_the_provider_has_the_batch_is_retried_and_answers_once(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -64,6 +65,7 @@ async def test_nanoclaw_17_a_sandbox_that_dies_before_the_provider_has_the_batch
         assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_nanoclaw_17_and_d10_and_arizuko_42_a_provider_that_always_crashes_fails_and_the_sender_is_told_once(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -80,6 +82,7 @@ async def test_nanoclaw_17_and_d10_and_arizuko_42_a_provider_that_always_crashes
         assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_nanoclaw_18_a_sandbox_that_dies_after_the_provider_had_the_batch_is_continued_and_nothing_is_said_twice(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -102,6 +105,7 @@ async def test_nanoclaw_18_a_sandbox_that_dies_after_the_provider_had_the_batch_
         assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_a_turn_that_breaks_twice_after_it_had_begun_fails_and_the_sender_is_told(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -119,6 +123,7 @@ async def test_a_turn_that_breaks_twice_after_it_had_begun_fails_and_the_sender_
         assert life is not None and "interrupted" in life.entries[0].reason
 
 
+@pytest.mark.slow
 async def test_nanoclaw_27_a_follow_up_is_answered_although_the_sandbox_died_before_the_turn_ended(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -138,6 +143,7 @@ async def test_nanoclaw_27_a_follow_up_is_answered_although_the_sandbox_died_bef
         assert Counter(await texts(channel)) == Counter(["slowly", "done", "echo: and me"])
 
 
+@pytest.mark.slow
 async def test_nanoclaw_16_two_hundred_messages_in_a_moment_are_all_answered_in_order(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -152,6 +158,7 @@ async def test_nanoclaw_16_two_hundred_messages_in_a_moment_are_all_answered_in_
         assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_a_full_disk_in_the_middle_of_a_turn_loses_nothing_once_there_is_room_again(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -219,6 +226,7 @@ async def test_nanoclaw_22_two_wakes_at_once_for_a_session_start_one_sandbox(
         assert len(gateway.sessions.awake) == 1
 
 
+@pytest.mark.slow
 async def test_a_deleted_or_corrupted_inbound_file_is_rebuilt_with_the_same_numbers(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -241,6 +249,7 @@ async def test_a_deleted_or_corrupted_inbound_file_is_rebuilt_with_the_same_numb
         assert entry.seq == 3  # first, its answer, second
 
 
+@pytest.mark.slow
 async def test_stop_ends_a_turn_that_ignores_everything_and_says_so(tmp_path: Path, channel: FakeChannel) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
@@ -312,6 +321,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_nanoclaw_d20_no_sandbox_outlives_a_daemon_that_was_killed(tmp_path: Path) -> None:
     daemon = DaemonProcess(tmp_path / "h", sandbox_kind="process", sessions_provider="scripted")
     daemon.start()
@@ -327,6 +337,7 @@ def test_nanoclaw_d20_no_sandbox_outlives_a_daemon_that_was_killed(tmp_path: Pat
         daemon.stop()
 
 
+@pytest.mark.slow
 async def test_stranger_e_clean_down_and_up_again_is_a_restart_for_the_agent(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

@@ -126,6 +126,7 @@ def assert_nothing_left(home: Home) -> None:
     assert home.lock.exists()
 
 
+@pytest.mark.slow
 def test_paseo_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, start: Callable[..., Up]) -> None:
     up = start(anew=True)
     line = up.ready()
@@ -144,6 +145,7 @@ def test_paseo_1_a_start_in_an_empty_home_makes_it_and_serves(home: Home, start:
     assert up.health()["ok"]
 
 
+@pytest.mark.slow
 def test_a_start_names_the_extra_that_a_way_of_signing_in_lacks(home: Home, start: Callable[..., Up]) -> None:
     hides = home.path.parent / "hides"
     hides.mkdir()
@@ -156,6 +158,7 @@ def test_a_start_names_the_extra_that_a_way_of_signing_in_lacks(home: Home, star
     )
 
 
+@pytest.mark.slow
 def test_paseo_2_a_second_start_exits_1_and_names_the_first(home: Home, start: Callable[..., Up]) -> None:
     first = start(anew=True)
     first.ready()
@@ -227,6 +230,7 @@ def test_paseo_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_serves(
     assert winner.health()["ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_paseo_7_and_nanoclaw_d20_a_signal_ends_it_in_order_with_a_turn_running_and_leaves_nothing(
     home: Home, start: Callable[..., Up], number: signal.Signals
@@ -253,6 +257,7 @@ def test_paseo_7_and_nanoclaw_d20_a_signal_ends_it_in_order_with_a_turn_running_
     assert json.loads(command(home, "ledger", "check", "--json").stdout)["unaccounted"] == 0
 
 
+@pytest.mark.slow
 def test_paseo_7_a_second_signal_ends_it_now_and_the_next_start_is_not_hindered(
     home: Home, start: Callable[..., Up]
 ) -> None:
@@ -341,6 +346,7 @@ def test_the_control_socket_can_be_moved_and_is_found_there(home: Home, start: C
     assert command(home, "group", "add", "acme").returncode == 0
 
 
+@pytest.mark.slow
 def test_what_an_operator_does_goes_through_the_running_daemon(home: Home, start: Callable[..., Up]) -> None:
     up = start()
     up.ready()
@@ -373,6 +379,7 @@ def test_down_ends_it_and_waits_until_it_is_gone(home: Home, start: Callable[...
     assert up.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_down_ends_one_whose_socket_is_lost(home: Home, start: Callable[..., Up]) -> None:
     up = start()
     up.ready()
@@ -431,6 +438,7 @@ def test_stranger_24_who_comes_second_is_told_so_before_anything_heavy_is_import
     )
 
 
+@pytest.mark.slow
 def test_stranger_24_a_start_imports_no_sdk(home: Home, start: Callable[..., Up]) -> None:
     up = start(env={"PYTHONPROFILEIMPORTTIME": "1"}, anew=True)
     up.ready()
@@ -503,6 +511,7 @@ async def test_a_hundred_gateways_in_one_process_leave_no_descriptor_thread_chil
     assert [path for path in home.run.rglob("*") if path.is_socket()] == []
 
 
+@pytest.mark.slow
 def test_logs_can_be_followed(home: Home, start: Callable[..., Up]) -> None:
     home.prepare()
     log = home.logs / "gatepost.log"

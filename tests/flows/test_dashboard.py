@@ -36,6 +36,7 @@ def address(daemon: DaemonProcess, path: str) -> str:
     return f"{daemon.json('status')['listen'].replace('127.0.0.1', 'http://127.0.0.1')}/dashboard{path}"
 
 
+@pytest.mark.slow
 async def test_the_palette_reaches_every_operation_and_its_form_runs_it(daemon: DaemonProcess, page: Page) -> None:
     await page.goto(address(daemon, "/groups"))
     await page.keyboard.press("Control+k")
@@ -59,6 +60,7 @@ async def test_a_key_pressed_in_the_moment_that_the_page_is_there_opens_a_filled
     await expect(tab.get_by_role("combobox", name="Find a page or an operation")).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_what_is_shown_once_is_copied_by_a_button(daemon: DaemonProcess, page: Page) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.goto(address(daemon, "/api"))
@@ -75,6 +77,7 @@ async def test_what_is_shown_once_is_copied_by_a_button(daemon: DaemonProcess, p
     await page.context.clear_permissions()
 
 
+@pytest.mark.slow
 async def test_a_wrong_path_leads_back_by_its_link_and_by_the_palette(daemon: DaemonProcess, page: Page) -> None:
     await page.goto(address(daemon, "/no/such/page"))
     await expect(page.get_by_role("heading", name="Not found")).to_be_visible()
@@ -87,6 +90,7 @@ async def test_a_wrong_path_leads_back_by_its_link_and_by_the_palette(daemon: Da
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
+@pytest.mark.slow
 @pytest.mark.page("settings", "settings.unset: Remove it")
 async def test_a_setting_is_removed_after_its_change_was_seen(daemon: DaemonProcess, page: Page) -> None:
     daemon.json("settings", "set", "log.level", "debug")
@@ -109,6 +113,7 @@ async def test_a_wrong_argument_is_said_beside_the_form_which_keeps_what_was_typ
     await expect(page.get_by_label("folder")).to_have_value("../up")
 
 
+@pytest.mark.slow
 async def test_a_destructive_button_says_what_it_does_and_asks_once(daemon: DaemonProcess, page: Page) -> None:
     daemon.json("group", "add", "gone")
     await page.goto(address(daemon, "/groups/gone"))
@@ -121,6 +126,7 @@ async def test_a_destructive_button_says_what_it_does_and_asks_once(daemon: Daem
     assert "gone" not in [each["folder"] for each in daemon.json("group", "list")]
 
 
+@pytest.mark.slow
 async def test_a_search_is_part_of_the_address(daemon: DaemonProcess, page: Page) -> None:
     await page.goto(address(daemon, "/audit"))
     await page.keyboard.press("/")
@@ -131,6 +137,7 @@ async def test_a_search_is_part_of_the_address(daemon: DaemonProcess, page: Page
     await expect(page.get_by_text("Nothing here has “nothing-has-this”.")).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_a_page_follows_what_happens_elsewhere(daemon: DaemonProcess, page: Page) -> None:
     daemon.gatepost("chat", "-m", "hello", "--wait")
     await page.goto(address(daemon, "/tasks"))
@@ -142,6 +149,7 @@ async def test_a_page_follows_what_happens_elsewhere(daemon: DaemonProcess, page
     assert [each["state"] for each in daemon.json("task", "list")] == ["paused"]
 
 
+@pytest.mark.slow
 async def test_a_phone_has_the_navigation_behind_a_button(daemon: DaemonProcess, page: Page) -> None:
     await page.set_viewport_size({"width": 390, "height": 844})
     await page.goto(address(daemon, "/tasks"))

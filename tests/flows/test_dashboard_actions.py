@@ -28,6 +28,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
         yield running
 
 
+@pytest.mark.slow
 @pytest.mark.page(
     "tasks",
     "task.add: New task",
@@ -56,6 +57,7 @@ async def test_a_task_is_made_run_paused_resumed_and_cancelled(desk: DashboardDe
     await expect(desk.page.get_by_role("button", name="Run now")).to_have_count(0)
 
 
+@pytest.mark.slow
 @pytest.mark.page("access", "grant.add: New rule", "grant.rm: Remove", "policy.explain: Explain a call")
 async def test_a_rule_is_added_decides_and_is_removed(desk: DashboardDesk) -> None:
     await desk.open("/access")
@@ -67,6 +69,7 @@ async def test_a_rule_is_added_decides_and_is_removed(desk: DashboardDesk) -> No
     assert desk.ask("policy.explain", folder="home", tool="send")["allowed"]
 
 
+@pytest.mark.slow
 @pytest.mark.page("access", "acl.add: New row", "acl.rm: Remove")
 async def test_a_row_of_the_access_list_is_added_and_removed(desk: DashboardDesk) -> None:
     await desk.open("/access")
@@ -77,6 +80,7 @@ async def test_a_row_of_the_access_list_is_added_and_removed(desk: DashboardDesk
     assert desk.ask("grant.list")["rows"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.page("secrets", "secret.set: Set a secret", "secret.bind: Bind to a host", "secret.rm: Remove")
 async def test_a_secret_is_set_bound_and_removed_and_never_shown(desk: DashboardDesk) -> None:
     await desk.open("/secrets")
@@ -90,6 +94,7 @@ async def test_a_secret_is_set_bound_and_removed_and_never_shown(desk: Dashboard
     assert desk.ask("secret.list") == []
 
 
+@pytest.mark.slow
 @pytest.mark.page("network", "egress.allow: Allow a host", "egress.deny: Deny a host", "egress.rm: Remove")
 async def test_a_host_is_allowed_denied_and_neither(desk: DashboardDesk) -> None:
     await desk.open("/egress")

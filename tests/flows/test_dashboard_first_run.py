@@ -37,6 +37,7 @@ async def page(window: BrowserContext) -> AsyncIterator[Page]:
         yield page
 
 
+@pytest.mark.slow
 @pytest.mark.page(
     "welcome",
     "user.rename: Keep the name",

@@ -76,6 +76,7 @@ async def keep(page: Page, name: str) -> None:
     await page.set_viewport_size({"width": 1180, "height": 800})
 
 
+@pytest.mark.slow
 @pytest.mark.page("sessions", "session.send: Send", "session.stop: Stop", "session.reset: Reset")
 async def test_an_old_link_leads_to_the_conversation_which_is_live_takes_words_and_is_stopped(
     daemon: DaemonProcess, page: Page
@@ -112,6 +113,7 @@ async def ask(daemon: DaemonProcess, page: Page, text: str, count: int = 1) -> N
     await page.get_by_role("row").nth(1).get_by_role("link").first.click()
 
 
+@pytest.mark.slow
 @pytest.mark.page("requests", "permit.answer: Allow once with these arguments")
 async def test_an_approval_with_changed_arguments_runs_the_held_call(daemon: DaemonProcess, page: Page) -> None:
     await ask(daemon, page, "announce it")
@@ -126,6 +128,7 @@ async def test_an_approval_with_changed_arguments_runs_the_held_call(daemon: Dae
     assert "Release on Friday" not in get_texts(daemon, "out")
 
 
+@pytest.mark.slow
 @pytest.mark.page("requests", "permit.answer: *")
 async def test_a_question_is_answered_by_a_button(daemon: DaemonProcess, page: Page) -> None:
     await ask(daemon, page, "which one")
@@ -162,6 +165,7 @@ def list_order(daemon: DaemonProcess) -> list[str]:
     return [each["match"] for each in daemon.json("route", "list")][:3]
 
 
+@pytest.mark.slow
 @pytest.mark.page("routes", "route.move: Up", "route.move: drag")
 async def test_routes_are_moved_by_keyboard_and_by_dragging_and_a_message_is_tested(
     daemon: DaemonProcess, page: Page
@@ -183,6 +187,7 @@ async def test_routes_are_moved_by_keyboard_and_by_dragging_and_a_message_is_tes
     await keep(page, "routes")
 
 
+@pytest.mark.slow
 @pytest.mark.page("ledger", "ledger.retry: Give again")
 async def test_what_failed_is_given_again_after_a_question_and_its_time_is_drawn(
     daemon: DaemonProcess, page: Page

@@ -62,6 +62,7 @@ async def keep_picture(page: Page, name: str) -> None:
     await page.set_viewport_size({"width": 1180, "height": 800})
 
 
+@pytest.mark.slow
 @pytest.mark.page("logins", "login.end: Sign out")
 async def test_a_browser_is_signed_out_from_another_one_and_sees_at_once_how_to_get_in(
     daemon: DaemonProcess, browser: Browser
@@ -84,6 +85,7 @@ async def test_a_browser_is_signed_out_from_another_one_and_sees_at_once_how_to_
     await expect(other.locator("tbody tr")).to_have_count(1)
 
 
+@pytest.mark.slow
 @pytest.mark.page("logins", "login.set_password: Set a password")
 async def test_a_password_is_set_on_the_page_and_leads_back_to_what_was_asked_for(
     daemon: DaemonProcess, browser: Browser
@@ -178,6 +180,7 @@ async def add_group(page: Page, folder: str) -> int:
     )
 
 
+@pytest.mark.slow
 async def test_a_passkey_is_offered_where_the_name_is_typed(daemon: DaemonProcess, browser: Browser) -> None:
     page = await open_page(browser)
     base = get_base(daemon).replace("127.0.0.1", "localhost")

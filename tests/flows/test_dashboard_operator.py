@@ -30,6 +30,7 @@ async def open_page(page: Page, path: str) -> None:
     await page.goto(f"{page.url.partition('#')[0].rstrip('/').partition('/dashboard')[0]}/dashboard{path}")
 
 
+@pytest.mark.slow
 @pytest.mark.page("settings", "settings.set: Write it")
 async def test_a_setting_is_changed_after_its_diff_was_seen(page: Page, daemon: DaemonProcess) -> None:
     path: Path = daemon.home / "gatepost.toml"
@@ -45,6 +46,7 @@ async def test_a_setting_is_changed_after_its_diff_was_seen(page: Page, daemon: 
     await expect(page.get_by_role("link", name="log.level")).to_be_visible()
 
 
+@pytest.mark.slow
 @pytest.mark.page("sidebar", "panic.on: Stop everything", "panic.off: Go on")
 async def test_everything_is_stopped_after_one_question_and_goes_on(page: Page, daemon: DaemonProcess) -> None:
     await open_page(page, "/keep")
@@ -73,6 +75,7 @@ async def test_a_channel_is_added_by_its_form_which_says_what_is_wrong(page: Pag
     await expect(page.get_by_role("cell", name="webhook").first).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_the_doctor_says_what_was_looked_at(page: Page) -> None:
     await open_page(page, "/doctor")
     await expect(page.get_by_role("cell", name="python", exact=True)).to_be_visible()

@@ -39,6 +39,7 @@ async def page(daemon: DaemonProcess, window: BrowserContext) -> AsyncIterator[P
         yield page
 
 
+@pytest.mark.slow
 async def test_a_message_appears_on_its_card_in_place_and_focus_stays(daemon: DaemonProcess, page: Page) -> None:
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await expect(page.locator(CARD)).to_be_visible()
@@ -55,6 +56,7 @@ async def test_a_message_appears_on_its_card_in_place_and_focus_stays(daemon: Da
     assert await page.evaluate("window.removed") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.page("overview", "panic.off: Go on")
 async def test_a_panic_stands_above_everything_and_is_ended_by_keyboard(daemon: DaemonProcess, page: Page) -> None:
     assert daemon.gatepost("panic", "--reason", "smoke <b>here</b>").returncode == 0
@@ -72,6 +74,7 @@ async def test_a_panic_stands_above_everything_and_is_ended_by_keyboard(daemon: 
     assert daemon.json("overview")["panic"] is None
 
 
+@pytest.mark.slow
 async def test_agents_are_searched_and_the_search_is_part_of_the_address(daemon: DaemonProcess, page: Page) -> None:
     assert daemon.gatepost("group", "add", "find-me").returncode == 0
     await page.keyboard.press("/")

@@ -42,6 +42,7 @@ def get_address(daemon: DaemonProcess) -> str:
     return daemon.address.replace("127.0.0.1", "localhost")
 
 
+@pytest.mark.slow
 @pytest.mark.page("passkey_blocks", "passkey_form.js: Add a passkey", "passkey.rm: Remove")
 async def test_a_passkey_is_added_and_signs_in_and_its_copy_does_not(browser: Browser, daemon: DaemonProcess) -> None:
     context, address = await open_context(browser), get_address(daemon)

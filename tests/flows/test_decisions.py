@@ -117,6 +117,7 @@ def count_effects(db: Db) -> int:
     return len(members) + len(egress.list_rules(db)) + sum(UNKNOWN in route.match for route in routes.list_all(db))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [RequestKind.SENDER, RequestKind.ROOM, RequestKind.CALL, RequestKind.HOST])
 async def test_nanoclaw_5_a_card_of_any_kind_ignores_the_wrong_hand_and_stays_open_for_the_right_one(
     tmp_path: Path, kind: RequestKind
@@ -143,6 +144,7 @@ async def test_nanoclaw_5_a_card_of_any_kind_ignores_the_wrong_hand_and_stays_op
         assert (decided.state, decided.answered_by) == (RequestState.ALLOWED, BOSS)
 
 
+@pytest.mark.slow
 async def test_nanoclaw_10_after_a_no_nobody_is_asked_for_a_day_and_then_somebody_is(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -158,6 +160,7 @@ async def test_nanoclaw_10_after_a_no_nobody_is_asked_for_a_day_and_then_somebod
         await wait_for_card(gateway, channel, 2)
 
 
+@pytest.mark.slow
 async def test_nanoclaw_10_who_is_allowed_always_is_a_member(tmp_path: Path, channel: FakeChannel) -> None:
     async with deciding_gateway(tmp_path / "h", channel) as gateway:
         await ask(channel, RequestKind.SENDER)
@@ -168,6 +171,7 @@ async def test_nanoclaw_10_who_is_allowed_always_is_a_member(tmp_path: Path, cha
         assert channel.texts(ASKING) == ["got 1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("kind", [RequestKind.CALL, RequestKind.HOST])
 async def test_nanoclaw_42_what_nobody_decides_is_denied_in_time_also_across_a_restart(
@@ -233,6 +237,7 @@ async def test_nanoclaw_41_and_45_what_changes_the_agent_waits_for_a_yes_and_its
             assert told["state"] == "denied" and "not that" in str(told)
 
 
+@pytest.mark.slow
 async def test_arizuko_39_the_same_call_again_is_held_again(tmp_path: Path, channel: FakeChannel) -> None:
     async with deciding_gateway(tmp_path / "h", channel) as gateway:
         for number in (1, 2):

@@ -61,6 +61,7 @@ async def write(page: Page, text: str) -> None:
     await page.keyboard.press("Enter")
 
 
+@pytest.mark.slow
 @needs_chromium
 async def test_the_answer_grows_in_place_of_the_typing_sign_and_stays_where_it_grew(
     daemon: DaemonProcess, page: Page
@@ -83,6 +84,7 @@ async def test_the_answer_grows_in_place_of_the_typing_sign_and_stays_where_it_g
     assert not any(grows and typing for _, grows, _, typing in frames)
 
 
+@pytest.mark.slow
 @needs_chromium
 async def test_who_loads_the_page_in_the_middle_sees_it_and_a_stop_takes_it_away(
     daemon: DaemonProcess, page: Page
@@ -152,6 +154,7 @@ def find_in_files(home: Path, text: str) -> list[str]:
     return [str(path.relative_to(home)) for path in files if text.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
 @needs_chromium
 async def test_a_gateway_that_is_killed_leaves_no_trace_of_a_draft_and_one_answer(
     daemon: DaemonProcess, page: Page

@@ -133,6 +133,7 @@ async def check_nothing_is_left(gateway: Gateway) -> None:
     assert find_in_files(gateway.home.path, WRITTEN) == []
 
 
+@pytest.mark.slow
 async def test_two_who_watch_see_it_grow_and_nobody_in_another_room_does(tmp_path: Path) -> None:
     async with a_gateway(tmp_path / "h") as gateway:
         async with watching(gateway) as one, watching(gateway, None) as two, watching(gateway, OTHER) as other:
@@ -162,6 +163,7 @@ async def test_who_comes_in_the_middle_sees_what_is_written_from_then_on(tmp_pat
         await check_nothing_is_left(gateway)
 
 
+@pytest.mark.slow
 async def test_a_runner_that_is_killed_leaves_no_draft_and_answers_once(tmp_path: Path) -> None:
     async with a_gateway(tmp_path / "h") as gateway, watching(gateway) as watcher:
         await write(gateway, "play")
@@ -177,6 +179,7 @@ async def test_a_runner_that_is_killed_leaves_no_draft_and_answers_once(tmp_path
         await check_nothing_is_left(gateway)
 
 
+@pytest.mark.slow
 async def test_a_stop_takes_the_draft_away(tmp_path: Path) -> None:
     async with a_gateway(tmp_path / "h") as gateway, watching(gateway) as watcher:
         await write(gateway, "play")
@@ -188,6 +191,7 @@ async def test_a_stop_takes_the_draft_away(tmp_path: Path) -> None:
         assert SAID not in watcher.said and find_in_files(gateway.home.path, WRITTEN) == []
 
 
+@pytest.mark.slow
 async def test_a_flood_of_drafts_holds_nobody_up_and_shows_nothing_elsewhere(tmp_path: Path) -> None:
     plugins = tmp_path / "h" / "plugins" / "providers"
     plugins.mkdir(parents=True)

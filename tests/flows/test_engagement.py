@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from gatepost.app import Gateway
 from gatepost.flow.schedule.firing import FiredRooms
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules, run_task
@@ -77,6 +79,7 @@ async def test_arizuko_24_a_mention_engages_replies_extend_it_and_a_scheduled_tu
         assert (await gateway.store.read(ledger.check, clock.now())).unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_two_agents_of_one_room_have_their_own_triggers_and_their_own_engagements(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -106,6 +109,7 @@ async def test_two_agents_of_one_room_have_their_own_triggers_and_their_own_enga
         assert await ask("who is left?") == ["bot2: who is left?"]
 
 
+@pytest.mark.slow
 async def test_arizuko_25_what_was_observed_in_a_thread_is_shown_there_once_and_another_thread_has_its_own(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -128,6 +132,7 @@ async def test_arizuko_25_what_was_observed_in_a_thread_is_shown_there_once_and_
         assert shown == {"a": [f"a{each}" for each in newest], "a again": [], "b": [f"b{each}" for each in newest]}
 
 
+@pytest.mark.slow
 async def test_messages_of_one_microsecond_in_a_turn_in_a_death_and_beside_a_task_are_answered_once_in_order(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

@@ -3,6 +3,8 @@
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Direction
 from gatepost.store import acl, destinations, errands, groups, messages, sessions, turns, users, waiting_requests
@@ -52,6 +54,7 @@ def write_chain(groups_folder: Path) -> None:
     ScriptBuilder().turn("how many").say("seven").write(groups_folder / CHAIN[-1]).chmod(0o644)
 
 
+@pytest.mark.slow
 async def test_work_goes_down_three_groups_and_comes_back_as_one_answer(tmp_path: Path, channel: FakeChannel) -> None:
     async with running_gateway(tmp_path, {"fake": (channel.kind, channel)}) as gateway:
         await settle(gateway, *CHAIN)
@@ -91,6 +94,7 @@ async def test_arizuko_d10_a_return_address_in_somebodys_text_does_nothing(
         assert await gateway.store.read(lambda db: db.rows("SELECT 1 FROM inbox WHERE folder = 'acme/ops'")) == []
 
 
+@pytest.mark.slow
 async def test_a_cycle_of_three_agents_stops_with_the_reason(tmp_path: Path, channel: FakeChannel) -> None:
     ring = ("acme", "acme/eng", "acme/eng/sre")
     async with running_gateway(tmp_path, {"fake": (channel.kind, channel)}, sessions__chain_depth=4) as gateway:
@@ -113,6 +117,7 @@ async def test_a_cycle_of_three_agents_stops_with_the_reason(tmp_path: Path, cha
         assert {each.state for each in found} == {ErrandState.DONE}
 
 
+@pytest.mark.slow
 async def test_stop_in_the_persons_room_ends_the_work_below_and_nothing_comes_back(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -136,6 +141,7 @@ async def test_stop_in_the_persons_room_ends_the_work_below_and_nothing_comes_ba
         assert {each.reason for each in found} == {f"stopped by {ANN}"}
 
 
+@pytest.mark.slow
 async def test_files_go_along_and_come_back_and_the_conversation_goes_on(tmp_path: Path, channel: FakeChannel) -> None:
     """The other agent reads what it was sent, and what it gives back lies before the one that asked."""
     add_looker(tmp_path)
@@ -172,6 +178,7 @@ async def test_files_go_along_and_come_back_and_the_conversation_goes_on(tmp_pat
         assert channel.texts() == channel.texts(ROOM), "nobody else was told anything"
 
 
+@pytest.mark.slow
 async def test_a_call_that_a_person_must_agree_to_is_part_of_an_errand(tmp_path: Path, channel: FakeChannel) -> None:
     """The result returns when it was decided, with what was said to that."""
     async with running_gateway(tmp_path, {"fake": (channel.kind, channel)}) as gateway:
@@ -196,6 +203,7 @@ def count_open_turns(db: Db) -> int:
     return len(turns.list_open(db))
 
 
+@pytest.mark.slow
 async def test_the_conversation_of_an_errand_is_closed_with_its_sandbox_and_can_still_be_read(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from gatepost.store import sessions
 from gatepost.store.errands import Errand, ErrandState
 from gatepost.store.port import Db
@@ -73,6 +75,7 @@ def kill_at(daemon: DaemonProcess, fault: FaultPoint) -> None:
     daemon.kill()
 
 
+@pytest.mark.slow
 def test_a_question_that_goes_down_three_groups_is_answered_once_although_the_gateway_is_killed_at_each_step(
     tmp_path: Path,
 ) -> None:
@@ -106,6 +109,7 @@ ENDS = [
 ]
 
 
+@pytest.mark.slow
 def test_the_conversations_of_errands_are_closed_with_their_files_although_the_gateway_is_killed(
     tmp_path: Path,
 ) -> None:

@@ -161,6 +161,7 @@ def find_traces(home: Path, word: bytes = MARK.encode()) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_of_a_person_is_left_in_any_file_of_the_home(tmp_path: Path) -> None:
     with started(tmp_path) as (daemon, stub):
         seed(daemon, stub)
@@ -192,6 +193,7 @@ def test_nothing_of_a_person_is_left_in_any_file_of_the_home(tmp_path: Path) -> 
         assert [archive.read(each) for each in archive.namelist() if each.endswith(f"{MARK}.txt")] == [MARK.encode()]
 
 
+@pytest.mark.slow
 def test_refused_messages_are_followed_as_they_come(tmp_path: Path) -> None:
     with started(tmp_path) as (daemon, stub):
         assert daemon.gatepost("user", "block", BOB).returncode == 0
@@ -273,6 +275,7 @@ async def test_what_nobody_has_begun_to_answer_is_withdrawn(chat: Chat) -> None:
     assert chat.channel.texts() == []
 
 
+@pytest.mark.slow
 async def test_while_an_agent_answers_her_she_is_not_forgotten_and_the_way_out_is_named(chat: Chat) -> None:
     await chat.say("wait")
     async with asyncio.timeout(PATIENCE_S):
@@ -285,6 +288,7 @@ async def test_while_an_agent_answers_her_she_is_not_forgotten_and_the_way_out_i
     assert (await chat.gateway.erasure.erase("fake:user/9", "operator")).counts["messages"] == 1
 
 
+@pytest.mark.slow
 async def test_somebody_whose_name_begins_like_hers_keeps_everything(chat: Chat) -> None:
     await chat.say("from her")
     await chat.say("from him", sender="fake:user/91")
@@ -298,6 +302,7 @@ async def test_somebody_whose_name_begins_like_hers_keeps_everything(chat: Chat)
     assert (await chat.gateway.store.read(ledger.check, chat.gateway.clock.now())).unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_a_run_that_was_cut_short_anywhere_is_continued_by_the_next(chat: Chat) -> None:
     store = chat.gateway.store
     await store.write(users.add, "fake:user/9", "Ann", chat.gateway.clock.now())
@@ -320,6 +325,7 @@ async def test_a_run_that_was_cut_short_anywhere_is_continued_by_the_next(chat: 
     assert (await store.read(audit.verify))[1] is None
 
 
+@pytest.mark.slow
 async def test_a_stranger_who_calls_herself_like_a_common_word_takes_nothing_of_others_along(chat: Chat) -> None:
     store, home = chat.gateway.store, chat.gateway.home
     await store.write(audit.append, AuditRecord(1, "operator", "group.add", "done", {"folder": "info"}))
@@ -346,6 +352,7 @@ async def test_she_cannot_have_herself_forgotten(chat: Chat) -> None:
         await chat.gateway.erasure.erase("fake:user/9", "fake:user/9")
 
 
+@pytest.mark.slow
 async def test_a_flood_of_hers_that_was_only_counted_is_not_written_down_later(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -379,6 +386,7 @@ async def test_whom_she_blocked_stays_blocked_and_whom_she_let_in_does_not(chat:
     assert [row.principal for row in valid] == ["fake:user/eve"]
 
 
+@pytest.mark.slow
 async def test_no_unit_of_the_writer_is_large_however_much_she_wrote(chat: Chat) -> None:
     store, now = chat.gateway.store, chat.gateway.clock.now()
 

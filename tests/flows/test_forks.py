@@ -74,6 +74,7 @@ def read_tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", every())
 async def test_a_fork_knows_what_its_parent_was_told_and_the_parent_is_untouched(
     agent: AgentProfile, tmp_path: Path, channel: FakeChannel
@@ -141,6 +142,7 @@ async def test_people_fork_a_conversation_with_a_command_and_are_told_what_came_
         assert rows.count("session.fork") == 1
 
 
+@pytest.mark.slow
 async def test_a_fork_of_a_conversation_without_files_is_told_what_was_said(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

@@ -97,6 +97,7 @@ async def test_a_stop_in_the_chat_ends_the_sandbox_elsewhere(pair: Pair, figures
     assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_a_panic_ends_everything_everywhere_and_its_end_is_heard_too(
     pair: Pair, figures: Callable[[str], None]
 ) -> None:
@@ -113,6 +114,7 @@ async def test_a_panic_ends_everything_everywhere_and_its_end_is_heard_too(
     await pair.channel.wait_for(lambda sent: sent[-1].message.text == "echo: hello")
 
 
+@pytest.mark.slow
 async def test_a_panic_of_which_nothing_was_heard_is_found(pair: Pair) -> None:
     await pair.begin_turn()
 
@@ -125,6 +127,7 @@ async def test_a_panic_of_which_nothing_was_heard_is_found(pair: Pair) -> None:
     await pair.wait(lambda: pair.b.sessions.halted and not pair.b.sessions.awake)
 
 
+@pytest.mark.slow
 async def test_an_agent_is_stopped_and_changed_from_the_other_gateway(pair: Pair) -> None:
     await pair.begin_turn()
     (live,) = pair.b.sessions.awake
@@ -142,6 +145,7 @@ async def test_an_agent_is_stopped_and_changed_from_the_other_gateway(pair: Pair
     assert not await pair.a.store.read(commands.has_waiting, "b")
 
 
+@pytest.mark.slow
 async def test_a_permission_that_is_given_on_one_gateway_reaches_the_agent_on_the_other(pair: Pair) -> None:
     ask = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
     script = {"turns": [{"when": "may I", "do": [ask, {"say": "they said {answer}"}]}]}
@@ -158,6 +162,7 @@ def has_sent(db: Db, room: str) -> bool:
     return db.row("SELECT 1 FROM outbox WHERE address = ? AND state = ?", (room, EffectState.SENT)) is not None
 
 
+@pytest.mark.slow
 async def test_what_the_agent_of_one_gateway_says_is_shown_by_both(pair: Pair) -> None:
     hubs: list[LocalChannel] = [each.get_local_channel("terminal") for each in (pair.a, pair.b)]
     room = hubs[0].main_room

@@ -30,6 +30,7 @@ def go_on(pair: Pair, name: str) -> None:
     (pair.b.home.group("home") / name).touch()
 
 
+@pytest.mark.slow
 async def test_it_grows_by_edits_of_one_message_and_becomes_the_answer(pair: Pair) -> None:
     SCRIPT.write(pair.b.home.group("home")).chmod(0o644)
     await pair.channel.say("play", address=ROOM, sender=BOSS)

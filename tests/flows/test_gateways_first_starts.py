@@ -57,6 +57,7 @@ async def answer_on_sqlite(path: Path) -> None:
         await wait_until_settled(gateway)
 
 
+@pytest.mark.slow
 async def test_after_a_copy_groups_are_run_by_the_gateway_that_has_their_files(tmp_path: Path, copied_to: str) -> None:
     await answer_on_sqlite(tmp_path / "a")
     store = tmp_path / "a" / "gatepost.db"

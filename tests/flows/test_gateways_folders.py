@@ -62,6 +62,7 @@ def read(gateway: Gateway, path: str = FILE, folder: str = "acme") -> str:
     return (gateway.home.group(folder) / path).read_text()
 
 
+@pytest.mark.slow
 async def test_a_file_is_read_and_written_where_the_agent_sees_it(pair: Pair) -> None:
     stale = pair.a.home.group("acme")
     stale.mkdir()
@@ -81,6 +82,7 @@ async def test_a_file_is_read_and_written_where_the_agent_sees_it(pair: Pair) ->
     assert row is not None and row[0] <= 1  # the last may not be removed yet
 
 
+@pytest.mark.slow
 async def test_what_the_other_gateway_refuses_is_refused_with_its_words(pair: Pair) -> None:
     with pytest.raises(Invalid, match="is there already; read it first") as refused:
         await pair.ask(pair.a, "group.write_file", folder="acme", path=FILE, content="x")
@@ -91,6 +93,7 @@ async def test_what_the_other_gateway_refuses_is_refused_with_its_words(pair: Pa
         await pair.ask(pair.a, "group.write_file", caller="web:user/ada", folder="acme", path=FILE, content="x")
 
 
+@pytest.mark.slow
 async def test_a_group_is_made_and_removed_where_its_world_is(pair: Pair) -> None:
     made = await pair.ask(pair.a, "group.add", folder="acme/eng", name="Eng")
     assert made["name"] == "Eng" and "Eng" in read(pair.b, folder="acme/eng")
@@ -101,6 +104,7 @@ async def test_a_group_is_made_and_removed_where_its_world_is(pair: Pair) -> Non
     assert await pair.a.store.read(group_places.find_gateway, "own") == "a" and read(pair.a, folder="own")
 
 
+@pytest.mark.slow
 async def test_where_the_gateway_is_away_nothing_is_written_and_it_is_named(pair: Pair) -> None:
     await pair.a.store.write(lambda db: db.run("UPDATE group_places SET gateway = 'far' WHERE world = 'acme'"))
     for name, more in (("group.read_file", {}), ("group.write_file", {"content": "x"})):
@@ -125,6 +129,7 @@ async def test_nothing_is_written_to_a_folder_that_moves(pair: Pair) -> None:
     assert read(pair.b) == before and not pair.b.home.group("acme/eng").exists()
 
 
+@pytest.mark.slow
 async def test_pages_of_a_group_are_listed_by_the_gateway_that_has_them(pair: Pair) -> None:
     (pair.b.home.group("acme") / "public_html").mkdir()
     here, there = await pair.ask(pair.b, "site.list"), await pair.ask(pair.a, "site.list")
@@ -132,6 +137,7 @@ async def test_pages_of_a_group_are_listed_by_the_gateway_that_has_them(pair: Pa
     assert there["sites"] == [] and there["elsewhere"] == ["acme"]
 
 
+@pytest.mark.slow
 async def test_a_worktree_is_made_where_the_group_is_and_by_no_other(pair: Pair, tmp_path: Path) -> None:
     with pytest.raises(FolderElsewhere, match="run this there"):
         await pair.ask(pair.a, "worktree.create", source=str(tmp_path), name="x", folder="acme")
@@ -142,6 +148,7 @@ async def test_a_worktree_is_made_where_the_group_is_and_by_no_other(pair: Pair,
     assert await pair.a.worktrees.every() == []
 
 
+@pytest.mark.slow
 async def test_an_agent_of_a_group_elsewhere_is_made_without_a_folder_here(pair: Pair, tmp_path: Path) -> None:
     spec = AgentSpec(folder="acme", title="one", provider="scripted")
     made = await pair.a.agents.create(spec, "operator")
@@ -166,6 +173,7 @@ def admit(db: Db, now: int) -> None:
     assert newcomers.add(db, new, now) is not None
 
 
+@pytest.mark.slow
 async def test_a_newcomer_gets_her_group_from_the_gateway_that_has_its_parent(pair: Pair) -> None:
     await pair.a.store.write(admit, pair.a.clock.now())
     for each in pair:
@@ -175,6 +183,7 @@ async def test_a_newcomer_gets_her_group_from_the_gateway_that_has_its_parent(pa
     assert read(pair.b, folder=settled.folder) and not pair.a.home.group("acme").exists()
 
 
+@pytest.mark.slow
 async def test_a_client_of_a_group_is_told_that_its_folder_is_elsewhere(pair: Pair) -> None:
     """One that comes over HTTP may come to any gateway."""
     ann = Caller("acme")
@@ -190,6 +199,7 @@ def add_session(db: Db, now: int) -> str:
     return sessions.find_or_add(db, SessionMode.SHARED, "acme", "fake", "fake:room/1", "", now).id
 
 
+@pytest.mark.slow
 async def test_a_conversation_is_forked_where_its_files_are(pair: Pair) -> None:
     session_id = await pair.a.store.write(add_session, pair.a.clock.now())
     made = await pair.ask(pair.a, "session.fork", id=session_id, topic="other")
@@ -199,6 +209,7 @@ async def test_a_conversation_is_forked_where_its_files_are(pair: Pair) -> None:
     assert done == [("b",)]
 
 
+@pytest.mark.slow
 async def test_a_move_from_a_gateway_that_is_gone_is_refused(pair: Pair) -> None:
     def leave(db: Db) -> None:
         row = gateways.get(db, "b")
@@ -236,6 +247,7 @@ async def move_without_files(pair: Pair, asked: Gateway, target: str) -> Any:
     return await pair.ask(asked, "group.move", folder="acme/eng", gateway=target, without_files=True)
 
 
+@pytest.mark.slow
 async def test_a_world_is_moved_without_its_files_by_its_target_alone_once_its_gateway_is_gone(pair: Pair) -> None:
     await pair.ask(pair.b, "group.add", folder="acme/eng", name="Eng")
     with pytest.raises(Invalid, match="b runs and has the files of acme; move it with them"):
@@ -262,6 +274,7 @@ async def test_a_world_is_moved_without_its_files_by_its_target_alone_once_its_g
         await move_without_files(pair, pair.a, "a")
 
 
+@pytest.mark.slow
 async def test_files_that_are_on_their_way_are_not_given_up(pair: Pair) -> None:
     await pair.ask(pair.b, "group.add", folder="acme/eng")
     await pair.a.store.write(add_gone, "far")

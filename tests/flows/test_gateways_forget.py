@@ -64,6 +64,7 @@ def find_session(db: Db) -> str:
     return next(each.id for each in sessions.list_open(db, "home") if each.address == ROOM)
 
 
+@pytest.mark.slow
 async def test_what_another_gateway_has_of_her_is_erased_there_and_told(pair: Pair) -> None:
     folder = pair.b.home.session(await pair.a.store.read(find_session))
     assert folder.is_dir() and len(pair.b.sessions.awake) == 1
@@ -78,6 +79,7 @@ async def test_what_another_gateway_has_of_her_is_erased_there_and_told(pair: Pa
     await pair.channel.wait_for(lambda sent: sent[-1].message.text == "echo: again")
 
 
+@pytest.mark.slow
 async def test_nothing_is_erased_while_a_gateway_is_away_that_may_have_files_of_hers(pair: Pair) -> None:
     def add_dead(db: Db) -> None:
         new = gateways.GatewayIdentity(name="far", home="far", host="h", version="1", schema_number=1)

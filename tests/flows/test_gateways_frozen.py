@@ -41,6 +41,7 @@ def run_unguarded(folder: Path, patch: str, size: StormSize = SMALL_ZOMBIE) -> Z
     return run_zombie_storm(folder, SEED, size=size, env={"PYTHONPATH": str(site.parent)}, guarded=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [SMALL_ZOMBIE, pytest.param(ZOMBIE, marks=pytest.mark.alone)], ids=["small", "whole"])
 def test_a_gateway_that_was_stopped_and_goes_on_says_nothing_twice(
     tmp_path: Path, figures: Callable[[str], None], size: StormSize

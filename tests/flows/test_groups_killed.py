@@ -79,6 +79,7 @@ async def start(home: Home) -> None:
         store.close()
 
 
+@pytest.mark.slow
 def test_stranger_22_a_group_is_absent_or_whole_wherever_its_making_is_killed(home: Home) -> None:
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(home.path)], capture_output=True, text=True, check=True, timeout=120
@@ -90,6 +91,7 @@ def test_stranger_22_a_group_is_absent_or_whole_wherever_its_making_is_killed(ho
     assert {folder: names(home, folder) & WHOLE for folder in made} == dict.fromkeys(made, WHOLE)
 
 
+@pytest.mark.slow
 def test_stranger_22_a_killed_making_can_be_repeated(home: Home) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(home.path)], capture_output=True, check=True, timeout=120)
     made = {group.folder for group in read_snapshot(home.store, groups.list_all)}

@@ -46,6 +46,7 @@ def list_ops(channel: FakeChannel) -> list[tuple[Op, str]]:
     return [(each.message.op, each.message.text) for each in channel.sent]
 
 
+@pytest.mark.slow
 async def test_an_answer_grows_by_edits_and_its_row_has_the_final_text_and_the_platforms_id(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -66,6 +67,7 @@ async def test_an_answer_grows_by_edits_and_its_row_has_the_final_text_and_the_p
         assert [each.text for each in rows if each.platform_id == shown] == [SAID]
 
 
+@pytest.mark.slow
 async def test_what_does_not_fit_follows_as_messages_of_its_own(tmp_path: Path, channel: FakeChannel) -> None:
     grows, long = replace(channel.kind, drafts=True), "one two " * 60
     script = ScriptBuilder().turn("play").draft("one two").wait_for("go").say(long)
@@ -80,6 +82,7 @@ async def test_what_does_not_fit_follows_as_messages_of_its_own(tmp_path: Path, 
         assert " ".join(text for _, text in ops[1:]).split() == long.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [SendFault.UNCERTAIN, SendFault.UNCERTAIN_LOST, SendFault.UNAVAILABLE])
 async def test_a_last_edit_that_may_not_have_happened_is_done_again(
     tmp_path: Path, channel: FakeChannel, fault: SendFault
@@ -96,6 +99,7 @@ async def test_a_last_edit_that_may_not_have_happened_is_done_again(
         assert ops[0] == (Op.SEND, FIRST) and set(ops[1:]) == {(Op.EDIT, SAID)}
 
 
+@pytest.mark.slow
 async def test_an_answer_whose_draft_cannot_be_edited_any_more_is_a_message_of_its_own(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -121,6 +125,7 @@ async def test_a_quick_answer_is_one_message_and_without_the_option_none_is_edit
         assert list_ops(channel) == [(Op.SEND, SAID)]
 
 
+@pytest.mark.slow
 async def test_the_draft_of_a_turn_that_says_nothing_is_deleted(tmp_path: Path, channel: FakeChannel) -> None:
     script = ScriptBuilder().turn("play").draft(FIRST).wait_for("go")
     async with running_gateway(tmp_path, {"fake": (replace(channel.kind, drafts=True), channel)}) as gateway:
@@ -186,6 +191,7 @@ def touch(desk: ChannelDesk, *names: str) -> None:
         (desk.daemon.home / "groups" / "home" / name).touch()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "fault"), KILLS, ids=str)
 def test_a_kill_at_any_step_leaves_one_message_with_the_final_text(
     tmp_path: Path, kind: str, fault: FaultPoint

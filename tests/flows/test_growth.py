@@ -79,6 +79,7 @@ async def _reply_and_stop(home: Path) -> Counted:
     return counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("analyzed", [pytest.param(False, marks=pytest.mark.slow), True])
 async def test_stranger_23_no_statement_of_a_reply_reads_more_in_an_old_room(tmp_path: Path, analyzed: bool) -> None:
     ScriptBuilder().turn(when="answer").call("reply", text="by a tool").write(tmp_path / "groups/home")
@@ -122,6 +123,7 @@ async def test_stranger_23_a_session_whose_mailbox_was_removed_wakes_with_its_co
         assert (await wait_until_settled(gateway)).unaccounted == 0
 
 
+@pytest.mark.slow
 def test_stranger_23_no_portion_of_a_sweep_reads_more_in_an_old_store(tmp_path: Path) -> None:
     steps: list[dict[str, int]] = []
     for pairs in (100, 2_000):

@@ -53,6 +53,7 @@ async def ask(gateway: Gateway, channel: FakeChannel) -> tuple[Request, SentMess
     return request, next(each for each in sent if "asks to use send" in each.message.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buttons", [True, False])
 async def test_arizuko_39_the_right_persons_answer_runs_it_once(tmp_path: Path, buttons: bool) -> None:
     channel = FakeChannel(features=EVERYTHING | {Feature.CARDS} if buttons else EVERYTHING)
@@ -80,6 +81,7 @@ async def test_arizuko_39_the_right_persons_answer_runs_it_once(tmp_path: Path, 
         assert channel.texts(ROOM).count("the secret plan") == 1
 
 
+@pytest.mark.slow
 async def test_nanoclaw_5_and_d13_who_may_not_decide_is_told_and_recorded_and_changes_nothing(tmp_path: Path) -> None:
     channel = FakeChannel(features=EVERYTHING | {Feature.CARDS})
     async with held_gateway(tmp_path / "h", channel) as gateway:
@@ -126,6 +128,7 @@ async def test_edited_arguments_are_what_runs_and_what_the_audit_has(tmp_path: P
         assert ran["args"]["text"]["sha256"] == hashlib.sha256(b"a kind word").hexdigest()
 
 
+@pytest.mark.slow
 async def test_a_denial_reaches_the_agent_with_its_words_and_nothing_runs(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with held_gateway(tmp_path / "h", channel) as gateway:
@@ -141,6 +144,7 @@ async def test_a_denial_reaches_the_agent_with_its_words_and_nothing_runs(tmp_pa
         assert "the secret plan" not in channel.texts(ROOM)
 
 
+@pytest.mark.slow
 async def test_always_writes_a_rule_and_the_next_call_runs_at_once(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with held_gateway(tmp_path / "h", channel) as gateway:
@@ -154,6 +158,7 @@ async def test_always_writes_a_rule_and_the_next_call_runs_at_once(tmp_path: Pat
         assert rules == ["hold send", f"send(chatJid={ROOM})"]
 
 
+@pytest.mark.slow
 async def test_an_allowed_call_runs_once_although_the_gateway_stopped_before_it(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with held_gateway(tmp_path / "h", channel) as gateway:
@@ -181,6 +186,7 @@ class Nobody:
         await asyncio.Event().wait()
 
 
+@pytest.mark.slow
 async def test_a_number_is_no_answer_once_an_agent_said_something_behind_the_card(tmp_path: Path) -> None:
     """Else an agent that asks "1 or 2?" in the room of its own card is allowed what it asked for."""
     channel = FakeChannel()
@@ -195,6 +201,7 @@ async def test_a_number_is_no_answer_once_an_agent_said_something_behind_the_car
         await channel.wait_for(lambda sent: any(each.message.text == "the secret plan" for each in sent))
 
 
+@pytest.mark.slow
 async def test_a_held_reply_answers_the_message_of_its_turn(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with held_gateway(tmp_path / "h", channel) as gateway:
@@ -212,6 +219,7 @@ async def test_a_held_reply_answers_the_message_of_its_turn(tmp_path: Path) -> N
         assert next(each.message.reply_to for each in sent if each.message.text == "an answer") == "asked-1"
 
 
+@pytest.mark.slow
 async def test_who_stops_a_turn_withdraws_its_held_calls(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with held_gateway(tmp_path / "h", channel) as gateway:
@@ -226,6 +234,7 @@ async def test_who_stops_a_turn_withdraws_its_held_calls(tmp_path: Path) -> None
         assert "the secret plan" not in channel.texts(ROOM)
 
 
+@pytest.mark.slow
 async def test_the_first_of_two_votes_is_noted_and_the_second_decides(tmp_path: Path) -> None:
     channel, other = FakeChannel(), "fake:user/second"
     async with held_gateway(tmp_path / "h", channel) as gateway:

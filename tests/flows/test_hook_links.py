@@ -54,6 +54,7 @@ async def post(url: str, text: str) -> Any:
         return answer.json()["response"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (which("curl") and which("openssl")), reason="curl or openssl is not installed")
 def test_the_lines_for_curl_in_the_docs_work(daemon: DaemonProcess) -> None:
     """Exactly what the page shows runs in a shell, with an address of ours."""
@@ -79,6 +80,7 @@ def test_the_lines_for_curl_in_the_docs_work(daemon: DaemonProcess) -> None:
         assert response["status"] == "done" and response["body"].endswith(said)
 
 
+@pytest.mark.slow
 async def test_a_program_that_waits_is_told_how_the_turn_of_its_message_ended(daemon: DaemonProcess) -> None:
     link = issue(daemon, "ends")["url"]
     assert await post(f"{link}?wait=60", "hello") == {"status": "done", "body": "echo: hello"}
@@ -90,6 +92,7 @@ async def test_a_program_that_waits_is_told_how_the_turn_of_its_message_ended(da
     assert await post(f"{link}?wait=60", "after it") == {"status": "done", "body": "echo: after it"}
 
 
+@pytest.mark.slow
 async def test_messages_of_one_turn_get_the_same_answer_each(daemon: DaemonProcess) -> None:
     link = issue(daemon, "pair")["url"]
     first = asyncio.create_task(post(f"{link}?wait=60", "wait for two"))
@@ -98,6 +101,7 @@ async def test_messages_of_one_turn_get_the_same_answer_each(daemon: DaemonProce
     assert second == await first == {"status": "done", "body": "both"}
 
 
+@pytest.mark.slow
 async def test_what_waits_for_a_person_is_held(daemon: DaemonProcess) -> None:
     link = issue(daemon, "asks")["url"]
     assert await post(f"{link}?wait=3", "ask") == {"status": "held", "body": ""}
@@ -117,6 +121,7 @@ def test_a_token_is_in_no_file_of_the_gateway(daemon: DaemonProcess) -> None:
         assert secret not in daemon.stderr()
 
 
+@pytest.mark.slow
 def test_what_was_answered_survives_a_kill_and_is_said_once(daemon: DaemonProcess) -> None:
     """The last one here: its gateway is another afterwards."""
     link = issue(daemon, "kill")["url"]

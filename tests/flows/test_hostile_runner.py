@@ -94,6 +94,7 @@ async def echoes(channel: FakeChannel, text: str) -> None:
     await channel.wait_for(lambda sent: any(each.message.text == f"echo: {text}" for each in sent))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES.values(), ids=[name.replace(" ", "-") for name in LIES])
 async def test_a_lie_harms_its_own_turn_at_most(liar: tuple[Path, FakeChannel], lie: str) -> None:
     home, channel = liar
@@ -179,6 +180,7 @@ GIVER = LIAR.replace('@provider("liar")', '@provider("giver")').replace(
 )
 
 
+@pytest.mark.slow
 async def test_stranger_new_a_part_said_again_frees_no_allowance(tmp_path: Path) -> None:
     """Neither a smaller file for the same part nor a copy that fails makes room for others."""
     plugins = tmp_path / "h" / "plugins" / "providers"
@@ -209,6 +211,7 @@ TALKER = LIAR.replace('@provider("liar")', '@provider("talker")').replace(
 )
 
 
+@pytest.mark.slow
 async def test_stranger_new_a_turn_that_says_too_many_bytes_is_ended_and_people_are_told(tmp_path: Path) -> None:
     plugins = tmp_path / "h" / "plugins" / "providers"
     plugins.mkdir(parents=True)

@@ -61,6 +61,7 @@ async def wait_for_state(gateway: Gateway, state: NewcomerState) -> Newcomer:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["{}", "/join {}", "/start {}", "/join@bot {}"])
 async def test_a_code_in_a_chat_lets_its_sender_in(tmp_path: Path, channel: FakeChannel, form: str) -> None:
     async with started(tmp_path / "h", channel) as gateway:
@@ -76,6 +77,7 @@ async def test_a_code_in_a_chat_lets_its_sender_in(tmp_path: Path, channel: Fake
         assert (await channel.say("hello", sender=BOB)).state == "refused"
 
 
+@pytest.mark.slow
 async def test_the_chat_of_somebody_who_was_invited_leads_to_the_group(tmp_path: Path, channel: FakeChannel) -> None:
     async with started(tmp_path / "h", channel) as gateway:
         await run(gateway, "group.add", folder="acme")
@@ -157,6 +159,7 @@ async def test_a_newcomers_group_gets_the_tasks_of_the_prototype_as_every_other_
         await wait_for_text(channel, "her own got the brief", HERS)
 
 
+@pytest.mark.slow
 async def test_an_invitation_to_an_agent_of_her_own_passes_without_an_entrance(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

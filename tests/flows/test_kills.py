@@ -116,6 +116,7 @@ def holding(fault: FaultPoint) -> FaultPoint:
     return FaultPoint(fault.target, fault.when, fault.match, fault.nth, "hold")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [named(fault) for fault in AT_THE_DAEMON])
 def test_stranger_17_a_follow_up_is_answered_once_wherever_the_daemon_is_killed(
     tmp_path: Path, fault: FaultPoint
@@ -173,6 +174,7 @@ def an_owner(daemon: DaemonProcess) -> None:
     assert daemon.gatepost("user", "role", f"lossy:{OWNER}", "owner").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [named(fault) for fault in AROUND_A_STOP])
 def test_stranger_18_a_stop_that_was_accepted_is_carried_out_wherever_the_daemon_is_killed(
     tmp_path: Path, fault: FaultPoint
@@ -335,6 +337,7 @@ def kill_in_one_turn(platform: Platform, daemon: DaemonProcess, kills: int) -> N
         daemon.start()
 
 
+@pytest.mark.slow
 def test_a_machine_that_restarts_again_and_again_within_a_turn_fails_no_message(tmp_path: Path) -> None:
     with a_place(tmp_path, saying(1, hang=True)) as (platform, daemon):
         kill_in_one_turn(platform, daemon, 2)

@@ -123,6 +123,7 @@ async def test_an_agent_hears_that_its_time_is_nearly_over_and_can_come_to_a_clo
         assert entry.state == "answered"
 
 
+@pytest.mark.slow
 async def test_at_the_end_of_its_time_what_was_said_is_delivered_and_people_are_told_once(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -144,6 +145,7 @@ async def test_at_the_end_of_its_time_what_was_said_is_delivered_and_people_are_
         assert (entry.state, entry.reason, account.unaccounted) == ("failed", "its time ran out", 0)
 
 
+@pytest.mark.slow
 async def test_what_an_agent_that_cannot_be_interrupted_had_not_handed_over_is_delivered_after_its_end(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -188,6 +190,7 @@ async def test_after_a_stop_it_is_dropped_with_its_turn_and_that_is_written_down
         assert [moment.what for moment in life.moments].count("dropped") == 1
 
 
+@pytest.mark.slow
 async def test_with_little_memory_the_one_that_rests_makes_way_and_the_next_waits_for_room(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

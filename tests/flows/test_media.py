@@ -77,6 +77,7 @@ def transcripts(endpoint: ModelEndpoint) -> list[RecordedRequest]:
     return [request for request in endpoint.requests if request.path.endswith(TRANSCRIPTIONS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", every())
 async def test_pictures_and_documents_are_seen_once_and_also_in_later_turns(
     tmp_path: Path, channel: FakeChannel, agent: AgentProfile
@@ -103,6 +104,7 @@ async def test_pictures_and_documents_are_seen_once_and_also_in_later_turns(
         assert [request.count_text(f"{name}, saved as") for name in ("a.jpg", "b.pdf", "c.txt")] == [1, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", every(later=("claude",)))  # words reach each provider as text
 async def test_a_recording_comes_with_its_words_and_its_file(
     tmp_path: Path, channel: FakeChannel, agent: AgentProfile
@@ -147,6 +149,7 @@ async def test_a_turn_that_is_continued_has_the_picture_once_and_makes_no_second
     assert len(transcripts(endpoint)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", every("anthropic"))
 @pytest.mark.parametrize("model", ["nobody-has-priced-this", "gpt-5-mini"])
 async def test_without_a_transcript_there_is_the_file_and_a_note(

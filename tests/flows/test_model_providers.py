@@ -125,6 +125,7 @@ async def test_a_key_that_is_not_accepted_is_told_in_plain_words_and_not_tried_a
     assert len(endpoint.calls) == 1
 
 
+@pytest.mark.slow
 async def test_two_turns_with_a_restart_between_them_are_one_conversation(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:
@@ -141,6 +142,7 @@ async def test_two_turns_with_a_restart_between_them_are_one_conversation(
             assert texts(later) == ["The word is plum."]
 
 
+@pytest.mark.slow
 async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_has_one_effect(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:
@@ -230,6 +232,7 @@ async def test_a_follow_up_joins_the_turn_between_two_requests(
     assert [line.role for line in last.lines if line.role != "system"] == ["user", "assistant", "user"]
 
 
+@pytest.mark.slow
 async def test_stop_ends_a_request_that_hangs(tmp_path: Path, channel: FakeChannel, provider: str) -> None:
     script = {
         "turns": [

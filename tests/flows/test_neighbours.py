@@ -44,6 +44,7 @@ async def gateway(tmp_path: Path, channel: FakeChannel) -> AsyncIterator[Gateway
         yield gateway
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", list(ROUTES))
 async def test_stranger_03_what_an_agent_writes_into_routes_holds_nobody_up(
     gateway: Gateway, channel: FakeChannel, attack: str

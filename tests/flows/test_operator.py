@@ -62,6 +62,7 @@ def done(daemon: DaemonProcess, *args: str) -> str:
     return ran.stdout
 
 
+@pytest.mark.slow
 def test_nanoclaw_d5_a_group_and_a_route_made_by_the_command_line_work_at_once(daemon: DaemonProcess) -> None:
     assert done(daemon, "chat", "-m", "before", "--room", "desk", "--wait").strip() == "echo: before"
 
@@ -73,6 +74,7 @@ def test_nanoclaw_d5_a_group_and_a_route_made_by_the_command_line_work_at_once(d
     assert done(daemon, "chat", "-m", "hello", "--room", "main", "--wait").strip() == "echo: hello"
 
 
+@pytest.mark.slow
 def test_nanoclaw_d5_a_group_with_messages_sessions_and_routes_can_be_removed(daemon: DaemonProcess) -> None:
     done(daemon, "group", "add", "acme")
     done(daemon, "route", "add", "--match", "room=desk", "--target", "acme", "--seq", "5")
@@ -95,6 +97,7 @@ def test_nanoclaw_d21_a_sandbox_that_does_not_come_up_holds_up_nobody_else(daemo
     assert daemon.stop() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["in-1m7e-qt-je", "a--b-", "-100-200"])
 def test_nanoclaw_d22_an_id_with_dashes_is_taken_where_an_id_stands(daemon: DaemonProcess, key: str) -> None:
     sent = json.loads(done(daemon, "chat", "-m", "hello", "--id", key, "--wait", "--json"))
@@ -107,6 +110,7 @@ def test_nanoclaw_d22_an_id_with_dashes_is_taken_where_an_id_stands(daemon: Daem
     assert sent["state"] == "answered"
 
 
+@pytest.mark.slow
 def test_a_trace_of_an_answered_message_shows_every_step_with_its_time(daemon: DaemonProcess) -> None:
     sent = json.loads(done(daemon, "chat", "-m", "hello", "--wait", "--json"))
 
@@ -122,6 +126,7 @@ def test_a_trace_of_an_answered_message_shows_every_step_with_its_time(daemon: D
     assert daemon.json("ledger", "check")["unaccounted"] == 0
 
 
+@pytest.mark.slow
 def test_nanoclaw_d20_what_the_last_run_left_open_is_corrected_at_the_next_start(tmp_path: Path) -> None:
     daemon = DaemonProcess(
         tmp_path / "h", sandbox_kind="process", sessions_provider="scripted", sessions_retry_s="0.05"
@@ -188,6 +193,7 @@ def test_settings_changed_in_the_file_are_not_in_use_before_a_restart(daemon: Da
     assert (told["sessions.window"]["value"], told["sessions.window"]["in_use"]) == (7, 10)
 
 
+@pytest.mark.slow
 def test_stranger_14_a_removed_group_leaves_no_session_folder_socket_or_media(daemon: DaemonProcess) -> None:
     def below(*parts: str) -> set[str]:
         place = daemon.home.joinpath(*parts)
@@ -208,6 +214,7 @@ def test_stranger_14_a_removed_group_leaves_no_session_folder_socket_or_media(da
     assert (daemon.home / "groups" / "acme" / "AGENTS.md").is_file()
 
 
+@pytest.mark.slow
 def test_stranger_14_a_backup_of_a_running_gateway_goes_on_elsewhere(daemon: DaemonProcess, tmp_path: Path) -> None:
     assert done(daemon, "chat", "-m", "before", "--wait").strip() == "echo: before"
     done(daemon, "backup", str(tmp_path / "b.tar.gz"))

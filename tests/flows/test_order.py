@@ -68,6 +68,7 @@ def expected(rounds: int) -> list[str]:
     return [f"{letter}{number}" for number in range(rounds) for letter in "AMZ"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [RESULTS, CALLS])
 async def test_stranger_19_a_scripted_agent_is_not_overtaken_by_its_own_tools(
     tmp_path: Path, channel: FakeChannel, slow: str
@@ -85,6 +86,7 @@ async def test_stranger_19_a_scripted_agent_is_not_overtaken_by_its_own_tools(
     assert channel.texts() == expected(ROUNDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [RESULTS, CALLS])
 async def test_stranger_19_an_agent_that_calls_its_tools_itself_is_not_overtaken_by_them(
     tmp_path: Path, channel: FakeChannel, slow: str

@@ -75,6 +75,7 @@ async def with_a_model(path: Path, channel: FakeChannel, endpoint: ModelEndpoint
         yield gateway
 
 
+@pytest.mark.slow
 @walled
 async def test_stranger_09_an_agent_that_injects_itself_a_message_spends_what_its_person_may(
     tmp_path: Path, channel: FakeChannel
@@ -97,6 +98,7 @@ async def test_stranger_09_an_agent_that_injects_itself_a_message_spends_what_it
     assert keys == ["sk-of-ada", "sk-of-ada", "sk-of-all"]  # what the agent asks for has the group's key
 
 
+@pytest.mark.slow
 @walled
 async def test_stranger_11_each_persons_message_is_sent_with_their_own_key_and_booked_on_them(
     tmp_path: Path, channel: FakeChannel
@@ -183,6 +185,7 @@ os.rename("answer.part", "answer")
 """
 
 
+@pytest.mark.slow
 async def test_stranger_10_a_process_that_outlives_its_turn_may_no_more_than_the_turn_did(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -207,6 +210,7 @@ async def test_stranger_10_a_process_that_outlives_its_turn_may_no_more_than_the
         assert [each.message.text for each in channel.sent] == ["started"]
 
 
+@pytest.mark.slow
 async def test_what_a_person_is_denied_stays_denied_in_the_turn_that_hears_her_answer(tmp_path: Path) -> None:
     channel = FakeChannel()
     given = {"questions__wait_s": 0.05}

@@ -65,6 +65,7 @@ async def read_decided(gateway: Gateway, request: Request) -> Request:
     return found
 
 
+@pytest.mark.slow
 async def test_a_stranger_who_sends_the_code_is_the_owner_and_decides(tmp_path: Path, channel: FakeChannel) -> None:
     async with started(tmp_path / "h", channel) as gateway:
         await pair(gateway, channel, address=DIRECT, direct=True)
@@ -78,6 +79,7 @@ async def test_a_stranger_who_sends_the_code_is_the_owner_and_decides(tmp_path: 
         assert (decided.state, decided.answered_by) == (RequestState.ALLOWED, OWNER)
 
 
+@pytest.mark.slow
 async def test_the_first_identity_decides_what_was_asked_on_the_other(tmp_path: Path, channel: FakeChannel) -> None:
     async with started(tmp_path / "h", channel) as gateway:
         await pair(gateway, channel, address=DIRECT, direct=True)
@@ -88,6 +90,7 @@ async def test_the_first_identity_decides_what_was_asked_on_the_other(tmp_path: 
         assert (await read_decided(gateway, request)).answered_by == OWNER
 
 
+@pytest.mark.slow
 async def test_the_code_is_in_no_ledger_and_no_agent_gets_it(tmp_path: Path, channel: FakeChannel) -> None:
     async with started(tmp_path / "h", channel) as gateway:
         code = await pair(gateway, channel)
@@ -111,6 +114,7 @@ async def test_a_code_that_was_used_is_refused_with_an_answer(tmp_path: Path, ch
         assert await gateway.store.read(identities.get_person, EVE) == EVE
 
 
+@pytest.mark.slow
 async def test_unpaired_the_identity_decides_nothing(tmp_path: Path, channel: FakeChannel) -> None:
     async with started(tmp_path / "h", channel) as gateway:
         await pair(gateway, channel, address=DIRECT, direct=True)

@@ -56,6 +56,7 @@ def office_of(gateway: Gateway) -> OperationDeps:
     )
 
 
+@pytest.mark.slow
 async def test_everything_ends_what_comes_is_kept_and_is_worked_on_in_order_afterwards(
     gateway: Gateway, channel: FakeChannel
 ) -> None:
@@ -156,6 +157,7 @@ async def test_a_full_disk_keeps_nothing_alive_and_the_switch_is_written_once_th
     assert channel.texts(ROOMS[0]) == ["so far", TOLD] and entry.state == "cancelled"
 
 
+@pytest.mark.slow
 async def test_a_panic_that_was_not_written_can_be_turned_off(gateway: Gateway, channel: FakeChannel) -> None:
     running = await channel.say("hang")
     await channel.wait_for(1)
@@ -169,6 +171,7 @@ async def test_a_panic_that_was_not_written_can_be_turned_off(gateway: Gateway, 
     await channel.wait_for(lambda sent: any(each.message.text == "echo: say 1" for each in sent))
 
 
+@pytest.mark.slow
 async def test_a_turn_that_was_stopped_on_a_full_disk_is_not_continued_by_itself(
     gateway: Gateway, channel: FakeChannel
 ) -> None:
@@ -205,6 +208,7 @@ async def stuck(gateway: Gateway) -> AsyncIterator[None]:
         await asyncio.gather(holding, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_stranger_01_a_panic_ends_everything_while_the_writer_is_stuck(
     gateway: Gateway, channel: FakeChannel
 ) -> None:
@@ -225,6 +229,7 @@ async def test_stranger_01_a_panic_ends_everything_while_the_writer_is_stuck(
     assert actions.count("panic.on") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["session.stop", "session.stop_all"])
 async def test_stranger_01_a_stop_of_the_operator_ends_a_turn_while_the_writer_is_stuck(
     gateway: Gateway, channel: FakeChannel, name: str
@@ -244,6 +249,7 @@ async def test_stranger_01_a_stop_of_the_operator_ends_a_turn_while_the_writer_i
     assert channel.texts(ROOMS[0]) == ["so far", notices.STOPPED]
 
 
+@pytest.mark.slow
 async def test_stranger_01_a_stop_by_message_ends_a_turn_while_the_writer_is_stuck(
     gateway: Gateway, channel: FakeChannel
 ) -> None:

@@ -61,6 +61,7 @@ async def test_whoever_may_decide_gets_a_card_and_the_provider_their_answer(
         assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
+@pytest.mark.slow
 async def test_nobody_decides_and_the_provider_is_told_so(tmp_path: Path, channel: FakeChannel) -> None:
     given = {"approvals__expire_s": 1}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:

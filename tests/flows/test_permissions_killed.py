@@ -34,16 +34,16 @@ OWNER = "lossy:user/1"
 MODES = {"claude": "default", "codex": "untrusted", "opencode": "ask"}
 KILLED = ("claude", "codex")
 COMMAND = "echo ran >> /workspace/agent/ran.txt"
-LOOP = "gatepost.flow.requests.request_loop:RequestLoop"
+SEND = "gatepost.flow.requests.provider_answers:ProviderAnswers._send"
 BEFORE_IT_IS_PASSED_ON = [
     FaultPoint("gatepost.store.requests:record_answer", "after"),
     FaultPoint("gatepost.flow.intake.intake:Intake._follow", "before", match="/approve"),
-    FaultPoint(f"{LOOP}._answer_provider", "before"),
+    FaultPoint(SEND, "before"),
     FaultPoint("gatepost.store.provider_answers:claim_answer", "after"),
 ]
 AFTER_IT_IS_PASSED_ON = [
     FaultPoint("gatepost.flow.sessions.session_supervisor:SessionSupervisor.answer", "before"),
-    FaultPoint(f"{LOOP}._answer_provider", "after"),
+    FaultPoint(SEND, "after"),
 ]
 
 

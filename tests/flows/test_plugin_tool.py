@@ -86,6 +86,7 @@ def test_it_is_there_for_its_tiers_and_for_no_other(daemon: DaemonProcess, folde
     assert told["allowed"] == few  # the gateway tells the same
 
 
+@pytest.mark.slow
 def test_it_is_called_and_audited_and_a_rule_hides_it_from_the_next_call(daemon: DaemonProcess) -> None:
     rolled = json.loads(say(daemon, SCRIPT))
     done(daemon, "grant", "add", "home", "!roll_dice")

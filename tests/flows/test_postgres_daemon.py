@@ -47,6 +47,7 @@ def test_commands_read_the_database_beside_the_gateway(daemon: DaemonProcess) ->
     assert daemon.json("keep", "show")["store"]["bytes"] > 0
 
 
+@pytest.mark.slow
 def test_the_password_is_shown_nowhere(daemon: DaemonProcess) -> None:
     commands = (("settings",), ("settings", "--json"), ("doctor",), ("status", "--json"), ("audit", "list", "--json"))
     for command in (*commands, ("settings", "set", "store.url", f"postgresql://a:{PASSWORD}@b/c"), ("backup",)):
@@ -73,6 +74,7 @@ def ask(daemon: DaemonProcess, path: str, body: object) -> httpx2.Response:
         return client.post(f"http://gatepost{path}", json=body, timeout=PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_a_database_that_goes_away_is_said_and_waited_for(daemon: DaemonProcess, server: PostgresServer) -> None:
     base, _, token = daemon.address.partition("/#token=")
     with httpx2.Client(base_url=base, timeout=PATIENCE_S, **make_manners(base)) as browser:

@@ -75,6 +75,7 @@ async def get_request(gateway: Gateway) -> Request:
     return request
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buttons", [True, False])
 async def test_nanoclaw_32_a_choice_is_what_the_tool_returns_and_the_card_shows_it(
     tmp_path: Path, buttons: bool
@@ -106,6 +107,7 @@ async def test_nanoclaw_32_a_choice_is_what_the_tool_returns_and_the_card_shows_
         assert await gateway.store.read(requests.list_unnotified, ("question",), 10) == []
 
 
+@pytest.mark.slow
 async def test_several_questions_come_one_after_the_other_and_several_choices_are_one_answer(tmp_path: Path) -> None:
     channel = FakeChannel(features=CARDS)
     async with asking_gateway(tmp_path / "h", channel, DRINK, SECOND, OWN):
@@ -127,6 +129,7 @@ async def test_several_questions_come_one_after_the_other_and_several_choices_ar
         assert [each["answer"] for each in result["answers"]] == ["Tea", "Milk, Cake", "Ada Lovelace"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "answer"), [("1,3", "Milk, Cake"), ("1 3", "Milk, Cake"), ("cake; milk", "Milk, Cake"), ("sug", "Sugar")]
 )
@@ -139,6 +142,7 @@ async def test_without_buttons_several_numbers_or_words_are_one_answer(tmp_path:
         assert (await wait_for_result(channel))["answers"][0]["answer"] == answer
 
 
+@pytest.mark.slow
 async def test_words_of_ones_own_are_an_answer_where_they_may_be_and_a_reply_says_which(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with asking_gateway(tmp_path / "h", channel, {**DRINK, "freeText": True}) as gateway:
@@ -184,6 +188,7 @@ async def test_who_may_not_speak_to_the_group_is_refused_told_and_recorded(tmp_p
         assert (await wait_for_result(channel))["answers"][0]["answer"] == "Tea"
 
 
+@pytest.mark.slow
 async def test_a_guest_answers_in_the_room_and_from_nowhere_else(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with asking_gateway(tmp_path / "h", channel, DRINK) as gateway:
@@ -196,6 +201,7 @@ async def test_a_guest_answers_in_the_room_and_from_nowhere_else(tmp_path: Path)
         assert here.reason == f"decided {request.id}"
 
 
+@pytest.mark.slow
 async def test_who_declines_is_told_to_the_agent_with_their_words(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with asking_gateway(tmp_path / "h", channel, DRINK) as gateway:
@@ -209,6 +215,7 @@ async def test_who_declines_is_told_to_the_agent_with_their_words(tmp_path: Path
         assert result["status"] == "declined" and "decide yourself" in result["why"]
 
 
+@pytest.mark.slow
 async def test_an_answer_that_comes_late_is_told_as_a_message_once(tmp_path: Path) -> None:
     channel = FakeChannel(features=CARDS)
     async with asking_gateway(tmp_path / "h", channel, DRINK, questions__wait_s=0.0) as gateway:
@@ -229,6 +236,7 @@ async def test_an_answer_that_comes_late_is_told_as_a_message_once(tmp_path: Pat
         assert told["answers"] == [{"question": "Which drink?", "answer": "Tea"}]
 
 
+@pytest.mark.slow
 async def test_nanoclaw_d6_a_late_answer_to_a_question_that_is_over_wakes_nobody(tmp_path: Path) -> None:
     channel = FakeChannel(features=CARDS)
     async with asking_gateway(tmp_path / "h", channel) as gateway:
@@ -248,6 +256,7 @@ async def test_nanoclaw_d6_a_late_answer_to_a_question_that_is_over_wakes_nobody
         assert await gateway.store.read(requests.list_unnotified, ("question",), 10) == []
 
 
+@pytest.mark.slow
 async def test_when_the_time_is_over_the_default_counts(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with asking_gateway(tmp_path / "h", channel) as gateway:
@@ -258,6 +267,7 @@ async def test_when_the_time_is_over_the_default_counts(tmp_path: Path) -> None:
         assert "Nobody answered in time, so this counts: Coffee." in result["why"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answered", ["before", "after"])
 async def test_a_question_outlives_a_restart_and_the_turn_that_goes_on_gets_its_answer(
     tmp_path: Path, answered: str
@@ -288,6 +298,7 @@ async def test_a_question_outlives_a_restart_and_the_turn_that_goes_on_gets_its_
         assert await gateway.store.read(*told) is None  # not a second time, as a message
 
 
+@pytest.mark.slow
 async def test_who_stops_the_turn_withdraws_its_question(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with asking_gateway(tmp_path / "h", channel, DRINK) as gateway:
@@ -300,6 +311,7 @@ async def test_who_stops_the_turn_withdraws_its_question(tmp_path: Path) -> None
         assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buttons", [True, False])
 async def test_a_providers_own_question_is_asked_in_the_room_and_answered_there(tmp_path: Path, buttons: bool) -> None:
     channel = FakeChannel(features=CARDS if buttons else EVERYTHING)
@@ -319,6 +331,7 @@ async def test_a_providers_own_question_is_asked_in_the_room_and_answered_there(
         assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
+@pytest.mark.slow
 async def test_nobody_answers_a_providers_question_and_it_is_told_so(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with asking_gateway(tmp_path / "h", channel, approvals__expire_s=1) as gateway:
@@ -328,6 +341,7 @@ async def test_nobody_answers_a_providers_question_and_it_is_told_so(tmp_path: P
         await channel.wait_for(lambda sent: any(each.message.text == "they said deny" for each in sent))
 
 
+@pytest.mark.slow
 async def test_the_operator_answers_for_the_room_and_its_card_says_so(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with asking_gateway(tmp_path / "h", channel, DRINK) as gateway:

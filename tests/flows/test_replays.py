@@ -122,6 +122,7 @@ async def test_nanoclaw_46_the_same_messages_with_other_settings_are_compared_tu
     assert {each.state for each in effects} == {"sent"} and {each.tries for each in effects} == {0}
 
 
+@pytest.mark.slow
 async def test_each_turn_of_a_replay_is_shown_the_context_that_the_original_was_shown(tmp_path: Path) -> None:
     """All turns of a replay wait at once: none is shown another's context, and what did not fit is left out again."""
     channel, home = FakeChannel(), tmp_path / "h"
@@ -164,6 +165,7 @@ def list_shown(outcome: TurnOutcome | None) -> list[str]:
     return re.findall(r"\b[abc]\d\d\b", head)
 
 
+@pytest.mark.slow
 async def test_a_tool_with_an_effect_is_refused_in_a_replay_and_a_reading_one_works(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
@@ -181,6 +183,7 @@ async def test_a_tool_with_an_effect_is_refused_in_a_replay_and_a_reading_one_wo
     assert again[3].count_text(replay_id, role="tool") == 1
 
 
+@pytest.mark.slow
 async def test_a_replay_is_bounded_and_has_something_to_repeat(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
@@ -203,6 +206,7 @@ def _fill(db: Db, many: int) -> None:
         replays.add(db, replays.Replay(made.id, "s-1", "home", {}, "operator", 1), [], "{}")
 
 
+@pytest.mark.slow
 async def test_the_budget_holds_for_a_replay_and_whoever_wrote_pays_nothing_for_it(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
@@ -222,6 +226,7 @@ def _list_payers(db: Db, session_id: str) -> list[str]:
     return [str(row[0] or "") for row in rows]
 
 
+@pytest.mark.slow
 async def test_whoever_is_forgotten_is_so_in_replays_of_her_words(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:

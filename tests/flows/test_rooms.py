@@ -31,6 +31,7 @@ class Reader(FakeChannel):
         return await super().send(address, message)
 
 
+@pytest.mark.slow
 async def test_nanoclaw_34_a_files_bytes_reach_the_channel_and_the_deliverys_folder_is_removed(tmp_path: Path) -> None:
     channel = Reader()
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
@@ -74,6 +75,7 @@ async def test_nanoclaw_34_and_d18_a_way_out_a_link_and_a_folder_are_refused_and
         assert not list((gateway.home.media / "out").glob("*"))
 
 
+@pytest.mark.slow
 async def test_nanoclaw_28_numbers_of_both_directions_are_unique_and_increase_while_everybody_writes_at_once(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -96,6 +98,7 @@ async def test_nanoclaw_28_numbers_of_both_directions_are_unique_and_increase_wh
         assert sorted(heard + said) == list(range(1, 151))
 
 
+@pytest.mark.slow
 async def test_nanoclaw_d7_a_reaction_to_an_inbound_message_names_the_platforms_own_id(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -115,6 +118,7 @@ async def test_nanoclaw_d7_a_reaction_to_an_inbound_message_names_the_platforms_
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edits", [True, False], ids=["with edit", "without edit"])
 async def test_a_status_is_one_message_that_is_edited_in_place_and_none_where_it_cannot_be(
     tmp_path: Path, edits: bool, monkeypatch: pytest.MonkeyPatch
@@ -161,6 +165,7 @@ async def test_typing_is_shown_while_a_turn_runs_and_taken_away_after_it(tmp_pat
         assert channel.typed[0] == (ROOM, "", True)
 
 
+@pytest.mark.slow
 async def test_what_is_only_observed_wakes_nobody_and_is_shown_with_the_next_turn(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -185,6 +190,7 @@ async def test_what_is_only_observed_wakes_nobody_and_is_shown_with_the_next_tur
         assert answer.address == ROOM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("window", "shown"),
     [((None, None), range(5, 15)), ((3, None), range(12, 15)), ((None, 30), range(10, 15)), ((0, None), range(0))],
@@ -211,6 +217,7 @@ async def test_arizuko_25_of_what_was_observed_the_newest_that_fit_are_shown_onc
         assert "seen" not in second.message.text
 
 
+@pytest.mark.slow
 async def test_nanoclaw_6_with_an_also_route_two_groups_answer_one_message(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -230,6 +237,7 @@ async def test_nanoclaw_6_with_an_also_route_two_groups_answer_one_message(
         assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_nanoclaw_14_in_an_agent_shared_session_each_named_block_lands_in_its_room(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -283,6 +291,7 @@ async def test_stop_by_the_owner_in_the_room_ends_the_turn_at_once(tmp_path: Pat
         assert entry.state == "cancelled"
 
 
+@pytest.mark.slow
 async def test_nanoclaw_d10_a_message_that_failed_is_never_called_answered_and_its_reply_never_sent(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

@@ -3,6 +3,8 @@ git runs there, so an agent of one group must gain nothing by having it run for 
 
 from pathlib import Path
 
+import pytest
+
 from gatepost.testing.repositories import commit
 
 from .worktree_desk import BY, a_gateway, make, needs_bwrap, shop
@@ -31,6 +33,7 @@ async def test_what_git_runs_in_a_worktree_reaches_nothing_of_its_group(shop: Pa
         assert not (group / "planted").exists()
 
 
+@pytest.mark.slow
 @needs_bwrap
 async def test_nor_does_a_setup(shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = ['ls -A /workspace/agent', 'echo x > /workspace/agent/y']")

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gatepost.app import Gateway
 from gatepost.core.clock import SystemClock
 from gatepost.flow.requests.choices import ALLOW_ONCE
@@ -88,6 +90,7 @@ def _list_runs(db: Db, task_id: str) -> list[firings.Run]:
 _list_runs.__dict__["quick"] = True
 
 
+@pytest.mark.slow
 async def test_a_reminder_is_delivered_with_every_sandbox_asleep(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with a_gateway(tmp_path, channel) as gateway:
@@ -128,6 +131,7 @@ async def test_a_prompt_is_answered_in_the_room_and_silence_says_nothing(tmp_pat
         assert (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_an_isolated_run_has_a_session_of_its_own_that_ends_with_it(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with a_gateway(tmp_path, channel) as gateway:
@@ -145,6 +149,7 @@ async def test_an_isolated_run_has_a_session_of_its_own_that_ends_with_it(tmp_pa
             await until(lambda folder=folder: not folder.exists(), "files of a run that are removed")
 
 
+@pytest.mark.slow
 async def test_a_failed_run_reaches_whoever_made_the_task_and_five_pause_it(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with a_gateway(tmp_path, channel) as gateway:
@@ -165,6 +170,7 @@ async def test_a_failed_run_reaches_whoever_made_the_task_and_five_pause_it(tmp_
         assert len(channel.texts(ROOM)) == 1 and "“break that”" in channel.texts(ROOM)[0]
 
 
+@pytest.mark.slow
 async def test_a_text_that_the_platform_refuses_is_a_failed_run_of_which_its_owner_is_told(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with a_gateway(tmp_path, channel) as gateway:
@@ -178,6 +184,7 @@ async def test_a_text_that_the_platform_refuses_is_a_failed_run_of_which_its_own
         assert run_.firing.state == "failed"
 
 
+@pytest.mark.slow
 async def test_a_text_that_a_rule_holds_is_said_once_a_person_has_agreed(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with a_gateway(tmp_path, channel) as gateway:
@@ -204,6 +211,7 @@ async def test_a_text_that_a_rule_holds_is_said_once_a_person_has_agreed(tmp_pat
         assert (run_.firing.state, run_.delivery) == ("sent", "sent") and gateway.sessions.awake == []
 
 
+@pytest.mark.slow
 async def test_nanoclaw_35_a_script_decides_whether_the_agent_is_asked(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with a_gateway(tmp_path, channel) as gateway:
@@ -233,6 +241,7 @@ async def test_a_person_is_answered_while_a_task_waits_and_both_are_in_order(tmp
         assert await gateway.store.read(due_sessions.has_only_tasks, fired.sessions[0])
 
 
+@pytest.mark.slow
 async def test_people_are_answered_while_tasks_hold_all_the_places_that_they_may(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with a_gateway(tmp_path, channel, sessions__most_awake=2) as gateway:

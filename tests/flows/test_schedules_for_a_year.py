@@ -266,6 +266,7 @@ def two_stores(emptied: EmptyDatabase) -> Iterator[tuple[Store, Store]]:
         each.close()
 
 
+@pytest.mark.slow
 @needs_postgres
 async def test_autumn_nights_with_two_gateways_on_one_database(two_stores: tuple[Store, Store]) -> None:
     rules = make_rules(24, random.Random(7))

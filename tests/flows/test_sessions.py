@@ -47,6 +47,7 @@ async def test_nanoclaw_20_a_session_that_rested_is_woken_with_the_same_conversa
         assert [json.loads(line)["text"] for line in held.read_text().splitlines()] == ["first", "second"]
 
 
+@pytest.mark.slow
 async def test_nanoclaw_43_with_one_place_three_rooms_are_all_answered_and_never_two_awake(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -74,6 +75,7 @@ async def test_nanoclaw_43_with_one_place_three_rooms_are_all_answered_and_never
         assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_nanoclaw_38_a_provider_that_was_switched_and_switched_back_goes_on_with_its_own_conversation(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -104,6 +106,7 @@ async def test_nanoclaw_38_a_provider_that_was_switched_and_switched_back_goes_o
         ]
 
 
+@pytest.mark.slow
 @kinds
 async def test_an_attachment_can_be_read_where_the_prompt_says_and_is_gone_after_the_turn(
     tmp_path: Path, channel: FakeChannel, kind: str
@@ -147,6 +150,7 @@ answer = json.dumps([done.returncode, done.stdout.splitlines(), done.stderr])
 """
 
 
+@pytest.mark.slow
 @needs_bwrap
 @pytest.mark.parametrize("way", ["bridge", pytest.param("socat", marks=needs_socat)])
 async def test_the_bridge_and_socat_reach_the_tools_from_inside_a_live_session(
@@ -167,6 +171,7 @@ async def test_the_bridge_and_socat_reach_the_tools_from_inside_a_live_session(
         assert {"send", "reply"} <= {tool["name"] for tool in json.loads(lines[1])["result"]["tools"]}
 
 
+@pytest.mark.slow
 @needs_bwrap
 async def test_an_endless_outbound_file_ends_its_session_and_hurts_nobody_else(
     tmp_path: Path, channel: FakeChannel
@@ -193,6 +198,7 @@ async def test_an_endless_outbound_file_ends_its_session_and_hurts_nobody_else(
         assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_nanoclaw_19_a_runner_that_goes_silent_in_a_turn_is_ended_and_its_turn_settled(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -212,6 +218,7 @@ async def test_nanoclaw_19_a_runner_that_goes_silent_in_a_turn_is_ended_and_its_
         assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 @needs_bwrap
 async def test_a_lock_kept_on_the_mailbox_ends_its_session_and_the_message_is_not_lost(
     tmp_path: Path, channel: FakeChannel

@@ -132,6 +132,7 @@ async def check_it_works(page: Page) -> None:
     assert await page.evaluate("document.getElementById('pixel').naturalWidth") == 1
 
 
+@pytest.mark.slow
 async def test_public_and_private_pages_work_in_a_browser(daemon: DaemonProcess, context: BrowserContext) -> None:
     page = await enter(context, daemon)
     await page.goto(f"{get_base(daemon)}/dashboard/sites")
@@ -164,6 +165,7 @@ async def open_site(context: BrowserContext, daemon: DaemonProcess, where: str) 
 
 
 # A public page has the origin and the policy of a private one.
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [pytest.param("public", marks=pytest.mark.slow), "private", "host"])
 async def test_a_script_of_a_group_has_no_rights_of_the_visitor(
     daemon: DaemonProcess, context: BrowserContext, where: str
@@ -188,6 +190,7 @@ async def test_a_script_of_a_group_has_no_rights_of_the_visitor(
     await expect(chat.locator("#text")).to_be_visible()  # nobody was signed out
 
 
+@pytest.mark.slow
 async def test_a_window_that_such_a_page_opens_or_becomes_shows_nothing_of_ours(
     daemon: DaemonProcess, context: BrowserContext
 ) -> None:
@@ -208,6 +211,7 @@ async def test_a_window_that_such_a_page_opens_or_becomes_shows_nothing_of_ours(
     await expect(page.locator("main")).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_a_picture_with_a_script_is_as_powerless(daemon: DaemonProcess, context: BrowserContext) -> None:
     await enter(context, daemon)
     page = await context.new_page()
@@ -234,6 +238,7 @@ async def test_none_of_our_own_pages_loads_a_script_of_a_group(daemon: DaemonPro
 
 
 # The near one is the harder: browsers send it the same cookies.
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [pytest.param("origin", marks=pytest.mark.slow), "near_origin"])
 async def test_a_page_of_somebody_else_sees_no_private_page(
     daemon: DaemonProcess, context: BrowserContext, foreign: ForeignServer, place: str
@@ -251,6 +256,7 @@ async def test_a_page_of_somebody_else_sees_no_private_page(
         assert await frame.locator("#said").count() == 0 and not frame.url.startswith(base)
 
 
+@pytest.mark.slow
 async def test_a_page_is_opened_to_everybody_and_closed_again_on_the_dashboard(
     daemon: DaemonProcess, context: BrowserContext
 ) -> None:
@@ -277,6 +283,7 @@ async def test_a_page_is_opened_to_everybody_and_closed_again_on_the_dashboard(
     assert (await context.request.get(f"{get_base(daemon)}/pub/home/docs/")).status == 200
 
 
+@pytest.mark.slow
 async def test_what_an_agent_writes_and_says_of_its_pages_holds_at_once(
     daemon: DaemonProcess, context: BrowserContext
 ) -> None:

@@ -69,6 +69,7 @@ def count_reservations(db: Db) -> int:
     return int(row[0]) if row else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "heard"), [("allow once", "allow"), ("deny", "deny")])
 async def test_a_turn_that_waits_long_sleeps_and_the_answer_wakes_it(
     tmp_path: Path, channel: FakeChannel, answer: str, heard: str
@@ -92,6 +93,7 @@ async def test_a_turn_that_waits_long_sleeps_and_the_answer_wakes_it(
         assert request.notified_at is not None and request.settled_at is not None
 
 
+@pytest.mark.slow
 async def test_nobody_decides_and_the_sleeping_turn_is_woken_and_told(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel, approvals__expire_s=2) as gateway:
         await channel.say("may I")
@@ -104,6 +106,7 @@ async def test_nobody_decides_and_the_sleeping_turn_is_woken_and_told(tmp_path: 
         assert request.state is RequestState.EXPIRED
 
 
+@pytest.mark.slow
 async def test_a_sleeping_turn_outlives_a_restart_and_goes_on_sleeping(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await channel.say("may I")
@@ -117,6 +120,7 @@ async def test_a_sleeping_turn_outlives_a_restart_and_goes_on_sleeping(tmp_path:
         assert channel.texts(ROOM) == [ASLEEP, "they said allow"]
 
 
+@pytest.mark.slow
 async def test_what_is_said_while_a_turn_sleeps_waits_for_it_and_is_answered(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -146,6 +150,7 @@ async def test_who_stops_a_sleeping_turn_ends_it_and_withdraws_what_it_asked(
         )
 
 
+@pytest.mark.slow
 async def test_an_agent_that_somebody_manages_sleeps_as_well(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         made = await gateway.agents.create(

@@ -170,6 +170,7 @@ def alive(pids: set[int], namespace: int | None) -> set[int]:
     return left
 
 
+@pytest.mark.slow
 async def test_an_agent_that_ignores_every_signal_is_dead_and_people_are_told(
     tmp_path: Path, figures: Callable[[str], None]
 ) -> None:

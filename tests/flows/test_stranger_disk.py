@@ -101,6 +101,7 @@ async def end_of(gateway: Gateway, channel: FakeChannel, text: str) -> str:
     return str(await gateway.store.read(ledger.trace_message, receipt.message_id))
 
 
+@pytest.mark.slow
 @kinds
 async def test_stranger_06_no_file_becomes_larger_than_the_limit(
     tmp_path: Path, channel: FakeChannel, kind: str
@@ -114,6 +115,7 @@ async def test_stranger_06_no_file_becomes_larger_than_the_limit(
         assert channel.texts() == ["File too large"]
 
 
+@pytest.mark.slow
 @needs_bwrap
 @pytest.mark.parametrize(
     ("attack", "reason"),
@@ -130,6 +132,7 @@ async def test_stranger_06_deleted_files_and_empty_ones_count(
         assert reason in await end_of(gateway, channel, attack)
 
 
+@pytest.mark.slow
 @needs_bwrap
 async def test_stranger_06_a_childs_folder_is_not_charged_to_its_parent(tmp_path: Path, channel: FakeChannel) -> None:
     add_looker(tmp_path / "h")
@@ -154,6 +157,7 @@ async def test_stranger_06_a_childs_folder_is_not_charged_to_its_parent(tmp_path
         )
 
 
+@pytest.mark.slow
 @needs_bwrap
 async def test_stranger_06_who_fills_the_disk_is_ended_and_his_neighbour_goes_on(
     small_disk: Path, channel: FakeChannel
@@ -237,6 +241,7 @@ async def test_stranger_06_without_inodes_nothing_runs_and_messages_wait_for_spa
         await channel.wait_for(lambda sent: any(each.message.text == "late" for each in sent))
 
 
+@pytest.mark.slow
 @needs_bwrap
 async def test_stranger_06_who_writes_where_nothing_is_counted_ends_before_the_others(
     small_disk: Path, channel: FakeChannel
@@ -271,6 +276,7 @@ async def test_stranger_06_who_writes_where_nothing_is_counted_ends_before_the_o
         assert writer.ending is not None and "grew most" not in writer.ending.cause
 
 
+@pytest.mark.slow
 def test_stranger_06_a_full_disk_is_passing_trouble(small_disk: Path) -> None:
     """No message fails for good because a folder, a file or a socket could not be made just now."""
     sessions = small_disk / "sessions"

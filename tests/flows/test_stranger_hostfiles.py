@@ -72,6 +72,7 @@ async def test_stranger_14_nobody_else_on_the_machine_reads_a_file_of_the_home(
         assert stat.S_IMODE(gateway.home.group("acme").stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 def test_stranger_14_what_a_command_makes_is_closed_to_others_whatever_the_umask(tmp_path: Path) -> None:
     home = tmp_path / "h"
     command = [sys.executable, "-m", "gatepost", "--home", str(home), "group", "add", "acme"]
@@ -80,6 +81,7 @@ def test_stranger_14_what_a_command_makes_is_closed_to_others_whatever_the_umask
     assert [path for path in open_to_others(home) if not path.startswith(MEANT_FOR_OTHERS)] == []
 
 
+@pytest.mark.slow
 def test_stranger_14_what_is_made_without_a_mode_is_closed_to_others_whatever_the_umask(tmp_path: Path) -> None:
     """Our own files are made with theirs; a plug-in, or a library, makes one without."""
     home = tmp_path / "h"
@@ -92,6 +94,7 @@ def test_stranger_14_what_is_made_without_a_mode_is_closed_to_others_whatever_th
     assert stat.S_IMODE((home / "made").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 async def test_stranger_22_a_conversation_goes_on_after_the_home_was_copied_by_root(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -112,6 +115,7 @@ async def test_stranger_22_a_conversation_goes_on_after_the_home_was_copied_by_r
         assert 0 not in owners(gateway.home.group("home"))
 
 
+@pytest.mark.slow
 async def test_stranger_22_a_group_that_ran_without_walls_goes_on_behind_them(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -129,6 +133,7 @@ async def test_stranger_22_a_group_that_ran_without_walls_goes_on_behind_them(
         assert (gateway.home.group("home") / "note").read_text() == "xx"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("awake", [False, True])
 async def test_stranger_22_the_next_message_is_answered_when_folders_were_deleted_meanwhile(
     tmp_path: Path, channel: FakeChannel, awake: bool
@@ -145,6 +150,7 @@ async def test_stranger_22_the_next_message_is_answered_when_folders_were_delete
         assert await ask(gateway, channel, "second") == "echo: second"
 
 
+@pytest.mark.slow
 async def test_stranger_08_two_worlds_have_a_host_uid_each_and_a_child_has_its_parents(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -191,6 +197,7 @@ answer = kept
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("exhaust", "most"),
     [(INOTIFY, 900), (IN_FLIGHT, 100_000)],  # below what a process may have open, far above what may be in flight

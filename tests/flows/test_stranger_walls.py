@@ -58,6 +58,7 @@ def answers(daemon: DaemonProcess) -> dict[str, bool]:
     }
 
 
+@pytest.mark.slow
 def test_stranger_15_a_sandbox_that_is_installed_while_the_gateway_runs_is_found_by_all(home: Path) -> None:
     with DaemonProcess(home) as daemon:
         assert set(answers(daemon).values()) == {False}
@@ -74,6 +75,7 @@ def test_stranger_15_a_sandbox_plug_in_is_found_by_the_doctor_while_no_gateway_r
     assert "later works" in found
 
 
+@pytest.mark.slow
 def test_stranger_15_the_ready_banner_says_which_walls_there_are(home: Path) -> None:
     with DaemonProcess(home) as daemon:
         assert daemon.banner[1].startswith("NO WALLS: only the demo runs; ") and "install it" in daemon.banner[1]
@@ -121,6 +123,7 @@ def test_stranger_15_sandbox_run_never_takes_the_demos_way_without_walls(capsys:
     assert "NO WALLS" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_stranger_14_the_login_token_is_printed_on_a_terminal_alone(home: Path) -> None:
     with DaemonProcess(home) as daemon:
         assert not any("token" in line for line in daemon.banner)

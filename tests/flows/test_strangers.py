@@ -61,6 +61,7 @@ def crowd(at: tuple[str, int], size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted in /proc")
 def test_stranger_05_unfinished_requests_do_not_use_up_the_descriptors(daemon: DaemonProcess) -> None:
     at, before = where(daemon), descriptors(daemon)
@@ -70,6 +71,7 @@ def test_stranger_05_unfinished_requests_do_not_use_up_the_descriptors(daemon: D
     assert daemon.gatepost("chat", "-m", "hello", "--wait").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit of another process can be read on Linux")
 def test_stranger_05_a_daemon_takes_as_many_descriptors_as_it_may_have(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -101,6 +103,7 @@ def test_stranger_05_a_daemon_without_descriptors_goes_on_when_there_are_some_ag
     assert daemon.gatepost("status").returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read in /proc")
 def test_stranger_05_headers_without_an_end_do_not_grow_the_daemon(daemon: DaemonProcess) -> None:
     at, before = where(daemon), memory(daemon)
@@ -126,6 +129,7 @@ def never_read(at: tuple[str, int]) -> bytes:
     return f"GET /static/chat.js HTTP/1.1\r\nhost: {at[0]}:{at[1]}\r\n\r\n".encode() * 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_of", [slow_body, never_read])
 def test_stranger_new_slow_bodies_and_slow_readers_lock_nobody_out(
     daemon: DaemonProcess, request_of: Callable[[tuple[str, int]], bytes]

@@ -83,6 +83,7 @@ def test_stranger_01_hostile_routes_from_inside_a_sandbox_hold_nobody_up(daemon:
     assert status["busiest_ms"] <= 50 or not status["busiest"].startswith("writer"), status["busiest"]
 
 
+@pytest.mark.slow
 def test_stranger_01_a_panic_and_a_stop_end_a_sandbox_whose_call_keeps_the_writer(
     daemon: DaemonProcess, tmp_path: Path
 ) -> None:

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gatepost.app import Gateway
 from gatepost.store import groups, sessions
 from gatepost.testing.channel import FakeChannel
@@ -48,6 +50,7 @@ async def ask(gateway: Gateway, channel: FakeChannel, text: str) -> str:
     return channel.sent[-1].message.text
 
 
+@pytest.mark.slow
 async def test_another_provider_knows_what_was_said_and_what_is_being_done(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
@@ -62,6 +65,7 @@ async def test_another_provider_knows_what_was_said_and_what_is_being_done(tmp_p
     assert first.count_text("<history>") == 1 and first.count_text("I will remember plum.") == 1
 
 
+@pytest.mark.slow
 async def test_it_is_told_once_and_the_first_provider_hears_only_what_it_missed(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:

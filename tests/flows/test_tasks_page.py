@@ -39,6 +39,7 @@ def read_log(daemon: DaemonProcess, task: str, state: str) -> dict[str, Any]:
     return found[0]
 
 
+@pytest.mark.slow
 def test_each_line_of_the_page_does_what_it_says(daemon: DaemonProcess) -> None:
     said: dict[str, str] = {}
     task = ""
@@ -56,6 +57,7 @@ def test_each_line_of_the_page_does_what_it_says(daemon: DaemonProcess) -> None:
     assert said["cancel"] == f"{task} is cancelled\n"
 
 
+@pytest.mark.slow
 def test_a_reminder_of_two_seconds_is_delivered_and_the_status_counts_what_comes(daemon: DaemonProcess) -> None:
     assert daemon.json("status")["store"]["tasks"] == {"active": 0, "next_at": None, "broken": []}
     soon = daemon.json("task", "add", "home", "--text", "Now!", "--at", "+2s")

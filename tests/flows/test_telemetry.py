@@ -47,6 +47,7 @@ async def prepare(gateway: Gateway) -> None:
     await add_route(gateway, f"chat_jid={ROOM}", "home")
 
 
+@pytest.mark.slow
 async def test_a_message_is_one_trace_from_its_acceptance_to_the_answer_and_has_nobodys_words(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -80,6 +81,7 @@ async def test_a_message_is_one_trace_from_its_acceptance_to_the_answer_and_has_
     assert receiver.bodies and not any(SECRET.encode() in body for body in receiver.bodies)
 
 
+@pytest.mark.slow
 async def test_messages_that_one_turn_works_on_have_a_trace_each_and_these_are_linked(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -101,6 +103,7 @@ async def test_messages_that_one_turn_works_on_have_a_trace_each_and_these_are_l
     assert [(link.trace_id, link.span_id) for link in other.links] == [(one.trace_id, one.span_id)]
 
 
+@pytest.mark.slow
 async def test_work_that_goes_down_three_groups_is_linked_to_the_turn_that_gave_it_out_and_its_result_to_it(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -135,6 +138,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS.keys())
 async def test_a_receiver_that_answers_otherwise_delays_traces_and_no_message(
     tmp_path: Path, channel: FakeChannel, answer: ReceiverAnswer
@@ -158,6 +162,7 @@ async def test_a_receiver_that_answers_otherwise_delays_traces_and_no_message(
     assert counts is not None and (counts.sent, counts.dropped, counts.skipped) == (len(spans), 0, 0)
 
 
+@pytest.mark.slow
 async def test_spans_that_the_receiver_never_takes_are_counted_and_hold_up_no_others(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -175,6 +180,7 @@ async def test_spans_that_the_receiver_never_takes_are_counted_and_hold_up_no_ot
     assert find_faults(spans) == []
 
 
+@pytest.mark.slow
 async def test_a_receiver_that_is_silent_keeps_no_gateway_from_answering_or_from_ending(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -215,6 +221,7 @@ KILLS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_gateway_that_is_killed_at_each_step_sends_one_whole_trace_of_the_message(tmp_path: Path) -> None:
     """One kill after another in one run. What was sent before one may be sent once more: the same spans."""
     home = tmp_path / "h"

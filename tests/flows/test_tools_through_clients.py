@@ -131,6 +131,7 @@ def a_daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
         yield daemon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_the_official_client_lists_calls_and_is_told_when_a_grant_is_withdrawn(tmp_path: Path, mode: str) -> None:
     with a_daemon(tmp_path) as daemon:

@@ -89,6 +89,7 @@ async def answer(channel: FakeChannel, text: str, sender: str = BOSS) -> Receipt
     return await channel.say(text, address=DIRECT, sender=sender, direct=True)
 
 
+@pytest.mark.slow
 async def test_nanoclaw_2_a_mention_in_a_chat_without_a_route_is_held_and_the_owner_gets_one_card(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -201,6 +202,7 @@ async def test_a_held_room_survives_a_restart_and_expires_by_itself(
         assert {state for _, state in await gateway.store.read(states)} == {"refused"}
 
 
+@pytest.mark.slow
 async def test_strangers_fill_neither_the_store_nor_a_persons_room(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         for number in range(60):  # many senders, one room

@@ -58,6 +58,7 @@ async def write_three(gateway: Gateway, channel: FakeChannel) -> None:
     assert channel.texts(ROOM) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["1", "2"])
 async def test_nanoclaw_10_allowed_they_are_delivered_once_in_order(
     tmp_path: Path, channel: FakeChannel, answer: str
@@ -94,6 +95,7 @@ async def test_blocked_they_are_shut_out_by_a_row_that_can_be_seen(tmp_path: Pat
         assert [(row.action, row.effect) for row in rows] == [("interact", AclEffect.DENY)]
 
 
+@pytest.mark.slow
 async def test_a_held_message_survives_a_restart_and_its_answer_counts(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await write_three(gateway, channel)
@@ -112,6 +114,7 @@ async def test_a_flood_of_strangers_is_held_within_bounds(tmp_path: Path, channe
         assert await gateway.store.read(messages.get, kept[0].message_id) is not None
 
 
+@pytest.mark.slow
 async def test_where_somebody_was_let_in_the_room_and_its_name_are_known(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await gateway.store.write(forget_room)

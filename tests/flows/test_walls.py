@@ -303,6 +303,7 @@ def found(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
         shutil.rmtree(home)
 
 
+@pytest.mark.slow
 def test_there_is_no_network(found: dict[str, Any]) -> None:
     assert found["outside"] == "ENETUNREACH"
     assert found["host_loopback"] == "ECONNREFUSED"

@@ -69,6 +69,7 @@ def texts(channel: FakeChannel) -> list[str]:
     return [sent.message.text for sent in channel.sent]
 
 
+@pytest.mark.slow
 async def test_a_model_is_reached_with_a_key_that_is_never_inside(tmp_path: Path, provider: str) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
@@ -89,6 +90,7 @@ async def test_a_model_is_reached_with_a_key_that_is_never_inside(tmp_path: Path
     assert KEY in (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer "))
 
 
+@pytest.mark.slow
 async def test_what_does_not_fit_the_budget_is_not_asked_and_the_room_is_told_once(
     tmp_path: Path, provider: str
 ) -> None:
@@ -181,6 +183,7 @@ answer = str([bytes(each).split(b"\\r\\n")[0].decode() for each in told])
 """
 
 
+@pytest.mark.slow
 async def test_stranger_new_no_way_of_asking_on_the_way_out_holds_up_the_loop(tmp_path: Path) -> None:
     """Tiny chunks, blanks and records of one byte, and a body without an end: all from within a real sandbox."""
     channel = FakeChannel()

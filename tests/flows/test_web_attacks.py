@@ -106,6 +106,7 @@ class PlantedTags(html.parser.HTMLParser):
 # Texts of strangers
 
 
+@pytest.mark.slow
 async def test_no_field_of_any_page_becomes_markup_or_an_address_that_runs(
     store: SqliteStore, tmp_path: Path, context: BrowserContext
 ) -> None:
@@ -163,6 +164,7 @@ async def test_no_text_of_an_address_becomes_markup(
             assert await page.evaluate(FIND_PLANTED) == [], address
 
 
+@pytest.mark.slow
 async def test_no_text_of_a_person_or_an_agent_becomes_markup_in_the_chat(
     daemon: DaemonProcess, context: BrowserContext
 ) -> None:
@@ -191,6 +193,7 @@ WRITES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["origin", "near_origin"])
 async def test_a_page_of_somebody_else_presses_no_button(
     daemon: DaemonProcess, context: BrowserContext, foreign: ForeignServer, place: str
@@ -208,6 +211,7 @@ async def test_a_page_of_somebody_else_presses_no_button(
     await expect(page.locator("#text")).to_be_visible()  # nobody was signed out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["origin", "near_origin"])
 async def test_a_page_of_somebody_else_reads_and_follows_nothing(
     daemon: DaemonProcess, context: BrowserContext, foreign: ForeignServer, place: str
@@ -237,6 +241,7 @@ def test_a_read_that_another_site_makes_is_refused_before_it_is_answered(client:
     assert client.get("/api/start", headers={"sec-fetch-site": "same-origin"}).status_code == 200
 
 
+@pytest.mark.slow
 async def test_no_page_is_shown_in_a_frame_of_somebody_else(
     daemon: DaemonProcess, context: BrowserContext, client: httpx2.Client, foreign: ForeignServer
 ) -> None:
@@ -254,6 +259,7 @@ async def test_no_page_is_shown_in_a_frame_of_somebody_else(
         assert await frame.locator("#text, main").count() == 0 and not frame.url.startswith(base)
 
 
+@pytest.mark.slow
 async def test_a_link_out_of_the_chat_says_nothing_of_where_it_was(
     daemon: DaemonProcess, context: BrowserContext, foreign: ForeignServer
 ) -> None:
@@ -364,6 +370,7 @@ UPLOADS = {
 }
 
 
+@pytest.mark.slow
 async def test_no_file_that_somebody_sends_is_a_document_of_ours(
     daemon: DaemonProcess, context: BrowserContext, client: httpx2.Client
 ) -> None:

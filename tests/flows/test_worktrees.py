@@ -52,6 +52,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.slow
 @needs_bwrap
 async def test_an_agent_works_in_its_worktree_and_sees_no_other_nor_the_repository(shop: Path) -> None:
     async with a_gateway(shop) as desk:
@@ -206,6 +207,7 @@ async def test_a_setup_that_says_too_much_is_heard_to_its_end(shop: Path) -> Non
         assert len(done.setup_output) <= 20_000
 
 
+@pytest.mark.slow
 @needs_bwrap
 async def test_a_setup_that_hangs_is_ended(shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'echo x > begun; exec sleep 1000'\n")

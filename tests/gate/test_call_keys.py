@@ -26,6 +26,7 @@ async def turn_of(agent: GateAgent) -> Turn:
     return turn
 
 
+@pytest.mark.slow
 async def test_stranger_21_equal_calls_are_numbered_and_their_arguments_need_no_order(agent: GateAgent) -> None:
     made, turn = CallKeys(agent.store), await turn_of(agent)
     first = await made.identify(turn, "send", {"text": "x", "chatJid": None})

@@ -254,6 +254,7 @@ async def test_a_row_gives_them_and_a_list_is_cut_by_the_connectors_name(desk: D
     assert await seen(agent) == {"other_look"}
 
 
+@pytest.mark.slow
 async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk) -> None:
     agent = await desk.agent()
     gone = Connector(command=("/no/such/program",))
@@ -346,6 +347,7 @@ async def test_a_run_has_a_clean_environment_a_folder_and_a_process_group_of_its
     assert Path(found["cwd"]).stat().st_mode & 0o77 == 0
 
 
+@pytest.mark.slow
 async def test_secrets_are_those_of_the_callers_folder_and_every_use_is_on_record(desk: Desk) -> None:
     agent = await ready(desk, "acme/eng", tier="agent", env_secrets=("TOKEN",))
     await desk.put(agent, "TOKEN", "of-the-gateway", secrets.SecretOwner())
@@ -421,6 +423,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 async def test_a_group_whose_calls_hang_does_not_keep_the_others_from_theirs(desk: Desk) -> None:
     agent = await ready(desk, timeout_s=60, tier="agent")
     other = await desk.agent("acme")
@@ -436,6 +439,7 @@ async def test_a_group_whose_calls_hang_does_not_keep_the_others_from_theirs(des
     await asyncio.gather(*hanging, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_one_that_hangs_is_killed_with_all_that_it_started(desk: Desk) -> None:
     agent, hub, tell = await desk.agent(), desk.connector(), desk.path / "pids"
     await desk.connect(agent, hub=hub).run()
@@ -528,6 +532,7 @@ async def test_a_keeper_that_is_held_up_ends_what_it_keeps_all_the_same(
     await until(lambda: not any(alive(pid) for pid in pids_in(tell)))
 
 
+@pytest.mark.slow
 async def test_one_that_says_too_much_is_ended(desk: Desk) -> None:
     agent = await ready(desk)
 

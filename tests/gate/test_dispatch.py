@@ -295,6 +295,7 @@ async def flood(agent: GateAgent, number: int) -> None:
         await agent.dispatch.call(agent.caller, "where", b'{"chatJid": "fake:room/9"}', f"r{each}")
 
 
+@pytest.mark.slow
 async def test_stranger_07_refused_calls_are_few_rows_and_one_with_their_number(
     tmp_path: Path, store: SqliteStore
 ) -> None:
@@ -321,6 +322,7 @@ async def test_stranger_07_what_was_counted_is_written_when_the_gate_ends(tmp_pa
     assert await store.read(audit.count_repeated) == 3 * (50 - FIRST_REFUSED)
 
 
+@pytest.mark.slow
 async def test_stranger_07_calls_that_only_read_are_counted_too_and_effects_never(
     tmp_path: Path, store: SqliteStore
 ) -> None:

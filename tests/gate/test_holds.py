@@ -291,6 +291,7 @@ async def test_what_a_person_reads_is_what_runs(tmp_path: Path, store: SqliteSto
     assert json.loads(get_arguments(await agent.last()))["text"] == "a"
 
 
+@pytest.mark.slow
 async def test_a_session_asks_people_so_often_in_an_hour_and_no_more(tmp_path: Path, store: SqliteStore) -> None:
     """The same call with other arguments replaces the one before it, which then does not wait: that is no way out."""
     agent = await HeldAgent.create(tmp_path, store, "hold echo")
@@ -300,6 +301,7 @@ async def test_a_session_asks_people_so_often_in_an_hour_and_no_more(tmp_path: P
     assert len(await store.read(waiting_requests.list_pending)) == 1
 
 
+@pytest.mark.slow
 async def test_what_was_asked_before_costs_nothing_of_it(tmp_path: Path, store: SqliteStore) -> None:
     agent = await HeldAgent.create(tmp_path, store, "hold echo")
     for number in range(MOST_WAITING):

@@ -295,6 +295,7 @@ async def test_an_id_in_flight_is_refused_a_second_time_and_free_afterwards(old:
     assert (await old.ask("ping", request=1))["id"] == 1
 
 
+@pytest.mark.slow
 async def test_a_slow_call_holds_nobody_up_and_too_many_are_refused(old: Talk) -> None:
     for number in range(MOST_IN_FLIGHT - 1):
         old.tell(id=number, method="tools/call", params=called("forever"))

@@ -187,6 +187,7 @@ async def test_stranger_09_nothing_is_injected_on_a_spent_budget(tmp_path: Path,
     assert refused.failed and "the budget is spent" in refused.text
 
 
+@pytest.mark.slow
 async def test_stranger_09_a_chain_of_injections_ends_at_its_depth(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
     for _ in range(20):

@@ -415,6 +415,7 @@ async def test_a_client_that_leaves_takes_its_calls_with_it(served: Served) -> N
     await asyncio.wait_for(Gates.cancelled.wait(), PATIENCE_S)
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_read_is_not_read(served: Served) -> None:
     """Its requests stay in its own buffers, and when it reads again every one of them is answered, in order."""
     loop = asyncio.get_running_loop()
@@ -609,6 +610,7 @@ async def _pages(tmp_path: Path, store: SqliteStore) -> AsyncIterator[tuple[Tool
     await tools.close()
 
 
+@pytest.mark.slow
 async def test_stranger_new_no_call_is_begun_for_who_does_not_read(tmp_path: Path, store: SqliteStore) -> None:
     async with _pages(tmp_path, store) as (tools, path):
         clients = [await _asked(tools, path, "page", 100) for _ in range(2)]

@@ -17,6 +17,12 @@ from gatepost.testing.waiting import PATIENCE_S
 NOON = 1_800_000_000_000_000
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """What is inside of a sandbox runs on the loop of the standard library."""
+    return "asyncio"
+
+
 class Host:
     """Remembers every frame, gives each row once, and continues a turn that broke off, as the gateway does."""
 

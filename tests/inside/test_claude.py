@@ -80,6 +80,7 @@ def test_a_mode_that_there_is_not_is_named() -> None:
         parse_options(Claude.spec, {"mode": "yolo"}, ClaudeOptions)
 
 
+@pytest.mark.slow
 @needs_sdk
 @pytest.mark.parametrize(("verdict", "made"), [("allow", True), ("deny", False)])
 async def test_in_the_default_mode_somebody_is_asked(tmp_path: Path, verdict: str, made: bool) -> None:
@@ -167,6 +168,7 @@ async def test_a_mode_can_be_changed_while_it_lives(tmp_path: Path) -> None:
             await claude.set_mode("yolo")
 
 
+@pytest.mark.slow
 @needs_sdk
 async def test_what_it_writes_is_told_from_the_first_turn_on_that_somebody_watches(tmp_path: Path) -> None:
     text = "One two three four five six seven eight nine ten eleven twelve."
@@ -197,6 +199,7 @@ async def test_what_it_writes_is_told_from_the_first_turn_on_that_somebody_watch
     assert said == [text]
 
 
+@pytest.mark.slow
 @needs_sdk
 async def test_follow_ups_that_come_with_the_last_word_end_with_one_result(tmp_path: Path) -> None:
     script = {

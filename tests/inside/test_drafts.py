@@ -115,6 +115,7 @@ async def test_a_draft_is_bounded_and_a_cut_character_is_joined(sender: DraftSen
     await receiver.until("y" * LONGEST_DRAFT)
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=5), max_size=20), st.sets(st.integers(0, 20)))
 def test_a_growing_text_is_its_pieces_whenever_somebody_looks(pieces: list[str], looks: set[int]) -> None:
     growing = GrowingText()

@@ -61,6 +61,7 @@ async def test_a_lost_bell_costs_time_and_no_message(host: Host) -> None:
     assert host.said == ["echo: one", "echo: two"]
 
 
+@pytest.mark.slow
 async def test_nanoclaw_16_and_d2_a_burst_over_the_cap_is_answered_in_order(host: Host) -> None:
     host.batch, host.gives_follow_ups = 20, False
     for number in range(200):
@@ -130,6 +131,7 @@ async def test_nanoclaw_27_and_d8_a_follow_up_given_before_the_runner_dies_is_an
     assert host.said == ["echo: ask first", "echo: more"]
 
 
+@pytest.mark.slow
 async def test_a_follow_up_claimed_and_not_begun_is_queued_again_when_the_runner_dies(host: Host) -> None:
     async def die_at_begun(frame: runner_frames.FromRunner) -> runner_frames.Frame | None:
         if isinstance(frame, runner_frames.RowsBegunFrame) and frame.rows == [102] and host.process is not None:
@@ -163,6 +165,7 @@ async def test_nanoclaw_17_killed_before_the_provider_has_the_batch_it_is_answer
     assert host.said == ["echo: hello"]
 
 
+@pytest.mark.slow
 async def test_nanoclaw_18_killed_after_a_reply_it_is_continued_and_nothing_is_said_twice(host: Host) -> None:
     for text in ("one", "two", "three"):
         host.add(text, ring=False)
@@ -267,6 +270,7 @@ async def test_nanoclaw_37_a_command_splits_the_batch_around_it(host: Host) -> N
     assert len(host.submitted) == 1
 
 
+@pytest.mark.slow
 async def test_nanoclaw_38_each_provider_keeps_its_own_conversation(host: Host) -> None:
     host.add("one")
     await host.start()
@@ -380,6 +384,7 @@ async def test_a_hanging_provider_does_not_keep_a_runner_that_is_told_to_close(h
     assert await host.close() == (0, "")
 
 
+@pytest.mark.slow
 async def test_a_ping_names_the_turn(host: Host) -> None:
     host.add("go")
     await host.start(script={"default": [{"status": "waiting"}, {"hang": True}]})
@@ -466,6 +471,7 @@ async def test_a_broken_inbound_file_is_told_to_the_host_once_and_read_when_it_i
     assert (trouble.what, trouble.fatal) == ("inbound", False)
 
 
+@pytest.mark.slow
 async def test_a_locked_inbound_file_is_looked_at_again(host: Host) -> None:
     host.add("hello", ring=False)
     holder = apsw.Connection(str(host.inbox))
@@ -571,6 +577,7 @@ class Slow:
 """
 
 
+@pytest.mark.slow
 async def test_nanoclaw_19_a_ping_names_the_tool_that_runs_and_its_declared_patience(
     host: Host, tmp_path: Path
 ) -> None:

@@ -320,6 +320,7 @@ def test_what_was_said_accounts_for_each_step_once() -> None:
     assert spoken.claim_text("b", 9) and not spoken.claim_text("b", 9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("crash", "deaths"), [("once", 1), (2, 2)])
 async def test_a_crash_happens_as_often_as_the_script_says(host: Host, crash: str | int, deaths: int) -> None:
     host.add("boom", ring=False)

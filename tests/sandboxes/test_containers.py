@@ -108,6 +108,7 @@ def test_a_process_of_ours_lives_in_no_container() -> None:
     assert cgroup_of(os.getpid(), "") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dismissed", [True, False])
 async def test_a_guard_acts_unless_it_is_dismissed(tmp_path: Path, dismissed: bool) -> None:
     place = ContainerFolder(tmp_path / "place")

@@ -164,6 +164,7 @@ def test_unix_sockets_are_served_on_uvloop_too(tmp_path: Path) -> None:
     assert uvloop.run(serve_and_ask()).endswith(b"hello")
 
 
+@pytest.mark.slow
 async def test_a_stream_that_never_ends_is_cut_when_the_server_stops() -> None:
     ended = asyncio.Event()
 

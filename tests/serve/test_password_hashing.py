@@ -27,6 +27,7 @@ def hashing() -> PasswordHashing:
     return PasswordHashing()
 
 
+@pytest.mark.slow
 async def test_a_password_is_known_by_its_hash_and_no_other_is(hashing: PasswordHashing) -> None:
     hashed = await hashing.hash(LONG_ENOUGH)
     assert LONG_ENOUGH not in hashed

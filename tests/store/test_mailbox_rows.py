@@ -1,5 +1,7 @@
 """Mailbox rows: what a mailbox must hold, and how little is read to know it."""
 
+import pytest
+
 from gatepost.store import inbox, mailbox_rows, sessions
 from gatepost.store.port import Db
 from gatepost.testing.counting import CountingDb
@@ -55,6 +57,7 @@ def test_stranger_new_of_what_waits_only_the_next_rows_are_projected(desk: Desk)
     assert held(desk.db, desk, rows=0, size=0) == working
 
 
+@pytest.mark.slow
 def test_stranger_new_context_that_does_not_fit_is_not_read(desk: Desk) -> None:
     rows = [
         inbox.observe(desk.db, desk.accept("x" * 1000), desk.session.id, "acme", "guest", desk.now) for _ in range(300)

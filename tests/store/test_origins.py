@@ -1,5 +1,7 @@
 """Who is behind what a session does between its turns."""
 
+import pytest
+
 from gatepost.store import inbox, origins, turns
 from gatepost.store.origins import LATEST, Origin
 
@@ -26,6 +28,7 @@ def test_between_turns_whoever_asked_last_is_behind_it_though_timers_ran_since(d
     assert origins.get_for_session(desk.db, desk.session.id).origins[0] == Origin(ADA, *ROOM)
 
 
+@pytest.mark.slow
 def test_stranger_04_only_the_latest_turns_are_searched_however_many_timers_ran(desk: Desk) -> None:
     run_turn(desk, ADA)
     for _ in range(LATEST):

@@ -153,6 +153,7 @@ def test_what_was_fetched_late_is_dated_by_when_it_was_said(db: Db) -> None:
     assert len(found(db, "tea", since=10 * DAY)) == 12
 
 
+@pytest.mark.slow
 def test_arizuko_35_the_limit_is_counted_after_the_rights(db: Db) -> None:
     talk(db, "acme", "fake:room/1")
     own = [say(db, "tea") for _ in range(3)]

@@ -164,6 +164,7 @@ def check_equal(engines: Engines, query: str, **wanted: object) -> object:
     return on_sqlite
 
 
+@pytest.mark.slow
 def test_words_of_every_script_are_found_alike(engines: Engines) -> None:
     for word in WORDS:
         quoted = '"' + word[:900].replace('"', '""') + '"'
@@ -221,6 +222,7 @@ _query = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(query=_query)
 @settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

@@ -466,6 +466,7 @@ async def test_stranger_01_a_unit_that_computes_for_ever_is_interrupted_and_noth
     assert store.close() == ""
 
 
+@pytest.mark.slow
 async def test_stranger_01_closing_does_not_wait_for_ever_and_answers_who_waits(store_path: Path) -> None:
     store, gate = SqliteStore(store_path), Gate()
     held = asyncio.create_task(_outcome(store, gate.hold))
@@ -480,6 +481,7 @@ async def test_stranger_01_closing_does_not_wait_for_ever_and_answers_who_waits(
     gate.open.set()
 
 
+@pytest.mark.slow
 async def test_stranger_01_a_read_that_does_not_end_is_interrupted_when_the_store_closes(store_path: Path) -> None:
     store, entered = SqliteStore(store_path), threading.Event()
 
@@ -494,6 +496,7 @@ async def test_stranger_01_a_read_that_does_not_end_is_interrupted_when_the_stor
         await reading
 
 
+@pytest.mark.slow
 async def test_a_slow_unit_is_reported_under_its_own_name(store_path: Path) -> None:
     found: list[str] = []
 

@@ -59,6 +59,7 @@ def read_all(path: Path, tables: Iterable[str]) -> dict[str, list[tuple[object, 
         connection.close()
 
 
+@pytest.mark.slow
 def test_there_and_back_is_equal_with_ids_and_sequences(
     store_path: Path, tmp_path: Path, server: PostgresServer
 ) -> None:
@@ -97,6 +98,7 @@ def test_the_log_of_an_old_database_is_not_mixed_into_a_copy(store_path: Path, t
     assert [each.name for each in tmp_path.iterdir()] == [f"new.db{left}"]
 
 
+@pytest.mark.slow
 def test_a_copy_that_fails_leaves_nothing(store_path: Path, tmp_path: Path, server: PostgresServer) -> None:
     connection = connect(store_path)
     fill(connection, 3)

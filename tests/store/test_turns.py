@@ -677,6 +677,7 @@ def test_stranger_new_a_turn_that_fails_reads_nothing_of_what_it_said(desk: Desk
     assert desk.states() == ["failed"]
 
 
+@pytest.mark.slow
 def test_stranger_new_a_continuation_lists_few_rows_of_few_words_and_names_the_total(desk: Desk) -> None:
     turn = _long_turn(desk, 300)
     desk.break_off(turn)
@@ -693,6 +694,7 @@ def test_stranger_new_a_continuation_lists_few_rows_of_few_words_and_names_the_t
     assert content["done"][-1]["text"].startswith("299 ") and content["done"][-1]["text"].endswith("…")
 
 
+@pytest.mark.slow
 def test_stranger_new_a_turn_takes_follow_ups_up_to_a_number(desk: Desk) -> None:
     turn = desk.begun()
     for number in range(2 * waiting_rows.MOST_MESSAGES):

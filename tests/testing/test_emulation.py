@@ -60,6 +60,7 @@ async def send_as_bot(platform: ToyPlatform, **message: object) -> str:
         return str(answer.json()["id"])
 
 
+@pytest.mark.slow
 async def test_somebody_writes_edits_reacts_and_clicks_on_the_page(page: Page, platform: ToyPlatform) -> None:
     await page.get_by_label("Message", exact=True).fill("hello <b>bot</b>")
     await page.keyboard.press("Enter")
@@ -80,6 +81,7 @@ async def test_somebody_writes_edits_reacts_and_clicks_on_the_page(page: Page, p
     await take_picture(page, "emulation-page")
 
 
+@pytest.mark.slow
 async def test_another_person_in_a_private_room_sends_a_file_and_sees_why_something_fails(
     page: Page, platform: ToyPlatform
 ) -> None:

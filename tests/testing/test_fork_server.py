@@ -40,6 +40,7 @@ def test_it_has_the_environment_that_it_is_given_and_no_other(tmp_path: Path, mo
     assert str(tmp_path / "here") in told.stdout
 
 
+@pytest.mark.slow
 def test_many_at_once_each_get_their_own_answer(tmp_path: Path) -> None:
     def add(number: int) -> str:
         home = tmp_path / str(number)
@@ -82,6 +83,7 @@ def test_a_signal_ends_it_and_is_told(tmp_path: Path) -> None:
         assert "ready" not in said.read()
 
 
+@pytest.mark.slow
 def test_it_ends_as_a_started_one_does_when_nobody_reads_what_it_prints(tmp_path: Path) -> None:
     def end(anew: bool) -> int:
         reads, writes = os.pipe()

@@ -205,6 +205,7 @@ def by_itself(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.slow
 def test_by_itself_it_says_how_it_is_called_and_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"turns": [{"do": [{"sya": "x"}]}]}')
     told, bad, none = by_itself("--help"), by_itself(str(tmp_path / "bad.json")), by_itself(str(tmp_path / "none.json"))

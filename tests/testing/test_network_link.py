@@ -27,6 +27,7 @@ def connect(link: NetworkLink, port: int, wait: str) -> bool:
     return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_nothing_passes_a_link_that_is_cut_until_it_is_joined(link: NetworkLink) -> None:
     with socket.create_server((link.host, 0)) as server:
         port = server.getsockname()[1]

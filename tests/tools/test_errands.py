@@ -188,6 +188,7 @@ async def test_the_person_behind_it_pays_for_it(tmp_path: Path, tree: SqliteStor
     assert await tree.read(costs.find_asker, claim.turn.id) == "agent:acme", "her secrets are not used for it"
 
 
+@pytest.mark.slow
 async def test_a_conversation_and_a_group_have_so_many_open_errands_at_most(tmp_path: Path, tree: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, tree, "acme")
     most, of_group = agent.around.config[MOST_OPEN], agent.around.config[MOST_OPEN_GROUP]

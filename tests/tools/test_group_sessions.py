@@ -224,6 +224,7 @@ async def test_stranger_new_reading_a_conversation_stops_at_the_bound_and_goes_o
     assert [len(text) for text in found[1:-1]] == [40_001] * 8
 
 
+@pytest.mark.slow
 async def test_stranger_new_so_many_messages_are_put_into_a_conversation_and_no_more(
     tmp_path: Path, store: SqliteStore
 ) -> None:
@@ -241,6 +242,7 @@ async def test_stranger_new_so_many_messages_are_put_into_a_conversation_and_no_
     told(await agent.call("inject_message", content="there is room again"))
 
 
+@pytest.mark.slow
 async def test_stranger_new_so_much_is_put_into_a_conversation_and_no_more(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
     for _ in range(LARGEST_INJECTED // 100_000):

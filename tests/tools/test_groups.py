@@ -301,6 +301,7 @@ async def test_stranger_new_a_room_that_does_not_reach_the_caller_is_not_given_t
     assert told(await agent.call("register_group", jid="terminal:main", folder="acme/eng"))["registered"]
 
 
+@pytest.mark.slow
 async def test_stranger_new_a_long_list_of_groups_comes_in_pages(tmp_path: Path, store: SqliteStore) -> None:
     agent = await world(tmp_path, store)
 

@@ -105,6 +105,7 @@ async def test_names_from_outside_cannot_end_the_block(tmp_path: Path, store: Sq
     assert 'sender="Bo &lt;b&gt; &quot;x&quot;"' in line and "&lt;/message&gt; x</message>" in line
 
 
+@pytest.mark.slow
 async def test_a_limit_beyond_its_range_is_brought_to_the_bound(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, turn=False)
 
@@ -303,6 +304,7 @@ async def test_a_platform_that_cannot_look_back_leaves_what_is_known(tmp_path: P
     assert (answer["source"], answer["count"], answer["cap"]) == ("cache-only", 1, 100)
 
 
+@pytest.mark.slow
 async def test_a_room_that_is_shared_out_shows_each_its_own(tmp_path: Path, store: SqliteStore) -> None:
     """By every look back, also at what the platform remembers and has not told yet."""
     acme = await GateAgent.create(tmp_path / "a", store, "acme")

@@ -4,6 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from gatepost.core.clock import DAY, SECOND
 from gatepost.core.registry import load_package
 from gatepost.flow.delivery.file_limits import GROUP_MB, TURN_MB
@@ -41,6 +43,7 @@ async def end_turn(agent: GateAgent) -> None:
     await agent.store.write(finish)
 
 
+@pytest.mark.slow
 async def test_stranger_07_a_sparse_file_sent_ten_times_is_refused_at_the_turns_limit(
     tmp_path: Path, store: SqliteStore
 ) -> None:
@@ -57,6 +60,7 @@ def config_mb(number: int) -> int:
     return (number + 1) * MB
 
 
+@pytest.mark.slow
 async def test_stranger_07_files_sent_at_once_do_not_pass_the_limit_together(
     tmp_path: Path, store: SqliteStore
 ) -> None:
@@ -86,6 +90,7 @@ async def test_stranger_07_a_group_has_a_limit_for_the_day_whatever_its_turns(
     assert not (await agent.call("send_file", filepath=name)).failed
 
 
+@pytest.mark.slow
 async def test_between_two_turns_the_same_limit_holds(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store)
     await end_turn(agent)
@@ -115,6 +120,7 @@ async def test_a_call_that_is_made_again_counts_once(tmp_path: Path, store: Sqli
     assert await store.write(sent_files.count_group_bytes, agent.caller.folder, agent.around.clock.now()) <= MB
 
 
+@pytest.mark.slow
 async def test_stranger_new_a_call_made_again_frees_no_allowance_and_leaves_no_second_copy(
     tmp_path: Path, store: SqliteStore
 ) -> None:

@@ -107,6 +107,7 @@ async def test_a_session_that_spans_rooms_tells_the_address_of_its_turn(tmp_path
     assert result(await agent.call("inspect_session"))["room"] == ROOM
 
 
+@pytest.mark.slow
 async def test_a_session_tells_its_topic_its_counts_its_last_error_and_reset_and_the_newest_ten_turns(
     agent: GateAgent, store: SqliteStore
 ) -> None:

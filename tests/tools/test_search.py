@@ -121,6 +121,7 @@ async def test_a_scope_without_a_colon_is_a_group_of_the_own_part(tmp_path: Path
         assert answer.failed and "own or below" in answer.text
 
 
+@pytest.mark.slow
 async def test_limits_sender_and_since(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store)
     await store.write(_room, "acme/eng", ROOM, *["tea"] * 230)

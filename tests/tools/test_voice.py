@@ -137,6 +137,7 @@ async def test_words_are_spoken_kept_paid_for_and_put_on_their_way(
     assert await agent.audited() == [("send_voice", "allowed")]
 
 
+@pytest.mark.slow
 async def test_the_same_words_are_made_and_paid_for_once(
     agent: GateAgent, store: SqliteStore, endpoint: Endpoint
 ) -> None:

@@ -67,6 +67,7 @@ async def test_a_public_address_is_and_is_asked_under_its_name() -> None:
     assert pin_request(other, *split_host(other), "1.1.1.1").host == "media.example:8080"
 
 
+@pytest.mark.slow
 async def test_the_platforms_own_origin_and_a_host_that_the_operator_named_may_be_private(internal: int) -> None:
     own = f"http://127.0.0.1:{internal}"
     assert await fetch(PlatformHttp("Toy", own), f"{own}/file") == f"127.0.0.1:{internal}".encode()

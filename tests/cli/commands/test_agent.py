@@ -107,6 +107,7 @@ def made(daemon: DaemonProcess, title: str, *words: str) -> str:
     return str(json.loads(agent(daemon, "run", *words, "--title", title, "-d", "--json").out)["agentId"])
 
 
+@pytest.mark.slow
 def test_what_became_of_it_is_the_exit_code(daemon: DaemonProcess) -> None:
     assert agent(daemon, "run", "sweep").code == IDLE
     assert agent(daemon, "run", "fail").code == FAILED
@@ -149,6 +150,7 @@ def test_a_closed_agent_takes_nothing_more(daemon: DaemonProcess) -> None:
     assert agent(daemon, "kill", closed).code == 0
 
 
+@pytest.mark.slow
 def test_prompts_come_from_the_line_or_from_stdin(daemon: DaemonProcess) -> None:
     assert agent(daemon, "run", "-", given=b"from a pipe\n").out == "echo: from a pipe\n"
     assert agent(daemon, "run", given=b"from a pipe").out == "echo: from a pipe\n"
@@ -183,6 +185,7 @@ def test_what_cannot_be_is_refused_and_makes_no_agent(daemon: DaemonProcess, wor
     assert len(told(daemon, "agent", "ls", "--all")) == before
 
 
+@pytest.mark.slow
 def test_a_log_has_its_entries_as_lines_and_ends_when_the_agent_has(daemon: DaemonProcess) -> None:
     logged = made(daemon, "Logged", "danger")
     agent(daemon, "wait", logged)
@@ -203,6 +206,7 @@ def test_a_log_has_its_entries_as_lines_and_ends_when_the_agent_has(daemon: Daem
     assert [each["kind"] for each in entries] == ["permission", "permission", "assistant_message"]
 
 
+@pytest.mark.slow
 def test_a_request_is_meant_by_its_id_the_beginning_of_it_or_its_agent(daemon: DaemonProcess) -> None:
     for form in (lambda each: each, lambda each: each[:-1], lambda each: "Guarded"):
         guarded = made(daemon, "Guarded", "danger")
@@ -226,6 +230,7 @@ def ask_again(daemon: DaemonProcess, title: str) -> str:
     return str(told(daemon, "agent", "wait", title)["permission"]["id"])
 
 
+@pytest.mark.slow
 def test_what_is_asked_can_be_allowed_with_other_arguments(daemon: DaemonProcess, tmp_path: Path) -> None:
     request = ask_again(daemon, "Typed")
     for wrong, why in (
@@ -246,6 +251,7 @@ def test_what_is_asked_can_be_allowed_with_other_arguments(daemon: DaemonProcess
     assert agent(daemon, "wait", "Filed").out == 'they said allow {"command":"pwd"}\n'
 
 
+@pytest.mark.slow
 def test_arguments_are_edited_in_the_editor_and_one_that_saves_nothing_answers_nothing(
     daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +305,7 @@ def started(daemon: DaemonProcess, *words: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_why_a_turn_failed_stands_beside_what_was_said(daemon: DaemonProcess) -> None:
     half = agent(daemon, "run", "half", "--title", "Half")
     assert (half.code, half.out) == (FAILED, "so far\n")
@@ -320,6 +327,7 @@ def test_a_request_is_told_with_what_it_is_about_and_both_answers(daemon: Daemon
     assert agent(daemon, "wait", "Bold").out == "they said deny\n"
 
 
+@pytest.mark.slow
 def test_a_question_is_shown_with_its_options_and_answered_in_words(daemon: DaemonProcess) -> None:
     asked = agent(daemon, "run", "drink", "--provider", "asker", "--title", "Thirsty")
     assert asked.code == ASKS and ") asks: Tea or coffee? (tea, coffee)\n" in asked.out
@@ -333,6 +341,7 @@ def test_a_question_is_shown_with_its_options_and_answered_in_words(daemon: Daem
     assert agent(daemon, "wait", "Thirsty").out == "allow: tea\n"
 
 
+@pytest.mark.slow
 def test_somebody_who_has_enough_of_waiting_leaves_it_at_work_and_knows_its_name(daemon: DaemonProcess) -> None:
     running = started(daemon, "agent", "run", "hang")
     assert running.stderr is not None
@@ -347,6 +356,7 @@ def test_somebody_who_has_enough_of_waiting_leaves_it_at_work_and_knows_its_name
     assert stopped == {"agentId": name, "stopped": True}
 
 
+@pytest.mark.slow
 def test_waiting_has_a_limit_wherever_one_waits(daemon: DaemonProcess) -> None:
     assert agent(daemon, "run", "hang", "--title", "Slow", "--timeout", "0.05").code == STILL
     assert agent(daemon, "send", "Slow", "more", "--timeout", "0").code == STILL
@@ -356,6 +366,7 @@ def test_waiting_has_a_limit_wherever_one_waits(daemon: DaemonProcess) -> None:
     agent(daemon, "kill", "Slow")
 
 
+@pytest.mark.slow
 def test_a_log_of_one_that_rests_ends_at_once_and_begins_where_one_likes(daemon: DaemonProcess) -> None:
     rests = made(daemon, "Rests", "sweep")
     agent(daemon, "wait", rests)
@@ -380,6 +391,7 @@ def test_what_is_wrong_is_named_as_it_is_typed(daemon: DaemonProcess, tmp_path: 
     assert "--title: must have" in agent(daemon, "run", "x", "--title", "t" * 61).err
 
 
+@pytest.mark.slow
 def test_a_restart_ends_neither_waiting_nor_looking_on(tmp_path: Path) -> None:
     folder = Home(tmp_path / "h").group("agents")
     folder.mkdir(parents=True)

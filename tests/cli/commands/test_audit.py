@@ -50,6 +50,7 @@ def with_sql(home: Home, sql: str) -> list[Any]:
         connection.close()
 
 
+@pytest.mark.slow
 def test_a_used_home_is_clean_and_tells_its_head(run: Run, home: Home) -> None:
     told = run("audit", "verify", "--json")
 
@@ -122,6 +123,7 @@ def verdict(path: Path) -> tuple[int | None, str]:
     return bad, "" if bad is not None else read_snapshot(path, audit.find_damage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [0x01, 0x20, 0x80])
 def test_a_byte_that_was_flipped_anywhere_in_a_row_shows(home: Home, bits: int) -> None:
     place = cells(home, 4)

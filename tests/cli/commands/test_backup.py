@@ -103,6 +103,7 @@ def test_stranger_14_without_a_store_there_is_nothing_to_back_up(run: Run, tmp_p
     assert list(tmp_path.glob("*.tar.gz")) == []
 
 
+@pytest.mark.slow
 def test_stranger_new_an_agent_cannot_make_a_backup_endless_nor_get_a_tree_left_out(
     run: Run, used: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,7 @@ def test_what_is_agreed_to_becomes_options_of_the_group(home: Home, monkeypatch:
             choose(no)
 
 
+@pytest.mark.slow
 def test_at_a_terminal_an_agent_is_connected_by_its_name(
     home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

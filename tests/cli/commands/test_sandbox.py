@@ -33,6 +33,7 @@ def gatepost(home: Path, *words: str, said: str = "") -> subprocess.CompletedPro
     return fork_server.run(["--home", str(home), *words], os.environ, said=said)
 
 
+@pytest.mark.slow
 def test_a_command_runs_in_the_groups_folder_with_our_input_and_output(home: Path) -> None:
     ran = gatepost(
         home, "sandbox", "run", "acme", "--", "sh", "-c", "pwd; id -u; ls work.md; cat; echo no >&2", said="hi"
@@ -42,11 +43,13 @@ def test_a_command_runs_in_the_groups_folder_with_our_input_and_output(home: Pat
     assert ran.stderr == "no\n"
 
 
+@pytest.mark.slow
 def test_its_exit_code_is_ours(home: Path) -> None:
     assert gatepost(home, "sandbox", "run", "acme", "--", "sh", "-c", "exit 7").returncode == 7
     assert gatepost(home, "sandbox", "run", "acme", "nosuch").returncode == 127
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_left(home: Path) -> None:
     gatepost(home, "sandbox", "run", "acme", "--", "sh", "-c", "mkdir -p ../out/a/b; touch ../out/a/b/c")
 
@@ -90,6 +93,7 @@ def page() -> Iterator[int]:
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 
 
+@pytest.mark.slow
 @needs_curl
 @pytest.mark.parametrize("up", [False, True], ids=["down", "up"])
 def test_what_may_not_be_reached_is_refused_with_a_reason_and_one_audit_row(tmp_path: Path, up: bool) -> None:
@@ -105,6 +109,7 @@ def test_what_may_not_be_reached_is_refused_with_a_reason_and_one_audit_row(tmp_
     assert rows.count("example.com:443 is not allowed") == 1
 
 
+@pytest.mark.slow
 @needs_curl
 def test_an_allowed_host_is_reached_and_nothing_is_told(tmp_path: Path, page: int) -> None:
     tmp_path.chmod(0o711)

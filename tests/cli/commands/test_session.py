@@ -20,6 +20,7 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
         yield running
 
 
+@pytest.mark.slow
 def test_a_session_is_copied_into_an_agent_that_knows_what_it_knows(daemon: DaemonProcess) -> None:
     daemon.gatepost("chat", "-m", "what is it", "--wait")
     (session,) = daemon.json("session", "list")
@@ -33,6 +34,7 @@ def test_a_session_is_copied_into_an_agent_that_knows_what_it_knows(daemon: Daem
     assert daemon.read_audit("session.copy")[0]["verdict"] == "done"
 
 
+@pytest.mark.slow
 def test_a_session_is_forked_listed_and_closed(daemon: DaemonProcess) -> None:
     daemon.gatepost("chat", "-m", "what is it", "--wait")
     (session,) = daemon.json("session", "list")
@@ -51,6 +53,7 @@ def test_a_session_is_forked_listed_and_closed(daemon: DaemonProcess) -> None:
     assert session["id"] in listed and replaced["session_id"] not in listed
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_named_with_the_way_out(daemon: DaemonProcess) -> None:
     closed = daemon.gatepost("session", "close", "s-nobody")
     listed = daemon.gatepost("session", "list", "--folder", "hom")
@@ -59,6 +62,7 @@ def test_what_is_not_there_is_named_with_the_way_out(daemon: DaemonProcess) -> N
     assert listed.returncode == 1 and "no group named 'hom'; did you mean 'home'?" in listed.stderr
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_not_forked_and_without_a_gateway_nothing_is(daemon: DaemonProcess) -> None:
     unknown = daemon.gatepost("session", "fork", "s-nobody", "side")
     daemon.stop()
@@ -68,6 +72,7 @@ def test_what_is_not_there_is_not_forked_and_without_a_gateway_nothing_is(daemon
     assert down.returncode != 0 and "gatepost up" in down.stderr
 
 
+@pytest.mark.slow
 def test_a_session_is_replayed_and_both_are_shown_side_by_side(daemon: DaemonProcess, tmp_path: Path) -> None:
     daemon.gatepost("chat", "-m", "what is it", "--wait")
     daemon.gatepost("chat", "-m", "what is it", "--wait")
@@ -96,6 +101,7 @@ def test_a_replay_of_nothing_or_with_a_file_that_is_not_there_is_refused(daemon:
     assert no_replay.returncode == 1 and "no replay named 's-nobody'" in no_replay.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.flow import pairing
@@ -135,6 +137,7 @@ def write_something(home: Home, count: int = 3) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 def test_with_the_gateway_down_a_forgotten_persons_remains_go_with_the_file(run: Run, home: Home) -> None:
     assert run("user", "add", HER, "--name", MARK).code == 0
     write_something(home)

@@ -89,6 +89,7 @@ def made(daemon: DaemonProcess, shop: Path, name: str = "fix", *words: str) -> d
     return found
 
 
+@pytest.mark.slow
 def test_one_is_made_listed_shown_and_put_away(daemon: DaemonProcess, shop: Path) -> None:
     done = worktree(daemon, "create", "plums", "--from", str(shop))
     name = done.out.split()[0]
@@ -109,6 +110,7 @@ def test_one_is_made_listed_shown_and_put_away(daemon: DaemonProcess, shop: Path
     ]
 
 
+@pytest.mark.slow
 def test_programs_are_told_the_same(daemon: DaemonProcess, shop: Path) -> None:
     found = made(daemon, shop, "pears", "--base", "main")
     assert found == worktree(daemon, "show", "pears", "--json").json
@@ -122,6 +124,7 @@ def test_programs_are_told_the_same(daemon: DaemonProcess, shop: Path) -> None:
     assert gone == {**none, "trouble": ""}
 
 
+@pytest.mark.slow
 def test_what_was_done_is_fetched_with_the_command_that_is_told(daemon: DaemonProcess, shop: Path) -> None:
     """Of two worktrees, whose work was kept by the same names; the second time as the first."""
     for name in ("figs", "grapes"):
@@ -143,6 +146,7 @@ def seen(shop: Path, told: str) -> str:
     return git(shop, *shlex.split(look)[1:])
 
 
+@pytest.mark.slow
 def test_what_is_in_a_bundle_is_told(daemon: DaemonProcess, shop: Path) -> None:
     found = made(daemon, shop, "cherries")
     path = Path(found["worktreePath"])
@@ -166,6 +170,7 @@ def test_what_is_in_a_bundle_is_told(daemon: DaemonProcess, shop: Path) -> None:
     assert "put aside" not in look, "what is no longer there is not shown as if it were"
 
 
+@pytest.mark.slow
 def test_what_was_put_away_is_found_with_its_bundle(daemon: DaemonProcess, shop: Path) -> None:
     path = Path(made(daemon, shop, "quinces")["worktreePath"])
     commit(path, "answer", "42")
@@ -187,6 +192,7 @@ def test_what_was_put_away_is_found_with_its_bundle(daemon: DaemonProcess, shop:
     assert worktree(daemon, "save", "sloes").out.endswith("was put away, and nothing of it saved\n")
 
 
+@pytest.mark.slow
 def test_where_it_came_from_is_told(daemon: DaemonProcess, shop: Path) -> None:
     git(shop, "branch", "feature")
     git(shop, "update-ref", "refs/pull/42/head", "HEAD")
@@ -200,6 +206,7 @@ def test_where_it_came_from_is_told(daemon: DaemonProcess, shop: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("origin", ["git@example.com:ann/shop.git", "ssh://git@example.com/shop.git", "/srv/shop.git"])
 def test_an_origin_that_cannot_be_asked_is_not_said_to_lack_it(daemon: DaemonProcess, shop: Path, origin: str) -> None:
     git(shop, "remote", "add", "origin", origin)
@@ -212,6 +219,7 @@ def test_an_origin_that_cannot_be_asked_is_not_said_to_lack_it(daemon: DaemonPro
         assert refused.err.endswith(f"git fetch origin {fetch}\n")
 
 
+@pytest.mark.slow
 def test_what_was_fetched_as_told_is_found(daemon: DaemonProcess, shop: Path, place: Path) -> None:
     origin = repository(place / "origin")
     git(origin, "branch", "feature")
@@ -223,6 +231,7 @@ def test_what_was_fetched_as_told_is_found(daemon: DaemonProcess, shop: Path, pl
         assert worktree(daemon, "create", *words, "--from", str(shop)).code == 0
 
 
+@pytest.mark.slow
 def test_a_recipe_that_cannot_be_read_is_told_wherever_it_matters(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'npm ci\n")
     done = worktree(daemon, "create", "leeks", "--from", str(shop))
@@ -236,6 +245,7 @@ def test_a_recipe_that_cannot_be_read_is_told_wherever_it_matters(daemon: Daemon
     assert "setup cannot be read: .gatepost.toml" in made_one.out + made_one.err
 
 
+@pytest.mark.slow
 def test_what_a_recipe_says_that_means_nothing_is_told(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetpu = 'npm ci'\nteardown = 'true'\n")
     told = "setup: .gatepost.toml: [worktree] has nothing called setpu; there are: setup, teardown\n"
@@ -248,6 +258,7 @@ def test_what_a_recipe_says_that_means_nothing_is_told(daemon: DaemonProcess, sh
     assert "has nothing called setpu" in worktree(daemon, "create", "rocket", "--from", str(shop)).out
 
 
+@pytest.mark.slow
 def test_what_cannot_be_saved_is_told_with_the_way_out(daemon: DaemonProcess, shop: Path) -> None:
     path = Path(made(daemon, shop, "dates")["worktreePath"])
     repository(path / "vendored")
@@ -262,6 +273,7 @@ def test_what_cannot_be_saved_is_told_with_the_way_out(daemon: DaemonProcess, sh
     assert worktree(daemon, "archive", "dates", "--discard").code == 0
 
 
+@pytest.mark.slow
 def test_a_setup_is_shown_whole_before_anybody_trusts_it(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", RECIPE)
     found = made(daemon, shop, "limes")
@@ -284,6 +296,7 @@ def test_a_setup_is_shown_whole_before_anybody_trusts_it(daemon: DaemonProcess, 
     assert shown.code == 0 and "setup: done\n" in shown.out and "all ␛[2Jwell" in shown.out
 
 
+@pytest.mark.slow
 def test_a_trusted_setup_runs_in_the_next_and_can_be_run_in_the_one_before(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", RECIPE)
     first, second = made(daemon, shop, "kiwis"), made(daemon, shop, "melons")
@@ -295,6 +308,7 @@ def test_a_trusted_setup_runs_in_the_next_and_can_be_run_in_the_one_before(daemo
     assert worktree(daemon, "archive", second["name"]).err == ""
 
 
+@pytest.mark.slow
 def test_a_setup_that_fails_is_an_exit_code(daemon: DaemonProcess, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'echo trying; false'\nteardown = 'exit 3'\n")
     made(daemon, shop, "olives")
@@ -353,6 +367,7 @@ def test_what_cannot_be_made_is_said_and_nothing_is_left(
     assert worktree(daemon, "ls", "--all", "--json").json == before
 
 
+@pytest.mark.slow
 def test_a_relative_path_is_one_from_here(daemon: DaemonProcess, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shop)
     assert worktree(daemon, "create", "here", "--from", ".", "--json").json["source"] == str(shop)
@@ -382,6 +397,7 @@ def test_a_worktree_that_is_not_there_is_said_in_a_line(daemon: DaemonProcess, n
         assert refused.err.count("\n") == 1 and "\x1b" not in refused.err
 
 
+@pytest.mark.slow
 def test_a_name_that_means_several_is_asked_back(daemon: DaemonProcess, shop: Path, place: Path) -> None:
     other = repository(place / "code" / "other")
     names = {made(daemon, each, "twins")["name"] for each in (shop, other)}
@@ -392,6 +408,7 @@ def test_a_name_that_means_several_is_asked_back(daemon: DaemonProcess, shop: Pa
 # Agents.
 
 
+@pytest.mark.slow
 def test_an_agent_starts_in_a_worktree_or_in_one_of_its_own(daemon: DaemonProcess, shop: Path) -> None:
     path = Path(made(daemon, shop, "peas")["worktreePath"])
     assert ran(daemon, "agent", "run", "write", "--cwd", str(path)).out == "written\n"

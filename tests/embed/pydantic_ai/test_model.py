@@ -73,6 +73,7 @@ def asking(text: str) -> list[Any]:
     return [ModelRequest(parts=[UserPromptPart(text)])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["stdio", "in-process"])
 async def test_an_agent_uses_its_tools_with_its_deps(model: ClaudeCodeModel, transport: Any) -> None:
     shop = Shop()

@@ -31,6 +31,7 @@ def inbound(db: Db, now: int) -> int:
     return message_id
 
 
+@pytest.mark.slow
 async def test_nanoclaw_33_an_edit_of_an_own_message_reaches_the_channel_with_its_platform_id(
     post: OutboxHarness, channel: FakeChannel
 ) -> None:
@@ -81,6 +82,7 @@ async def test_a_verb_that_the_channel_does_not_have_fails_with_a_hint(store: Sq
     assert row.reason.startswith("unsupported: react on fake\nhint: use reply")
 
 
+@pytest.mark.slow
 async def test_an_edit_that_may_have_happened_is_simply_made_again(store: SqliteStore) -> None:
     channel = FakeChannel(features=EVERYTHING - {Feature.LOOKUP})
     post = OutboxHarness(store, {"fake": channel})

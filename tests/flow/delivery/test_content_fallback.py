@@ -167,6 +167,7 @@ def test_no_part_is_over_the_limit_and_no_word_is_lost(text: str, limit: int) ->
         assert len(letters) >= sum(char in "ab" for char in text)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 def test_plain_text_is_never_longer_and_never_fails(text: str) -> None:
     assert len(strip_markdown(text)) <= len(text)

@@ -129,6 +129,7 @@ async def test_rooms_that_wait_for_their_pace_hold_no_lane(store: SqliteStore) -
     assert sorted(channel.texts()) == ["0", "1", "2", "3", "4"]
 
 
+@pytest.mark.slow
 async def test_a_channel_with_many_rooms_is_sent_to_at_its_pace(store: SqliteStore) -> None:
     channel = FakeChannel(pace=ChannelPace(everywhere=200.0))
     post = OutboxHarness(store, {"fake": channel}, {"delivery.lanes": 4})

@@ -86,6 +86,7 @@ async def test_it_closes_an_hour_after_its_answer_and_stays_readable(desk: Closi
     assert desk.sandboxes.ended == [errand.session_id]
 
 
+@pytest.mark.slow
 async def test_who_goes_on_in_time_finds_the_same_conversation_and_later_a_new_one(desk: ClosingDesk) -> None:
     first = await desk.desk.give()
     await desk.finish(first)
@@ -226,6 +227,7 @@ def give_from(db: Db, caller_id: str, now: int) -> Errand:
     return errands.add(db, given, now)
 
 
+@pytest.mark.slow
 async def test_a_single_run_of_a_task_stays_open_until_what_it_gave_out_is_back(
     tmp_path: Path, store: SqliteStore
 ) -> None:

@@ -157,6 +157,7 @@ async def test_what_another_conversation_says_in_its_room_is_no_part_of_the_resu
     assert result.text == "seven"
 
 
+@pytest.mark.slow
 async def test_a_result_has_so_many_messages_and_files_and_no_more(desk: ErrandDesk) -> None:
     errand = await desk.give()
     turn = await desk.begin(errand.session_id)

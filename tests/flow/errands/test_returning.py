@@ -150,6 +150,7 @@ async def test_nanoclaw_39_an_answer_lands_in_the_session_that_asked_with_its_fi
     assert all(each["path"].startswith("errands/") for each in result.content["attachments"])
 
 
+@pytest.mark.slow
 async def test_a_broken_turn_returns_as_an_error_once_it_is_given_up(desk: ErrandDesk, store: SqliteStore) -> None:
     errand = await desk.give()
     turn = await desk.begin(errand.session_id)

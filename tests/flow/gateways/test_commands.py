@@ -88,6 +88,7 @@ async def test_the_gateway_that_runs_a_session_does_it_and_answers(store: Store)
     assert a.done == []
 
 
+@pytest.mark.slow
 async def test_without_a_bell_it_is_found_by_looking(store: Store) -> None:
     a, b = Desk(store, "a"), Desk(store, "b")
     session_id = await store.write(add_session, "b")

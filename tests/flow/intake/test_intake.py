@@ -101,6 +101,7 @@ async def test_told_twice_accepted_once(routed: World) -> None:
     assert routed.files() == []
 
 
+@pytest.mark.slow
 async def test_fifty_at_once_are_accepted_once_in_one_session(routed: World) -> None:
     receipts = await asyncio.gather(*(routed.send(platform_id=f"x{number % 25}") for number in range(50)))
 
@@ -130,6 +131,7 @@ async def test_nanoclaw_1_and_d25_a_stranger_in_an_unknown_chat_leaves_a_record_
     assert (await routed.store.read(ledger.check, NOON)).unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_stranger_07_refused_messages_of_strangers_are_counted_after_the_first_ones(routed: World) -> None:
     for _ in range(200):
         receipt = await routed.send("hi" * 1000, STRANGER, attachments=(Attachment(name="a", mime="", data=b"x"),))
@@ -146,6 +148,7 @@ async def test_stranger_07_refused_messages_of_strangers_are_counted_after_the_f
     assert await routed.count("messages") == FIRST_OF_A_STRANGER + 1
 
 
+@pytest.mark.slow
 async def test_stranger_07_many_strangers_are_counted_together(routed: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gatepost.flow.intake.intake.FIRST_OF_STRANGERS", 30)
     for number in range(100):
@@ -510,6 +513,7 @@ async def test_a_store_that_is_away_is_said_and_nothing_stays(routed: World) -> 
     assert routed.rung == []
 
 
+@pytest.mark.slow
 async def test_whatever_became_of_a_message_it_is_accounted_for(routed: World) -> None:
     for sender in (OWNER, MEMBER, STRANGER):
         for text in ("hi", "/stop", "/help", "/ping", "/compact", "/x", "ä" * 40_000):

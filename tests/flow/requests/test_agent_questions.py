@@ -82,6 +82,7 @@ async def test_who_was_told_that_it_waits_is_told_the_answer_while_its_turn_goes
     assert await asking.find_told(told["request"])
 
 
+@pytest.mark.slow
 async def test_who_was_cut_off_is_told_when_its_turn_is_over(asking: AskingAgent) -> None:
     told = await asking.ask(DRINK)
     asking.questions._told_pending.clear()  # as after a restart
@@ -96,6 +97,7 @@ async def test_who_was_cut_off_is_told_when_its_turn_is_over(asking: AskingAgent
     assert await asking.find_told(told["request"])
 
 
+@pytest.mark.slow
 async def test_an_agent_does_not_flood_a_room_with_questions(tmp_path: Path, store: SqliteStore) -> None:
     asking = AskingAgent(await GateAgent.create(tmp_path, store), Config({"questions.wait_s": 0.0}))
     for number in range(MOST_WAITING):

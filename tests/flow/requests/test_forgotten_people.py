@@ -91,6 +91,7 @@ async def forget(store: SqliteStore, tmp_path: Path, who: str) -> None:
     await erasure.erase(who, "operator")
 
 
+@pytest.mark.slow
 async def test_who_changed_a_call_is_not_forgotten_before_it_ran_as_changed(store: SqliteStore, tmp_path: Path) -> None:
     def change(db: Db) -> Request:
         settle(db)
@@ -108,6 +109,7 @@ async def test_who_changed_a_call_is_not_forgotten_before_it_ran_as_changed(stor
     assert [*await store.read(find_everywhere, ADA), *await store.read(find_everywhere, "harmless")] == []
 
 
+@pytest.mark.slow
 async def test_a_call_that_she_allowed_as_it_was_still_runs(store: SqliteStore, tmp_path: Path) -> None:
     def allow(db: Db) -> None:
         settle(db)
@@ -134,6 +136,7 @@ async def test_who_answered_is_not_forgotten_before_the_agent_was_told(store: Sq
     assert left is not None and left.answer == request.answer
 
 
+@pytest.mark.slow
 async def test_who_decided_with_others_leaves_no_name(store: SqliteStore, tmp_path: Path) -> None:
     def agree(db: Db) -> Request:
         settle(db)
@@ -152,6 +155,7 @@ async def test_who_decided_with_others_leaves_no_name(store: SqliteStore, tmp_pa
     assert left is not None and left.answered_by == f"forgotten, {BOB}"
 
 
+@pytest.mark.slow
 async def test_who_answered_one_of_several_questions_leaves_no_word(store: SqliteStore, tmp_path: Path) -> None:
     def answer_both(db: Db) -> None:
         settle(db)
@@ -195,6 +199,7 @@ async def test_a_call_on_which_she_voted_goes_on_waiting_without_her_vote(store:
     assert not (await store.write(decide, REACH, request.id, ALLOW_ONCE, BOB, NOON + 200)).decided
 
 
+@pytest.mark.slow
 async def test_a_room_is_asked_about_for_the_others_when_who_wrote_first_is_forgotten(
     store: SqliteStore, tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ def settle_people(db: Db) -> str:
     return sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON).id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 async def test_each_request_ends_once_runs_at_most_once_and_is_told_once(store: SqliteStore, seed: int) -> None:
     chance = random.Random(seed)

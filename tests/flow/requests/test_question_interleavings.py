@@ -110,6 +110,7 @@ def check_answers(agent: AskingAgent, request: Request) -> None:
         assert len(taken) < len(request.input["questions"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 async def test_each_question_ends_once_with_its_first_answers_and_is_told_once(store: SqliteStore, seed: int) -> None:
     chance = random.Random(seed)

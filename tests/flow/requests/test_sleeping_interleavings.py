@@ -179,6 +179,7 @@ def list_every(db: Db) -> list[Request]:
     return requests.REQUESTS.list(db, "ORDER BY id")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 async def test_a_yes_is_used_at_most_once_and_no_turn_is_left_sleeping(store: SqliteStore, seed: int) -> None:
     chance = random.Random(seed)

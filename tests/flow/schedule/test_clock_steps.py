@@ -46,6 +46,7 @@ async def list_said(desk: TaskDesk, task: Task) -> list[int]:
     return [int(key[2]) for key in keys if key[:2] == ["task", task.id]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", list(MissedPolicy))
 @pytest.mark.parametrize("when", ["1h", "0 * * * *", "0 */2 * * *", "0 9 * * *"])
 async def test_after_a_jump_of_a_year_and_back_a_task_goes_on_from_now(
@@ -88,6 +89,7 @@ async def test_a_task_that_runs_once_is_neither_repeated_nor_moved(desk: TaskDes
     assert (await desk.task(later)).next_at == later.next_at and await list_said(desk, later) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["1h", "0 * * * *"])
 @pytest.mark.parametrize("policy", list(MissedPolicy))
 async def test_a_clock_that_is_set_back_and_mended_fires_what_is_left_once(
@@ -105,6 +107,7 @@ async def test_a_clock_that_is_set_back_and_mended_fires_what_is_left_once(
     assert await list_said(desk, task) == coming
 
 
+@pytest.mark.slow
 async def test_times_whose_rows_are_gone_are_not_fired_again(desk: TaskDesk) -> None:
     """The log is kept for a while. What it has lost lies before what it has."""
     task = await desk.add("1h", text="x", missed="all")
@@ -151,6 +154,7 @@ async def test_a_small_correction_moves_nothing(desk: TaskDesk) -> None:
     assert not is_behind(10 * HOUR, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", ["2027-03-28", "2027-10-31"])
 @pytest.mark.parametrize("when", ["30 2 * * *", "0,30 1-3 * * *", "*/30 * * * *", "30m"])
 async def test_both_nights_of_daylight_saving_after_a_jump_and_back(store: SqliteStore, night: str, when: str) -> None:
@@ -168,6 +172,7 @@ async def test_both_nights_of_daylight_saving_after_a_jump_and_back(store: Sqlit
     assert [each for each in await list_said(desk, task) if each not in early] == wanted
 
 
+@pytest.mark.slow
 async def test_more_tasks_than_a_page_are_counted_again(store: SqliteStore) -> None:
     desk = await TaskDesk(store, Config({MOST_TASKS.name: 2 * PAGE})).prepare()
     made = [await desk.add("1h", text=f"x {number}") for number in range(PAGE + 5)]

@@ -207,6 +207,7 @@ async def test_prompts_and_the_operators_texts_are_not_held(held: TaskDesk) -> N
     assert await list_requests(held) == []
 
 
+@pytest.mark.slow
 async def test_so_many_texts_of_a_group_wait_at_most(held: TaskDesk) -> None:
     for number in range(MOST_WAITING + 2):
         await held.add("1h", text=f"buy {number}!")

@@ -116,6 +116,7 @@ async def test_who_changed_a_task_while_it_was_looked_at_is_obeyed(desk: TaskDes
     assert [each.payload["text"] for each in await desk.said()] == ["new words"]
 
 
+@pytest.mark.slow
 async def test_many_late_times_that_nobody_can_be_given_are_told_as_often_as_it_takes_to_pause(desk: TaskDesk) -> None:
     for number in range(3):  # two fill what may wait in the conversation
         last = await desk.add("1h", prompt=f"part {number}", missed="all")

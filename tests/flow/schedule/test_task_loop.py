@@ -207,6 +207,7 @@ async def test_isolated_runs_are_fresh_sessions_that_close_and_speak_in_the_room
     assert [each.state for each in await desk.log(task)] == ["silent", "silent"]
 
 
+@pytest.mark.slow
 async def test_the_log_has_the_outcome_of_the_turn(desk: TaskDesk) -> None:
     task = await desk.add("1h")
     session_id = ""
@@ -239,6 +240,7 @@ async def test_nanoclaw_36_and_d9_a_run_that_fails_for_good_does_not_end_the_ser
     assert ((await desk.task(task)).failures, len(await desk.log(task))) == (0, 2)
 
 
+@pytest.mark.slow
 async def test_five_failures_in_a_row_pause_a_task(desk: TaskDesk) -> None:
     task = await desk.add("1h")
     for number in range(1, 6):
@@ -379,6 +381,7 @@ async def test_a_bell_moves_the_timer_forward(desk: TaskDesk) -> None:
         running.cancel()
 
 
+@pytest.mark.slow
 async def test_a_look_costs_the_same_however_many_tasks_and_sessions_there_are(desk: TaskDesk) -> None:
     for number in range(3):
         await desk.add("1h", text=f"x {number}")

@@ -6,6 +6,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from gatepost.app import Gateway
 from gatepost.flow.sessions.awake_session import LARGEST_NEXT
 from gatepost.store import groups, inbox, routes, sessions
@@ -23,6 +25,7 @@ time.sleep(1000)  # right after the runner has said hello
 """
 
 
+@pytest.mark.slow
 async def test_a_runner_that_says_hello_and_nothing_more_is_tried_again_and_then_given_up(tmp_path: Path) -> None:
     channel = FakeChannel()
     plugins = tmp_path / "h" / "plugins" / "providers"
@@ -72,6 +75,7 @@ async def _replaced(gateway: Gateway, before: object) -> None:
                 await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_a_turn_that_is_claimed_while_its_sandbox_dies_is_not_left_open(tmp_path: Path) -> None:
     channel, store_is_free = FakeChannel(), threading.Event()
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
@@ -129,6 +133,7 @@ def _add_loud(db: Db, now: int) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_stranger_23_a_session_that_has_just_worked_stays_while_another_group_wants_all_places(
     tmp_path: Path,
 ) -> None:

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from gatepost.core.clock import SECOND
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -171,6 +173,7 @@ def test_no_agent_has_more_waiting_than_somebody_could_answer(db: Db) -> None:
     assert len(waiting_requests.list_pending(db)) == MOST_WAITING
 
 
+@pytest.mark.slow
 def test_of_a_huge_input_an_excerpt_is_kept_that_says_so(db: Db) -> None:
     session, turn = at_work(db)
     huge = {f"k{number}": "ä" * 9900 for number in range(100)}

@@ -140,6 +140,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_stranger_new_very_many_maps_neither_hold_the_look_nor_hide_a_neighbours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ async def test_a_new_branch_begins_at_the_base_that_was_named(gateway: Gateway, 
     assert place == gateway.home.worktrees / made.project / "fix"
 
 
+@pytest.mark.slow
 async def test_without_a_base_it_begins_where_the_repository_is(gateway: Gateway, shop: Path) -> None:
     git(shop, "checkout", "-q", "-b", "next")
     head = commit(shop, "later", "now")
@@ -62,6 +63,7 @@ async def test_what_origin_has_counts_before_what_is_local(gateway: Gateway, sho
     assert (await make(gateway, shop, base="main")).base_commit == head
 
 
+@pytest.mark.slow
 async def test_a_name_that_is_taken_gets_a_number(gateway: Gateway, shop: Path) -> None:
     git(shop, "branch", "fix-1")
     names = [(await make(gateway, shop)).slug for _ in range(3)]
@@ -80,6 +82,7 @@ async def test_a_branch_that_there_is_can_be_worked_on_once_at_a_time(gateway: G
         await make(gateway, shop, name="", branch="Feature_X/2")
 
 
+@pytest.mark.slow
 async def test_a_pull_request_that_the_repository_knows_is_checked_out(gateway: Gateway, shop: Path) -> None:
     git(shop, "checkout", "-q", "--detach")
     head = commit(shop, "proposed", "please")
@@ -152,6 +155,7 @@ teardown = "exit 3"
 """
 
 
+@pytest.mark.slow
 async def test_a_setup_runs_only_once_a_person_has_trusted_it(gateway: Gateway, shop: Path) -> None:
     commit(shop, ".gatepost.toml", RECIPE)
     first = await make(gateway, shop)
@@ -170,6 +174,7 @@ async def test_a_setup_runs_only_once_a_person_has_trusted_it(gateway: Gateway, 
     assert any("worktree.trust" in row for row in record)
 
 
+@pytest.mark.slow
 async def test_what_is_trusted_is_what_was_read_not_what_an_agent_wrote_since(gateway: Gateway, shop: Path) -> None:
     commit(shop, ".gatepost.toml", RECIPE)
     place = gateway.worktrees.path(await make(gateway, shop))
@@ -178,6 +183,7 @@ async def test_what_is_trusted_is_what_was_read_not_what_an_agent_wrote_since(ga
     assert not (place / "evil").exists()
 
 
+@pytest.mark.slow
 async def test_a_setup_that_fails_is_told_and_the_worktree_stays(gateway: Gateway, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = ['echo trying', 'false', 'touch never']")
     await make(gateway, shop)
@@ -197,6 +203,7 @@ async def test_a_recipe_that_makes_no_sense_is_told(gateway: Gateway, shop: Path
         await gateway.worktrees.trust("fix", BY)
 
 
+@pytest.mark.slow
 async def test_what_was_done_is_saved_as_a_bundle_that_git_takes(gateway: Gateway, shop: Path) -> None:
     made = await make(gateway, shop)
     place = gateway.worktrees.path(made)
@@ -212,6 +219,7 @@ async def test_what_was_done_is_saved_as_a_bundle_that_git_takes(gateway: Gatewa
     assert git(place, "status", "--porcelain") == "?? draft", "and nothing of it is changed"
 
 
+@pytest.mark.slow
 async def test_what_is_on_no_branch_is_saved_too(gateway: Gateway, shop: Path) -> None:
     place = gateway.worktrees.path(await make(gateway, shop))
     (place / "README").write_text("put aside")
@@ -227,6 +235,7 @@ async def test_what_is_on_no_branch_is_saved_too(gateway: Gateway, shop: Path) -
     assert texts == ["put aside later", "put aside"]
 
 
+@pytest.mark.slow
 async def test_what_only_a_tag_reaches_is_saved_and_old_tags_are_not(gateway: Gateway, shop: Path) -> None:
     git(shop, "checkout", "-q", "-b", "release")
     commit(shop, "big", "x" * 10_000)
@@ -251,6 +260,7 @@ async def test_what_only_a_tag_reaches_is_saved_and_old_tags_are_not(gateway: Ga
     assert git(shop, "for-each-ref", "--format=%(refname)", "refs/agents").count("\n") == 1
 
 
+@pytest.mark.slow
 async def test_work_without_any_history_is_saved(gateway: Gateway, shop: Path) -> None:
     place = gateway.worktrees.path(await make(gateway, shop))
     git(place, "checkout", "-q", "--orphan", "anew")
@@ -261,6 +271,7 @@ async def test_work_without_any_history_is_saved(gateway: Gateway, shop: Path) -
     assert git(shop, "show", "refs/agents/gatepost/uncommitted:answer") == "42"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("empty", [True, False])
 async def test_a_worktree_with_repositories_of_their_own_stays(gateway: Gateway, shop: Path, empty: bool) -> None:
     """git keeps nothing of them but a name."""
@@ -296,6 +307,7 @@ def test_the_address_of_a_remote_is_told_without_its_password(url: str, told: st
     assert without_credentials(url) == told
 
 
+@pytest.mark.slow
 async def test_an_archive_saves_first_and_no_failing_teardown_holds_it_up(gateway: Gateway, shop: Path) -> None:
     commit(shop, ".gatepost.toml", RECIPE)
     made = await make(gateway, shop)
@@ -336,6 +348,7 @@ async def test_what_was_begun_when_the_daemon_was_killed_is_ended_by_the_next(tm
         assert not (gateway.home.sessions / "job-x").exists()
 
 
+@pytest.mark.slow
 async def test_one_thing_at_a_time_is_done_to_a_worktree(gateway: Gateway, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'while test ! -f go; do :; done'")
     made = await make(gateway, shop)
@@ -382,6 +395,7 @@ async def an_agent(gateway: Gateway, place: Path) -> str:
     return (await gateway.agents.create(NewAgent(folder="agents", provider="demo", cwd=str(place)), BY)).agent_id
 
 
+@pytest.mark.slow
 async def test_no_agent_is_made_where_a_worktree_is_being_put_away(gateway: Gateway, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'true'\nteardown = 'while test ! -f go; do :; done'")
     place = gateway.worktrees.path(await make(gateway, shop))
@@ -404,6 +418,7 @@ async def test_no_agent_is_made_where_a_worktree_is_being_put_away(gateway: Gate
         await gateway.agents.prompt(agent, "go on", BY)
 
 
+@pytest.mark.slow
 async def test_an_agent_that_is_made_at_the_same_time_is_refused_or_put_away(gateway: Gateway, shop: Path) -> None:
     place = gateway.worktrees.path(await make(gateway, shop))
     making = [asyncio.create_task(an_agent(gateway, place)) for _ in range(5)]
@@ -412,6 +427,7 @@ async def test_an_agent_that_is_made_at_the_same_time_is_refused_or_put_away(gat
         assert isinstance(made, GatepostError) or (await gateway.agents.find(str(made))).archived_at is not None
 
 
+@pytest.mark.slow
 async def test_agents_stay_where_something_else_is_being_done(gateway: Gateway, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'while test ! -f go; do :; done'")
     place = gateway.worktrees.path(await make(gateway, shop))

@@ -383,6 +383,7 @@ async def test_an_interrupt_answers_who_waits_for_a_permission(tmp_path: Path) -
         assert heard[-1] == TurnFailed("interrupted")
 
 
+@pytest.mark.slow
 async def test_an_agent_that_ignores_an_interrupt_is_ended(tmp_path: Path) -> None:
     async with an_agent(tmp_path) as agent:
         running = agent.query(make_batch("ignore me"), "")

@@ -102,6 +102,7 @@ async def test_a_command_and_variables_of_the_groups_win(tmp_path: Path, way_out
     assert given["GIVEN"] == "acp --with-builtin developer" and given["GOOSE_MODE"] == "chat"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed")
 async def test_in_a_sandbox_the_program_is_mounted_and_has_the_declared_variables(tmp_path: Path) -> None:
     tmp_path.chmod(0o711)

@@ -28,6 +28,7 @@ async def change(desk: ManagementClient, folder: str, **values: Any) -> None:
     await desk.gateway.store.write(groups.update, folder, values)
 
 
+@pytest.mark.slow
 async def test_an_agent_runs_on_what_home_was_connected_to(desk: ManagementClient) -> None:
     before = await desk("create_agent", initialPrompt="hello")
     assert before["type"] == "demo"
@@ -92,6 +93,7 @@ async def test_whoever_starts_an_agent_where_it_cannot_write_is_told(tmp_path: P
         assert (await desk("create_agent", cwd=str(project)))["notes"] == []
 
 
+@pytest.mark.slow
 async def test_whoever_makes_a_worktree_with_an_agent_is_told_that_its_setup_was_not_run(tmp_path: Path) -> None:
     tmp_path.chmod(0o711)
     shop = repository(tmp_path / "code" / "shop")

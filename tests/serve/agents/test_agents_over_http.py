@@ -60,6 +60,7 @@ async def managed(client: Client) -> None:
     assert wrong.is_error
 
 
+@pytest.mark.slow
 async def test_the_official_client_manages_an_agent_over_the_control_socket(daemon: DaemonProcess) -> None:
     transport = httpx2.AsyncHTTPTransport(uds=str(daemon.home / "run" / "control.sock"))
     async with httpx2.AsyncClient(transport=transport, timeout=60) as http:
@@ -67,6 +68,7 @@ async def test_the_official_client_manages_an_agent_over_the_control_socket(daem
             await managed(client)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_and_through_the_bridge(daemon: DaemonProcess, mode: Any) -> None:
     url = f"unix:{daemon.home}/run/control.sock:/mcp/agents"

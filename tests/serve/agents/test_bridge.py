@@ -332,7 +332,7 @@ async def test_paseo_33_a_restarted_daemon_is_opened_once_more_with_the_clients_
         await client.open()
         client.say(called(1))
         await client.hear()
-        await server.stop()
+        await server.vanish()
         await server.start()
         client.say(called(2), called(3), called(4))
         answers = [await client.hear() for _ in range(3)]
@@ -403,6 +403,7 @@ async def test_a_call_to_a_daemon_that_is_being_restarted_waits_for_it(server: S
         assert "result" in await client.hear()
 
 
+@pytest.mark.slow
 async def test_a_daemon_that_stays_away_is_told_and_its_return_is_noticed(server: Server) -> None:
     async with bridged(server.url) as client:
         await client.open()
@@ -518,6 +519,7 @@ async def test_paseo_34_a_stream_with_event_ids_goes_on_where_it_was_cut(server:
     assert answers[1]["result"] == "e7"
 
 
+@pytest.mark.slow
 async def test_paseo_34_a_client_that_does_not_read_stops_the_stream(server: Server) -> None:
     sent = 0
     piece = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"text": "x" * 65536}}
@@ -885,6 +887,7 @@ async def test_calls_one_after_the_other_use_one_connection(server: Server) -> N
     assert len({asked.connection for asked in server.seen if asked.method == "tools/call"}) <= 2
 
 
+@pytest.mark.slow
 async def test_a_server_that_refuses_a_large_message_before_reading_it_is_heard(tmp_path: Path) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

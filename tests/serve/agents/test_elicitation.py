@@ -96,6 +96,7 @@ async def list_audited(desk: ManagementClient) -> list[str]:
     return [str(row[3]) for row in await desk.gateway.store.read(audit.list_latest, 100)]
 
 
+@pytest.mark.slow
 @BOTH
 async def test_a_permission_is_asked_by_a_form_and_the_agent_goes_on(desk: ManagementClient, mode: str) -> None:
     person = Person([accept(decision="allow")])
@@ -108,6 +109,7 @@ async def test_a_permission_is_asked_by_a_form_and_the_agent_goes_on(desk: Manag
     assert len((await desk("list_agents"))["agents"]) == 1
 
 
+@pytest.mark.slow
 @BOTH
 async def test_a_question_is_asked_with_its_options(desk: ManagementClient, mode: str) -> None:
     person = Person([accept(answer_1="coffee"), accept(words_1="water, please")])
@@ -124,6 +126,7 @@ async def count_turns(desk: ManagementClient, agent: str) -> int:
     return len(await desk.gateway.store.read(turns.list_for_session, agent, 2**62, 100))
 
 
+@pytest.mark.slow
 @NEWEST
 async def test_several_requests_of_one_turn_are_asked_one_after_the_other(desk: ManagementClient, mode: str) -> None:
     person = Person([accept(decision="allow"), accept(answer_1="tea")])
@@ -133,6 +136,7 @@ async def test_several_requests_of_one_turn_are_asked_one_after_the_other(desk: 
     assert len(person.seen) == 2
 
 
+@pytest.mark.slow
 @NEWEST
 async def test_a_form_that_is_declined_denies(desk: ManagementClient, mode: str) -> None:
     person = Person([ElicitResult(action="decline"), accept(decision="deny", reason="not now")])
@@ -145,6 +149,7 @@ async def test_a_form_that_is_declined_denies(desk: ManagementClient, mode: str)
     assert (await list_audited(desk)).count("permission.deny") == 2
 
 
+@pytest.mark.slow
 @NEWEST
 @pytest.mark.parametrize(
     "answer",
@@ -165,6 +170,7 @@ async def test_a_form_that_decides_nothing_leaves_the_request_pending(
     assert len((await desk("list_pending_permissions"))["permissions"]) == 1
 
 
+@pytest.mark.slow
 @BOTH
 async def test_a_client_that_cannot_be_asked_gets_the_request_as_before(desk: ManagementClient, mode: str) -> None:
     async with at_client(desk, mode, None) as client:
@@ -172,6 +178,7 @@ async def test_a_client_that_cannot_be_asked_gets_the_request_as_before(desk: Ma
     assert made["permission"]["name"] == "Bash"
 
 
+@pytest.mark.slow
 @NEWEST
 async def test_what_does_not_fit_a_form_is_not_asked_by_one(desk: ManagementClient, mode: str) -> None:
     person = Person([])
@@ -181,6 +188,7 @@ async def test_what_does_not_fit_a_form_is_not_asked_by_one(desk: ManagementClie
     assert person.seen == []
 
 
+@pytest.mark.slow
 @NEWEST
 @pytest.mark.parametrize("rule", ["!respond_to_permission", "hold respond_to_permission"])
 async def test_a_form_gives_no_right_that_the_client_does_not_have(
@@ -196,6 +204,7 @@ async def test_a_form_gives_no_right_that_the_client_does_not_have(
     assert "permission.allow" not in await list_audited(desk)
 
 
+@pytest.mark.slow
 async def test_an_answer_from_elsewhere_ends_the_form(desk: ManagementClient) -> None:
     shown, ended = asyncio.Event(), asyncio.Event()
 
@@ -223,6 +232,7 @@ async def respond(desk: ManagementClient, agent: str, behavior: str = "allow") -
     )
 
 
+@pytest.mark.slow
 @NEWEST
 async def test_an_answer_that_comes_second_changes_nothing(desk: ManagementClient, mode: str) -> None:
     agents: list[str] = []
@@ -238,6 +248,7 @@ async def test_an_answer_that_comes_second_changes_nothing(desk: ManagementClien
     assert "permission.allow" not in await list_audited(desk)
 
 
+@pytest.mark.slow
 async def test_a_client_that_never_answers_holds_nothing(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
@@ -251,13 +262,15 @@ async def test_a_client_that_never_answers_holds_nothing(tmp_path: Path) -> None
     async with open_management_gateway(tmp_path / "h", "http", script=SCRIPT, agents__wait_s=1.0) as desk:
         async with at_client(desk, "legacy", Person([sleep])) as client:
             made = await call(client, "create_agent", initialPrompt="ask first", background=True)
-            waited = await call(client, "wait_for_agent", agentId=made["agentId"])
+            while (waited := await call(client, "wait_for_agent", agentId=made["agentId"]))["permission"] is None:
+                pass  # it has not asked yet
             assert waited["permission"]["name"] == "Bash"
             await ended.wait()
             await respond(desk, made["agentId"])
             assert (await call(client, "wait_for_agent", agentId=made["agentId"]))["lastMessage"] == "I heard allow."
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_cancelled_ends_its_form(desk: ManagementClient) -> None:
     shown, ended = asyncio.Event(), asyncio.Event()
 
@@ -287,6 +300,7 @@ async def test_a_state_that_is_not_ours_is_refused_and_nothing_is_done(desk: Man
     assert (await desk("list_agents"))["agents"] == []
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_made_again_does_not_repeat_its_first_part(desk: ManagementClient) -> None:
     """Whatever the client declares by then."""
     made = await desk("create_agent", initialPrompt="sweep")
@@ -310,6 +324,7 @@ async def test_forms_pass_the_bridge(desk: ManagementClient, mode: Any) -> None:
     assert made["lastMessage"] == "So tea."
 
 
+@pytest.mark.slow
 async def test_a_client_of_2025_06_18_is_asked_on_the_stream_of_its_call(desk: ManagementClient) -> None:
     """Byte by byte: the question comes before the answer, in the answer's own stream."""
     made = await desk("create_agent", initialPrompt="what to drink", background=True)

@@ -82,6 +82,7 @@ async def test_the_tools_are_the_same_on_every_transport(desk: ManagementClient)
     assert all(tool["description"] and tool["inputSchema"]["type"] == "object" for tool in listed.values())
 
 
+@pytest.mark.slow
 @costly
 async def test_paseo_13_a_prompt_of_a_megabyte_is_accepted(desk: ManagementClient) -> None:
     made = await desk("create_agent")
@@ -91,6 +92,7 @@ async def test_paseo_13_a_prompt_of_a_megabyte_is_accepted(desk: ManagementClien
     assert (found["status"], found["lastMessage"][:8]) == ("idle", "done: üü")
 
 
+@pytest.mark.slow
 async def test_paseo_16_an_agent_made_in_the_foreground_is_idle_with_its_answer(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep the floor", title="Sweeper", labels={"room": "hall"})
     assert (made["status"], made["lastMessage"]) == ("idle", "done: sweep the floor")
@@ -100,6 +102,7 @@ async def test_paseo_16_an_agent_made_in_the_foreground_is_idle_with_its_answer(
     assert (await wait_until_settled(desk.gateway)).unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_paseo_17_in_the_background_it_is_told_to_run_at_once(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep", background=True)
     assert made["status"] in ("initializing", "running") and made["lastMessage"] is None
@@ -136,6 +139,7 @@ async def test_paseo_18_an_id_that_is_none_is_told_so(desk: ManagementClient) ->
             assert "list_agents" in answer.text or "permit ls" in answer.text
 
 
+@pytest.mark.slow
 async def test_paseo_19_a_permission_waits_is_listed_and_answered_once(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="ask first", background=True)
     found = await desk("wait_for_agent", agentId=made["agentId"])
@@ -153,6 +157,7 @@ async def test_paseo_19_a_permission_waits_is_listed_and_answered_once(desk: Man
     assert (await desk("list_pending_permissions"))["permissions"] == []
 
 
+@pytest.mark.slow
 async def test_paseo_19_a_denial_that_interrupts_ends_the_turn(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="ask first")
     response = {"behavior": "deny", "message": "no", "interrupt": True}
@@ -163,6 +168,7 @@ async def test_paseo_19_a_denial_that_interrupts_ends_the_turn(desk: ManagementC
     assert "I did it." not in await activity(desk, made["agentId"])
 
 
+@pytest.mark.slow
 @costly
 async def test_paseo_20_waiting_ends_before_the_limit_and_the_agent_runs_on(opening: Opening, tmp_path: Path) -> None:
     async with opening(tmp_path / "h", agents__wait_s=0.2) as desk:
@@ -176,6 +182,7 @@ async def test_paseo_20_waiting_ends_before_the_limit_and_the_agent_runs_on(open
         assert (found["status"], found["lastMessage"]) == ("idle", "done: hold the fort")
 
 
+@pytest.mark.slow
 @costly
 async def test_paseo_21_two_sessions_that_wait_return_when_a_third_cancels(desk: ManagementClient) -> None:
     lead = await desk("create_agent", initialPrompt="lead", agentType="patient")
@@ -194,6 +201,7 @@ async def test_paseo_21_two_sessions_that_wait_return_when_a_third_cancels(desk:
     assert "heard of Child: idle" not in await activity(desk, lead["agentId"])  # it did not finish
 
 
+@pytest.mark.slow
 @costly
 async def test_paseo_22_prompts_are_queued_and_answered_each_in_a_turn_of_its_own(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="first", background=True)
@@ -206,6 +214,7 @@ async def test_paseo_22_prompts_are_queued_and_answered_each_in_a_turn_of_its_ow
     assert said == ["done: first", "done: second", "done: third"]
 
 
+@pytest.mark.slow
 async def test_paseo_22_an_interrupt_takes_the_place_of_what_ran_and_nobody_sees_it_idle(
     desk: ManagementClient,
 ) -> None:
@@ -220,6 +229,7 @@ async def test_paseo_22_an_interrupt_takes_the_place_of_what_ran_and_nobody_sees
     assert "at last" not in await activity(desk, made["agentId"])
 
 
+@pytest.mark.slow
 @costly
 async def test_paseo_23_an_agent_that_ignores_interrupts_is_cancelled_and_takes_a_new_prompt(
     desk: ManagementClient,
@@ -231,6 +241,7 @@ async def test_paseo_23_an_agent_that_ignores_interrupts_is_cancelled_and_takes_
     assert (found["status"], found["lastMessage"]) == ("idle", "done: sweep")
 
 
+@pytest.mark.slow
 async def test_a_fork_of_an_agent_knows_what_it_knows_and_leaves_it_alone(desk: ManagementClient) -> None:
     """What its script does once, it does not do again in the same conversation."""
     made = await desk("create_agent", initialPrompt="only once", title="First")
@@ -244,6 +255,7 @@ async def test_a_fork_of_an_agent_knows_what_it_knows_and_leaves_it_alone(desk: 
     assert await activity(desk, made["agentId"]) == ["[User] only once", "first"]
 
 
+@pytest.mark.slow
 async def test_paseo_24_a_killed_agent_is_closed_and_takes_no_prompt(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep")
     for _ in range(2):
@@ -255,6 +267,7 @@ async def test_paseo_24_a_killed_agent_is_closed_and_takes_no_prompt(desk: Manag
     assert (await activity(desk, made["agentId"])) == ["[User] sweep", "done: sweep"]
 
 
+@pytest.mark.slow
 @costly
 async def test_paseo_25_after_a_restart_everything_is_as_it_was_and_the_conversation_goes_on(
     opening: Opening, tmp_path: Path
@@ -279,6 +292,7 @@ async def test_paseo_25_after_a_restart_everything_is_as_it_was_and_the_conversa
         assert (await seen(desk))[2] == before[2]
 
 
+@pytest.mark.slow
 @costly
 async def test_paseo_27_a_busy_parent_hears_once_of_its_childs_end_and_is_not_interrupted(
     desk: ManagementClient,
@@ -301,6 +315,7 @@ async def test_paseo_27_a_busy_parent_hears_once_of_its_childs_end_and_is_not_in
     assert (await activity(desk, lead["agentId"])).count("heard of Child: idle") == 1
 
 
+@pytest.mark.slow
 @costly
 async def test_paseo_27_the_news_of_an_end_survives_a_restart_in_between(opening: Opening, tmp_path: Path) -> None:
     async with opening(tmp_path / "h", script=SCRIPT) as desk:

@@ -311,6 +311,7 @@ async def test_the_id_of_a_call_whose_client_hung_up_is_free_when_the_call_ends(
     ] == "late"
 
 
+@pytest.mark.slow
 async def test_fifty_calls_at_once_are_each_answered_with_their_own(old: McpHttpClient) -> None:
     asking = [old.ask("tools/call", make_call_params("echo", text=f"n{n}"), n) for n in range(50)]
     answers = await asyncio.gather(*asking)
@@ -462,6 +463,7 @@ async def test_a_call_under_way_is_answered_when_the_gateway_stops(
     assert SlowToolEvents.cancelled.is_set()
 
 
+@pytest.mark.slow
 def test_the_sdk_is_not_loaded_before_it_is_needed() -> None:
     code = "import sys, gatepost.app; print('mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -89,6 +89,7 @@ async def respond(desk: ManagementClient, asked: dict[str, Any], **response: Any
     await desk("respond_to_permission", agentId=asked["agentId"], requestId=request, response=response)
 
 
+@pytest.mark.slow
 async def test_a_yes_given_to_a_process_that_died_is_none_to_what_the_next_asks_under_that_name(
     desk: ManagementClient,
 ) -> None:
@@ -138,6 +139,7 @@ async def test_a_list_of_requests_tells_each_once(desk: ManagementClient) -> Non
     assert asker.status == "running"
 
 
+@pytest.mark.slow
 async def test_requests_are_listed_in_parts_that_together_are_all_of_them(desk: ManagementClient) -> None:
     for _ in range(5):
         await desk("create_agent", initialPrompt="ask")
@@ -150,6 +152,7 @@ async def test_requests_are_listed_in_parts_that_together_are_all_of_them(desk: 
         await desk.gateway.agents.pending("p-none", 2)
 
 
+@pytest.mark.slow
 async def test_a_title_that_several_bear_means_none_of_them(desk: ManagementClient) -> None:
     service = desk.gateway.agents
     first = await desk("create_agent", initialPrompt="hello", title="Deploy")
@@ -190,6 +193,7 @@ async def test_an_excerpt_is_never_the_input(desk: ManagementClient) -> None:
         assert answered is not None and (answered.state, answered.answer) == ("allowed", {})
 
 
+@pytest.mark.slow
 async def test_a_prompt_and_a_kill_at_once_leave_nothing_that_waits_for_ever(desk: ManagementClient) -> None:
     def left(db: Db) -> list[tuple[Any, ...]]:
         return db.rows("SELECT id FROM inbox WHERE state IN ('queued', 'retry', 'working')", ())
@@ -236,6 +240,7 @@ async def test_what_is_read_of_a_timeline_at_once_is_bounded_and_the_cursor_goes
     assert told.startswith("Showing 1 of 10 entries (the newest; the others do not fit one answer)")
 
 
+@pytest.mark.slow
 def test_a_request_outlives_every_restart_of_the_gateway_while_it_waits(tmp_path: Path) -> None:
     home = tmp_path / "home"
     script = home / "groups" / "agents" / "script.json"

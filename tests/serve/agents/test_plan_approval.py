@@ -51,6 +51,7 @@ async def activity(desk: ManagementClient, agent: dict[str, Any]) -> list[str]:
     return [line for line in told["content"].splitlines() if line]
 
 
+@pytest.mark.slow
 async def test_paseo_26_an_approved_plan_starts_its_follow_up_turn(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="plan it")
     asked = made["permission"]
@@ -144,6 +145,7 @@ async def test_a_runner_that_dies_after_the_approval_is_told_it_again_and_the_fo
     assert (await wait_until_settled(inside.gateway)).unaccounted == 0
 
 
+@pytest.mark.slow
 def test_paseo_26_a_daemon_killed_between_the_approval_and_its_follow_up_loses_neither(tmp_path: Path) -> None:
     home = tmp_path / "home"
     script = home / "groups" / "agents" / "script.json"

@@ -36,6 +36,7 @@ async def make_agent(desk: ManagementClient) -> str:
     return str((await desk("create_agent", initialPrompt="begin", title="Watcher"))["agentId"])
 
 
+@pytest.mark.slow
 async def test_a_schedule_wakes_its_agent_which_answers_as_to_a_prompt(desk: ManagementClient) -> None:
     agent = await make_agent(desk)
     made = (await desk("create_schedule", agentId="Watcher", prompt="look again", at="in 1 second"))["schedule"]

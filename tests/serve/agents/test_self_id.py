@@ -129,6 +129,7 @@ def shop(tmp_path: Path) -> Path:
     return repository(tmp_path / "code" / "shop")
 
 
+@pytest.mark.slow
 async def test_paseo_29_an_agent_names_the_branch_of_its_worktree_once(
     opening: Opening, tmp_path: Path, shop: Path
 ) -> None:
@@ -146,6 +147,7 @@ async def test_paseo_29_an_agent_names_the_branch_of_its_worktree_once(
         assert git(shop, "branch", "--list") == "* main", "the operator's own repository is not touched"
 
 
+@pytest.mark.slow
 async def test_a_branch_with_a_slash_can_be_named_once_too(tmp_path: Path, shop: Path) -> None:
     async with open_management_gateway(
         tmp_path / "h", "memory", script=TITLES, sandbox__mounts_allowed=(f"{shop.parent}:rw",)
@@ -155,6 +157,7 @@ async def test_a_branch_with_a_slash_can_be_named_once_too(tmp_path: Path, shop:
         assert "NOT_ALLOWED" in await say(desk, ann, "branch other")
 
 
+@pytest.mark.slow
 async def test_paseo_29_also_from_a_subdirectory_and_nowhere_else(tmp_path: Path, shop: Path) -> None:
     plain = tmp_path / "code" / "plain"
     plain.mkdir()
@@ -213,6 +216,7 @@ async def test_agents_may_not_start_where_they_may_only_read(tmp_path: Path, sho
         assert (await desk("create_agent", cwd=made["worktreePath"]))["cwd"] == made["worktreePath"]
 
 
+@pytest.mark.slow
 async def test_an_archived_worktree_takes_its_agents_along_and_its_work_is_kept(tmp_path: Path, shop: Path) -> None:
     allowed = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
     async with open_management_gateway(tmp_path / "h", "memory", script=TITLES, **allowed) as desk:
@@ -227,6 +231,7 @@ async def test_an_archived_worktree_takes_its_agents_along_and_its_work_is_kept(
         assert again.failed and "/task was put away" in again.text
 
 
+@pytest.mark.slow
 async def test_nobody_is_woken_in_a_worktree_that_goes_by_the_end_of_another(tmp_path: Path, shop: Path) -> None:
     allowed = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
     async with open_management_gateway(tmp_path / "h", "memory", script=TITLES, **allowed) as desk:

@@ -28,6 +28,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[ManagementClient]:
         yield made
 
 
+@pytest.mark.slow
 async def test_an_archived_agent_leaves_the_list_and_a_prompt_brings_it_back(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep")
     for _ in range(2):
@@ -38,6 +39,7 @@ async def test_an_archived_agent_leaves_the_list_and_a_prompt_brings_it_back(des
     assert len((await desk("list_agents"))["agents"]) == 1
 
 
+@pytest.mark.slow
 async def test_a_parent_hears_of_what_took_the_place_of_an_interrupted_turn_and_of_nothing_before(
     desk: ManagementClient,
 ) -> None:
@@ -56,6 +58,7 @@ async def test_a_parent_hears_of_what_took_the_place_of_an_interrupted_turn_and_
     assert told.index("[Agent] Child") < told.index("heard of Child")
 
 
+@pytest.mark.slow
 async def test_stranger_09_an_agent_that_another_one_makes_works_for_whom_that_one_works(
     desk: ManagementClient,
 ) -> None:
@@ -84,6 +87,7 @@ async def test_an_agent_that_fails_says_why_and_takes_a_new_prompt(desk: Managem
     assert (await desk("send_agent_prompt", agentId=made["agentId"], prompt="again"))["status"] == "idle"
 
 
+@pytest.mark.slow
 async def test_whoever_waits_is_told_why_it_failed_besides_what_it_said(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="say and fall over")
     sent = await desk("send_agent_prompt", agentId=made["agentId"], prompt="say and fall over")
@@ -94,6 +98,7 @@ async def test_whoever_waits_is_told_why_it_failed_besides_what_it_said(desk: Ma
     assert (await desk("send_agent_prompt", agentId=made["agentId"], prompt="again"))["lastError"] is None
 
 
+@pytest.mark.slow
 async def test_agents_are_listed_by_who_needs_somebody_and_who_works(desk: ManagementClient) -> None:
     for title, prompt in (("Asks", "ask first"), ("Busy", "hang"), ("Idle", "x"), ("Failed", "fall over")):
         await desk("create_agent", title=title, initialPrompt=prompt, background=title == "Busy")
@@ -104,6 +109,7 @@ async def test_agents_are_listed_by_who_needs_somebody_and_who_works(desk: Manag
     assert listed == ["Asks", "Busy", "New", "Idle", "Failed", "Over"]
 
 
+@pytest.mark.slow
 async def test_a_title_that_means_two_agents_is_refused(desk: ManagementClient) -> None:
     for _ in range(2):
         await desk("create_agent", initialPrompt="x", title="Twin")

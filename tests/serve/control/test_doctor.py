@@ -25,6 +25,7 @@ def test_what_is_no_report_says_what_to_do(printed: bytes) -> None:
         parse_report(printed)
 
 
+@pytest.mark.slow
 async def test_one_run_of_the_real_command_serves_everybody_who_asks(home: Home) -> None:
     runs = DoctorRuns(home, FixedClock())
     first, second = await asyncio.gather(runs.get_report(False), runs.get_report(True))

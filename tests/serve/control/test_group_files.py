@@ -106,6 +106,7 @@ async def test_links_second_names_and_what_is_no_file_are_refused(
     assert listed == ["AGENTS.md", "skills/binary", "skills/large", "skills/second"]
 
 
+@pytest.mark.slow
 async def test_a_folder_of_skills_that_is_too_full_hides_nothing_else(deps: OperationDeps, home: Home) -> None:
     crowded = home.group("acme") / "skills" / "crowded"
     for number in range(group_files.MOST_ENTRIES + 10):

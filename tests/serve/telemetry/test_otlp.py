@@ -133,6 +133,7 @@ def test_the_doctor_says_nothing_of_traces_that_are_off_and_fails_for_what_could
     assert found.level == "fail" and "pip install 'gatepost[otel]'" in found.text
 
 
+@pytest.mark.slow
 def test_a_gateway_loads_neither_the_extra_nor_a_client_before_the_first_span() -> None:
     code = (
         "import sys, gatepost.app, gatepost.serve.telemetry.trace_export;"

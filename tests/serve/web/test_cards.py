@@ -73,6 +73,7 @@ async def click(browser: httpx2.AsyncClient, button: str) -> httpx2.Response:
     return await browser.post("/api/clicks", json={"button": button})
 
 
+@pytest.mark.slow
 async def test_history_has_a_card_with_its_buttons_and_its_decision(site: Any) -> None:
     async with site.signed_in() as browser:
         message_id = await show(site, ASKED, "asked")
@@ -99,6 +100,7 @@ async def test_history_has_a_card_with_its_buttons_and_its_decision(site: Any) -
     assert (decided["card"]["done"], decided["card"]["buttons"]) == ("Allowed by web:user/owner.", [])
 
 
+@pytest.mark.slow
 async def test_a_click_is_what_the_signed_in_person_does_in_the_cards_room_and_no_message_to_read(site: Any) -> None:
     site.answerer.by_itself = False
     async with site.signed_in() as browser:

@@ -127,6 +127,7 @@ async def test_what_was_superseded_is_never_shown(site: Any) -> None:
     assert "never" not in [one["text"] for one in page["messages"]]
 
 
+@pytest.mark.slow
 async def test_states_follow_a_message_from_queued_to_its_end(site: Any) -> None:
     site.answerer.by_itself = False
     async with site.signed_in() as browser:
@@ -180,6 +181,7 @@ async def test_signing_out_ends_the_stream(site: Any) -> None:
             await until(stream, lambda kind, data: kind == "replaced")
 
 
+@pytest.mark.slow
 async def test_threads_have_their_own_history_and_are_listed(site: Any) -> None:
     async with site.signed_in() as browser:
         await say(browser, "main", "key-00001")
@@ -220,6 +222,7 @@ async def test_a_page_knows_how_long_a_text_may_be(site: Any) -> None:
         assert (await browser.get("/api/start")).json()["maxText"] == 65536
 
 
+@pytest.mark.slow
 async def test_a_long_history_comes_in_pages(site: Any) -> None:
     for number in range(130):
         await site.answerer.say(HOME, "", f"m{number}", key=f"k{number}")
@@ -237,6 +240,7 @@ async def test_a_long_history_comes_in_pages(site: Any) -> None:
     assert got == [f"m{number}" for number in range(130)]
 
 
+@pytest.mark.slow
 async def test_a_stream_from_the_beginning_tells_everything_however_long(site: Any) -> None:
     for number in range(450):
         await site.answerer.say(HOME, "", f"m{number}", key=f"k{number}")
@@ -317,6 +321,7 @@ async def test_files_go_up_with_a_message_and_come_down_as_they_were(site: Any) 
     assert all("sandbox" in answer.headers["content-security-policy"] for answer in answers)
 
 
+@pytest.mark.slow
 async def test_a_file_name_cannot_break_out_of_its_header(site: Any) -> None:
     name = 'a"; filename=evil.exe; x="<img src=x onerror=alert(1)>é.txt'
     async with site.signed_in() as browser:
@@ -330,6 +335,7 @@ async def test_a_file_name_cannot_break_out_of_its_header(site: Any) -> None:
     assert "filename=evil" not in header and "<" not in header and '"' not in header
 
 
+@pytest.mark.slow
 async def test_what_an_agent_sends_is_kept_when_its_delivery_is_done(site: Any, tmp_path: Any) -> None:
     source = tmp_path / "report.csv"
     source.write_bytes(b"a,b\n")

@@ -112,6 +112,7 @@ async def read_until(lines: AsyncIterator[str], wanted: str) -> list[str]:
     raise AssertionError(f"the stream ended before {wanted!r}")
 
 
+@pytest.mark.slow
 async def test_open_pages_are_told_which_room_has_other_pins_and_only_of_rooms_that_are_theirs(site: Any) -> None:
     await site.store.write(set_up)
     await site.store.write(make_member)

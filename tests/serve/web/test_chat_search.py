@@ -50,6 +50,7 @@ async def test_a_reply_that_was_not_said_yet_is_not_found(site: Any) -> None:
         assert len(await find(browser, "premature")) == 1
 
 
+@pytest.mark.slow
 async def test_a_hit_leads_to_a_page_that_has_it_and_some_that_came_after(site: Any) -> None:
     async with site.signed_in() as browser:
         wanted = await site.answerer.say(HOME, "", "the needle", key="needle")

@@ -35,6 +35,7 @@ async def send_file(page: Page, name: str, kind: str, data: bytes) -> Locator:
     return page.locator(".message.mine a.document", has_text=name)
 
 
+@pytest.mark.slow
 async def test_a_pdf_is_drawn_above_the_chat_and_closed_again(site: Any, context: BrowserContext) -> None:
     page, drawn = await enter(context, site), await context.new_page()
     await drawn.set_content("<p>one</p><p style='break-before: page'>two</p>")
@@ -56,6 +57,7 @@ async def test_a_pdf_is_drawn_above_the_chat_and_closed_again(site: Any, context
     assert await page.evaluate("window.troubles ?? 0") == 0
 
 
+@pytest.mark.slow
 async def test_a_page_that_calls_itself_a_pdf_never_runs(site: Any, context: BrowserContext) -> None:
     page, told = await enter(context, site), list[str]()
     context.on("request", lambda each: told.append(each.url))

@@ -88,6 +88,7 @@ async def test_a_draft_grows_on_the_page_as_safe_html_and_goes_again(site: Any) 
     assert grown["html"] == "<p><strong>Hello</strong> &lt;img src=x onerror=alert(1)&gt;</p>\n"
 
 
+@pytest.mark.slow
 async def test_two_who_watch_both_see_it_and_one_who_comes_later_too(site: Any) -> None:
     hub = site.answerer.hub
     async with site.signed_in() as first, site.signed_in() as second, site.signed_in() as third:

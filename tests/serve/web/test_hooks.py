@@ -153,6 +153,7 @@ async def test_the_platform_is_asked_to_come_again_while_we_cannot_take_it(
     assert (answer.status_code, answer.headers["retry-after"], answer.content) == (503, "3", b"")
 
 
+@pytest.mark.slow
 async def test_a_flood_of_one_hook_is_refused_and_starves_nobody(page: httpx2.AsyncClient, hooked: Hooked) -> None:
     hooked.gate = asyncio.Event()
     flood = [asyncio.create_task(page.post("/channels/phone")) for _ in range(64)]

@@ -86,6 +86,7 @@ async def test_a_token_makes_sees_and_ends_no_tokens(site: Any, office: Operatio
     assert answer.status_code == 403
 
 
+@pytest.mark.slow
 async def test_a_token_that_is_revoked_too_old_or_made_up_is_refused(site: Any, office: OperationDeps) -> None:
     secret, token_id = await add_token(office, "groups.read")
     async with ask(site, secret) as program:

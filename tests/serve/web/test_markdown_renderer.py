@@ -63,6 +63,7 @@ def test_stranger_02_the_bound_is_the_renderers_own() -> None:
     assert LONGEST == markdown.LONGEST
 
 
+@pytest.mark.slow
 def test_stranger_02_the_daemon_does_not_even_load_the_parser() -> None:
     loaded = "import sys, gatepost.app; sys.exit('markdown_it' in sys.modules)"
 

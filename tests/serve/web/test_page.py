@@ -54,6 +54,7 @@ async def test_a_message_is_sent_and_its_reply_appears_without_a_reload(site: An
     await take_picture(page, "web-reply")
 
 
+@pytest.mark.slow
 async def test_the_one_time_address_signs_in_once(site: Any, browser: Browser) -> None:
     token = await site.new_token()
     first, second = await browser.new_context(), await browser.new_context()
@@ -73,6 +74,7 @@ async def test_the_one_time_address_signs_in_once(site: Any, browser: Browser) -
     await second.close()
 
 
+@pytest.mark.slow
 async def test_nothing_in_a_text_or_a_file_name_runs(site: Any, context: BrowserContext) -> None:
     attack = "<img src=x onerror='window.hurt=1'><script>window.hurt=1</script>[x](javascript:window.hurt=1)"
     site.answerer.answers = lambda text: attack
@@ -89,6 +91,7 @@ async def test_nothing_in_a_text_or_a_file_name_runs(site: Any, context: Browser
     assert await page.evaluate("window.hurt") is None
 
 
+@pytest.mark.slow
 async def test_a_send_that_fails_keeps_its_text_and_is_retried_once(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     await context.route("**/api/messages", lambda route: route.abort())
@@ -103,6 +106,7 @@ async def test_a_send_that_fails_keeps_its_text_and_is_retried_once(site: Any, c
     assert len(site.answerer.accepted) == 1
 
 
+@pytest.mark.slow
 async def test_stranger_e_what_did_not_reach_the_gateway_is_sent_when_it_is_back(
     site: Any, context: BrowserContext
 ) -> None:
@@ -122,6 +126,7 @@ async def test_stranger_e_what_did_not_reach_the_gateway_is_sent_when_it_is_back
     assert len(site.answerer.accepted) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_stranger_e_code_is_not_striped_and_tables_have_borders(site: Any, browser: Browser, scheme: str) -> None:
     text = "Look:\n\n```\none = 1\ntwo = 2\n```\n\nand `this`\n\n| a | b |\n|---|--:|\n| 1 | 2 |"
@@ -211,6 +216,7 @@ async def test_a_file_without_a_text_reads_well(site: Any, context: BrowserConte
     await take_picture(page, "web-file")
 
 
+@pytest.mark.slow
 async def test_an_answer_that_got_lost_leaves_one_message(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
 
@@ -229,6 +235,7 @@ async def test_an_answer_that_got_lost_leaves_one_message(site: Any, context: Br
     await expect(page.locator(".message.broken")).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_after_a_lost_connection_nothing_is_missing(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     await context.set_offline(True)
@@ -259,6 +266,7 @@ async def test_a_second_tab_takes_over_and_the_first_can_take_it_back(site: Any,
     await expect(second.locator("#banner")).to_contain_text("another tab")
 
 
+@pytest.mark.slow
 async def test_a_new_conversation_is_one_of_its_own(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     await write(page, "in the main one")
@@ -278,6 +286,7 @@ async def test_a_new_conversation_is_one_of_its_own(site: Any, context: BrowserC
     await expect(reply(page, "a matter of its own")).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_work_states_edits_and_reactions_are_shown(site: Any, context: BrowserContext) -> None:
     site.answerer.by_itself = False
     page = await enter(context, site)
@@ -300,6 +309,7 @@ async def test_work_states_edits_and_reactions_are_shown(site: Any, context: Bro
     await expect(page.locator("#typing")).to_be_hidden()
 
 
+@pytest.mark.slow
 async def test_it_works_on_a_phone(site: Any, browser: Browser) -> None:
     phone = await browser.new_context(
         viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True, color_scheme="dark", locale="en-GB"
@@ -318,6 +328,7 @@ async def test_it_works_on_a_phone(site: Any, browser: Browser) -> None:
     await phone.close()
 
 
+@pytest.mark.slow
 async def test_a_stop_of_the_gateway_is_not_held_up_by_an_open_page(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     site.stop()
@@ -325,6 +336,7 @@ async def test_a_stop_of_the_gateway_is_not_held_up_by_an_open_page(site: Any, c
     await expect(page.locator("#banner")).to_contain_text("reconnect")
 
 
+@pytest.mark.slow
 async def test_the_head_says_that_everything_is_stopped_for_as_long_as_it_is(
     context: BrowserContext, site: Any
 ) -> None:

@@ -36,6 +36,7 @@ async def read_clipboard(page: Page) -> str:
     return str(await page.evaluate("navigator.clipboard.readText()"))
 
 
+@pytest.mark.slow
 async def test_a_message_and_a_block_of_code_are_copied_as_they_were_written(
     site: Any, context: BrowserContext
 ) -> None:
@@ -58,6 +59,7 @@ async def test_a_message_and_a_block_of_code_are_copied_as_they_were_written(
     assert not await page.evaluate("window.troubles")
 
 
+@pytest.mark.slow
 async def test_the_last_message_is_called_back_by_a_key_changed_and_sent_as_a_new_one(
     site: Any, context: BrowserContext
 ) -> None:
@@ -81,6 +83,7 @@ async def test_the_last_message_is_called_back_by_a_key_changed_and_sent_as_a_ne
     assert [each.text for each in site.answerer.received] == ["helo", "hello"]
 
 
+@pytest.mark.slow
 async def test_only_the_last_message_is_sent_again_and_takes_its_files_along(
     site: Any, context: BrowserContext
 ) -> None:
@@ -103,6 +106,7 @@ async def test_only_the_last_message_is_sent_again_and_takes_its_files_along(
     assert len({each.platform_id for each in sent}) == 3
 
 
+@pytest.mark.slow
 async def test_a_busy_agent_is_told_to_stop_by_a_key_or_before_a_changed_message(
     site: Any, context: BrowserContext
 ) -> None:
@@ -125,6 +129,7 @@ async def test_a_busy_agent_is_told_to_stop_by_a_key_or_before_a_changed_message
     assert [each.text for each in site.answerer.received] == ["work", "/stop", "/stop", "work harder"]
 
 
+@pytest.mark.slow
 async def test_a_search_leads_to_a_message_that_is_not_loaded_and_back(site: Any, context: BrowserContext) -> None:
     await site.answerer.say(HOME, "", "The needle lies <b>here</b>.", key="needle")
     for number in range(90):
@@ -153,6 +158,7 @@ async def test_a_search_leads_to_a_message_that_is_not_loaded_and_back(site: Any
     assert not await page.evaluate("window.troubles")
 
 
+@pytest.mark.slow
 async def test_what_is_not_sent_yet_and_how_far_was_read_outlive_the_page(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     await write(page, "hello")
@@ -209,6 +215,7 @@ async def test_a_picture_is_pasted_and_dropped_and_a_pdf_is_opened_and_not_saved
     await expect(page.locator("#files li")).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_a_voice_note_is_recorded_sent_and_can_be_played(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     record = page.locator("#record")
@@ -227,6 +234,7 @@ async def test_a_voice_note_is_recorded_sent_and_can_be_played(site: Any, contex
     assert not await page.evaluate("window.troubles")
 
 
+@pytest.mark.slow
 async def test_who_asked_for_it_is_notified_while_the_page_is_out_of_sight(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     await page.evaluate(
@@ -251,6 +259,7 @@ async def test_who_asked_for_it_is_notified_while_the_page_is_out_of_sight(site:
     assert await page.evaluate("window.told") == [["home", "out of sight"]]
 
 
+@pytest.mark.slow
 async def test_the_page_can_be_installed_and_leads_to_the_overview(site: Any, context: BrowserContext) -> None:
     page = await enter(context, site)
     await expect(page.get_by_role("link", name="Overview")).to_have_attribute("href", "/dashboard/")
@@ -261,6 +270,7 @@ async def test_the_page_can_be_installed_and_leads_to_the_overview(site: Any, co
     assert icon.headers["content-type"].startswith("image/svg+xml")
 
 
+@pytest.mark.slow
 async def test_what_is_sent_before_the_page_knows_its_rooms_is_sent_once_it_does(
     site: Any, context: BrowserContext
 ) -> None:

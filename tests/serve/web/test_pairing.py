@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx2
+import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.flow import pairing
@@ -59,6 +60,7 @@ async def test_a_link_that_is_opened_by_anybody_changes_nothing(site: Any) -> No
         assert (await post(browser, "confirm", token)).json()["ok"]  # and it was not used up
 
 
+@pytest.mark.slow
 async def test_another_page_cannot_confirm_it(site: Any) -> None:
     token = await make_link(site)
     async with site.signed_in() as browser:

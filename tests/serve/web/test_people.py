@@ -54,6 +54,7 @@ async def test_she_writes_as_herself_in_a_room_of_her_own(site: Any) -> None:
     assert (await site.store.read(users.get_roles, "web:user/ann")).roles == ()
 
 
+@pytest.mark.slow
 async def test_she_sees_nothing_of_the_owners_rooms(site: Any) -> None:
     await site.store.write(add_ann)
     async with site.signed_in() as owner, signed_in_as(site, ANN) as browser:

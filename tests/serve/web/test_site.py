@@ -51,6 +51,7 @@ async def test_a_one_time_address_lets_one_browser_in_once(site: Any) -> None:
         assert (await second.get("/api/start")).status_code == 401
 
 
+@pytest.mark.slow
 async def test_of_many_who_redeem_at_once_one_gets_in(site: Any) -> None:
     token = await site.new_token()
     async with site.browser() as browser:

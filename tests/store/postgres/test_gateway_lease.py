@@ -98,6 +98,7 @@ def move_leases(url: str, by_s: float) -> None:
         PostgresDb(opened.pgconn).run("UPDATE gateways SET until = until + ?", (int(by_s * SECOND),))
 
 
+@pytest.mark.slow
 def test_when_the_databases_clock_is_set_forward_nobody_who_renews_is_overdue(emptied: EmptyDatabase) -> None:
     first, second = begin(emptied.url, "a"), begin(emptied.url, "b")
     second.beat()

@@ -43,6 +43,7 @@ async def test_a_unit_that_fails_leaves_nothing_behind(shared: PostgresStore) ->
     assert await shared.read(notes) == []
 
 
+@pytest.mark.slow
 async def test_two_units_that_wait_for_each_other_both_succeed(shared: PostgresStore) -> None:
     await shared.write(note, "a")
     await shared.write(note, "b")

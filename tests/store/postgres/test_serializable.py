@@ -74,6 +74,7 @@ def add_session(db: Db) -> str:
     return sessions.find_or_add(db, "shared", "acme", *ROOM, "", NOON).id
 
 
+@pytest.mark.slow
 async def test_money(storm: Storm) -> None:
     first = storm.stores[0]
     await first.write(budgets.put, BudgetScope(BudgetScopeKind.GROUP, "acme"), Period.DAY, USD, "owner", NOON)
@@ -118,6 +119,7 @@ async def test_claims_of_sessions_and_duties(storm: Storm) -> None:
     storm.check()
 
 
+@pytest.mark.slow
 async def test_the_outbox_and_notices_that_are_said_once(storm: Storm) -> None:
     new = NewEffect(
         key="k",
@@ -137,6 +139,7 @@ async def test_the_outbox_and_notices_that_are_said_once(storm: Storm) -> None:
     storm.check()
 
 
+@pytest.mark.slow
 async def test_quotas(storm: Storm) -> None:
     new = NewApiToken(label="x", maker="ada", scopes=(), expires_at=None)
     before = api_tokens.MOST - 5

@@ -32,10 +32,12 @@ def check(url: str, *, lanes: int = 4, unsafe: bool = True) -> str:
     return ""
 
 
+@pytest.mark.slow
 def test_a_usual_server_is_fit(server: PostgresServer) -> None:
     assert check(server.url("plain")) == ""
 
 
+@pytest.mark.slow
 def test_a_database_that_stays_away_is_named_without_its_password() -> None:
     lines: list[str] = []
     with pytest.raises(SetupError, match=r"database ledger on 127\.0\.0\.1, port 1 does not let us in") as told:
@@ -44,6 +46,7 @@ def test_a_database_that_stays_away_is_named_without_its_password() -> None:
     assert not any("hush-hush" in text for text in (*lines, str(told.value)))
 
 
+@pytest.mark.slow
 def test_a_database_that_comes_meanwhile_is_waited_for(server: PostgresServer) -> None:
     server.stop()
     wait_for_server(server.url("plain"), lambda line: server.start())
@@ -122,6 +125,7 @@ def test_a_user_who_may_make_no_tables_is_told_the_grant(server: PostgresServer)
     assert "GRANT CREATE, USAGE ON SCHEMA public TO guest" in said
 
 
+@pytest.mark.slow
 def test_a_standby_is_refused() -> None:
     with PostgresServer() as server:
         server.add_database("plain")

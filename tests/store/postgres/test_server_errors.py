@@ -67,6 +67,7 @@ async def test_a_write_waits_for_a_database_that_is_read_only(shared: PostgresSt
     assert await shared.read(count) == 1
 
 
+@pytest.mark.slow
 async def test_a_read_waits_for_a_table_that_is_somebody_elses(shared: PostgresStore, database: EmptyDatabase) -> None:
     await shared.write(add)
     with locked(database.url, "trusted_setups"):

@@ -91,6 +91,7 @@ def test_an_edit_that_changes_nothing_is_named(platform: TelegramPlatform) -> No
     assert "message is not modified" in again["description"]
 
 
+@pytest.mark.slow
 def test_each_fault_of_a_send_happens_once(platform: TelegramPlatform) -> None:
     platform.fault(PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.FORBIDDEN)
     answers = [call(platform, "sendMessage", chat_id=get_chat(platform), text="x") for _ in range(4)]

@@ -54,6 +54,7 @@ def test_a_message_costs_the_same_whether_it_looks_like_a_command_or_not(db: Db)
     assert sender.count_statements("stop that, please") == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["/status", "/usage", "/model", "/pin", "/help"])
 def test_what_is_only_shown_reads_as_little_in_a_long_conversation(db: Db, text: str) -> None:
     sender = CommandSender(db)

@@ -101,6 +101,7 @@ async def test_the_answer_is_what_the_turn_said_in_the_room_of_the_link(desk: Ho
     assert waits.count == 0
 
 
+@pytest.mark.slow
 async def test_silence_and_failure_are_told_without_the_reason(desk: HookDesk, waits: LinkWaits) -> None:
     link = await desk.issue()
     async with serving(desk, waits) as client:
@@ -118,6 +119,7 @@ async def test_silence_and_failure_are_told_without_the_reason(desk: HookDesk, w
         assert await waiting == {"status": "failed", "body": ""}
 
 
+@pytest.mark.slow
 async def test_what_takes_longer_times_out_and_is_held_while_everything_is_halted(
     desk: HookDesk, waits: LinkWaits
 ) -> None:

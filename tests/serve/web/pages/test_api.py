@@ -26,6 +26,7 @@ def test_an_argument_is_shown_with_its_choices_and_default() -> None:
     assert shown["by"]["kind"] == "group, user, model, day" and shown["by"]["default"] == '"group"'
 
 
+@pytest.mark.slow
 async def test_the_pages_and_the_document_are_there_for_who_is_signed_in(site: Any) -> None:
     async with site.signed_in() as browser:
         page = await browser.get("/dashboard/api")

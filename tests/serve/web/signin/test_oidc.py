@@ -105,6 +105,7 @@ class OidcBrowser:
         return unescape(found[1]) if found is not None and answer.status_code == 200 else ""
 
 
+@pytest.mark.slow
 async def test_a_linked_person_is_signed_in_as_herself(site: Any, people: None) -> None:
     async with OidcBrowser(site) as browser:
         done = await browser.sign_in("/dashboard/tasks?state=failed")
@@ -172,6 +173,7 @@ async def test_an_unknown_account_does_not_make_up_for_wrong_tokens(
     assert [json.loads(row[0])["times"] for row in rows] == [1, 2]
 
 
+@pytest.mark.slow
 async def test_codes_that_a_stranger_made_up_do_not_fill_the_record_of_secrets(site: Any, people: None) -> None:
     async with OidcBrowser(site) as browser:
         for _ in range(3):

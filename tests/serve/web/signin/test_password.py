@@ -56,6 +56,7 @@ async def test_the_page_offers_it_and_the_right_password_lets_in(site: Any) -> N
     assert {each.way for each in found} == {"password", "one_time_link"}
 
 
+@pytest.mark.slow
 async def test_what_is_wrong_is_not_told(site: Any) -> None:
     async with with_password(site), site.browser() as browser:
         tried = [("owner", OTHER), ("nobody", SECRET), ("", SECRET), ("\ud800", "\ud800"), ("web:user/owner", "")]
@@ -74,6 +75,7 @@ async def test_what_is_no_try_is_refused_in_words(site: Any, body: bytes) -> Non
     assert answer.status_code == 400 and answer.json()["error"]["text"]
 
 
+@pytest.mark.slow
 async def test_guesses_of_a_stranger_are_stopped_and_the_owner_gets_in_all_the_same(
     site: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +91,7 @@ async def test_guesses_of_a_stranger_are_stopped_and_the_owner_gets_in_all_the_s
             assert (await anew.get("/api/start")).status_code == 200, "the one-time address always works"
 
 
+@pytest.mark.slow
 async def test_a_changed_password_signs_the_other_browsers_out(site: Any) -> None:
     async with with_password(site) as first, site.browser() as second:
         assert (await try_password(second, "owner", SECRET)).status_code == 200

@@ -147,6 +147,7 @@ async def test_a_provider_that_answers_something_else_is_not_believed(
     assert provider.moved_to == []
 
 
+@pytest.mark.slow
 async def test_documents_are_kept_and_a_new_key_is_fetched_once_a_minute(
     provider: OidcProvider, client: ProviderClient, seconds: Seconds
 ) -> None:

@@ -368,6 +368,7 @@ async def test_a_file_that_shrinks_while_it_is_sent_ends_its_own_connection_alon
     assert (await ask(pages, "/pub/acme/a.txt"))[0] == 200
 
 
+@pytest.mark.slow
 async def test_the_descriptors_of_files_are_closed(pages: Any) -> None:
     await ask(pages, "/pub/acme/a.txt")
     before = len(os.listdir("/proc/self/fd"))

@@ -116,6 +116,7 @@ async def test_a_room_whose_route_somebody_removed_gets_it_back_before_anything_
     assert len(before) == 2
 
 
+@pytest.mark.slow
 async def test_who_holds_the_same_link_does_not_read_what_another_says(site: Any) -> None:
     link = await issue(site.store)
     async with site.browser() as browser:
@@ -131,6 +132,7 @@ async def test_who_holds_the_same_link_does_not_read_what_another_says(site: Any
     assert "mine" in seen["html"]
 
 
+@pytest.mark.slow
 async def test_nothing_is_told_of_the_gateways_inside(site: Any) -> None:
     link = await issue(site.store)
     async with site.browser() as browser:
