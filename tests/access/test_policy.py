@@ -199,6 +199,7 @@ def test_adding_a_denying_row_never_widens(
     assert before.decide(wanted) or not after.decide(wanted)
 
 
+@pytest.mark.slow
 @given(ROWS, MEMBERS, ASKS)
 def test_nobody_gains_by_a_grant_what_its_giver_could_not_give(
     rows: list[AclRow], members: dict[str, list[str]], wanted: AccessRequest

@@ -181,6 +181,7 @@ async def test_a_held_poll_brings_no_beat(platform: BlueskyPlatform) -> None:
         await until(lambda: around.pulse is not None and around.pulse.beats > 0)
 
 
+@pytest.mark.slow
 async def test_an_expired_token_is_renewed_and_a_revoked_one_ends_the_channel(platform: BlueskyPlatform) -> None:
     channel = make(platform)
     await channel.send(FEED, Outbound(key="1", text="one"))

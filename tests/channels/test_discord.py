@@ -322,6 +322,7 @@ async def test_a_session_that_can_be_resumed_nowhere_is_begun_anew(platform: Dis
     assert received.texts == ["waits"] and platform.gateway.identified == 1
 
 
+@pytest.mark.slow
 async def test_after_a_kill_the_session_goes_on_after_the_last_durable_event(platform: DiscordPlatform) -> None:
     cursor = MemoryCursor()
     first, _ = make_channel(platform, cursor=cursor)

@@ -121,6 +121,7 @@ async def test_a_new_pull_request_is_a_message_in_a_room_of_its_own(
     assert event.sender == platform.get_sender("bob")
 
 
+@pytest.mark.slow
 async def test_what_no_webhook_brought_is_asked_for(platform: GitHubPlatform) -> None:
     """GitHub does not repeat a delivery. The cursor is kept, so a gateway that was down misses nothing."""
     cursor, received = MemoryCursor(), ReceivedEvents()
@@ -225,6 +226,7 @@ async def test_a_revoked_token_ends_the_channel(platform: GitHubPlatform, channe
     assert caught.value.reason is EndReason.TOKEN
 
 
+@pytest.mark.slow
 async def test_history_has_the_newest_with_our_own_words(platform: GitHubPlatform, channel: Channel) -> None:
     assert isinstance(channel, SupportsHistory)
     for number in range(130):

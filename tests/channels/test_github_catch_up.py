@@ -114,6 +114,7 @@ class Transferred(GitHubPlatform):
         return await super()._answer_issue(request)
 
 
+@pytest.mark.slow
 async def test_a_closed_issue_that_is_gone_does_not_keep_what_follows_it_from_being_seen() -> None:
     with Transferred() as platform:
         assert isinstance(platform, GitHubPlatform)

@@ -106,6 +106,7 @@ async def test_a_line_whose_arrival_nobody_confirmed_is_uncertain(platform: IrcP
         assert lost.value.uncertain and platform.texts("team") == ["once"]
 
 
+@pytest.mark.slow
 async def test_it_comes_back_after_a_lost_connection(platform: IrcPlatform) -> None:
     channel = make(platform)
     async with listening(channel) as received:

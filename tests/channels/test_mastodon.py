@@ -78,6 +78,7 @@ async def test_edits_and_deletions_come_by_the_stream(platform: MastodonPlatform
     assert {each.platform_id for each in events} == {message} and events[1].event.startswith("edit:2")
 
 
+@pytest.mark.slow
 async def test_files_go_both_ways_and_are_waited_for(
     platform: MastodonPlatform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ async def test_a_file_of_a_post_is_not_fetched_from_inside_the_gateways_own_netw
     await channel.close()
 
 
+@pytest.mark.slow
 async def test_an_answer_names_whom_it_answers_and_is_seen_by_the_same_people(platform: MastodonPlatform) -> None:
     channel = make(platform)
     theirs = platform.send("hello")

@@ -107,6 +107,7 @@ async def test_a_file_is_streamed_both_ways(platform: MattermostPlatform, tmp_pa
     assert (shown.text, shown.files) == ("here", [GivenFile("out.txt", b"y" * 100_000, "text/plain")])
 
 
+@pytest.mark.slow
 async def test_every_declared_verb_is_done(platform: MattermostPlatform) -> None:
     channel, room = make(platform), platform.get_address("team")
     theirs = platform.send("hello")
@@ -147,6 +148,7 @@ async def test_history_has_our_words_under_our_name(platform: MattermostPlatform
     await channel.close()
 
 
+@pytest.mark.slow
 async def test_what_was_said_while_away_is_received_once_by_the_cursor(platform: MattermostPlatform) -> None:
     cursor, received = MemoryCursor(), ReceivedEvents()
     before = platform.send("before we came")
@@ -196,6 +198,7 @@ async def test_nothing_is_lost_by_a_connection_that_misbehaves(
     assert received.texts == ["zero", "one", "two"]
 
 
+@pytest.mark.slow
 async def test_a_held_socket_brings_no_beat(platform: MattermostPlatform) -> None:
     channel, around = make_channel(platform)
     async with listening(channel) as received:

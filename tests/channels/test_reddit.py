@@ -43,6 +43,7 @@ def count(platform: RedditPlatform, path: str) -> int:
 # Receiving.
 
 
+@pytest.mark.slow
 async def test_mentions_replies_and_messages_come_from_the_inbox(platform: RedditPlatform) -> None:
     cursor = MemoryCursor()
     channel, room = make(platform, cursor=cursor), platform.get_address("team")
@@ -94,6 +95,7 @@ async def test_many_unread_items_come_in_order_over_several_pages(
     assert received.texts == [f"word {number}" for number in range(8)]
 
 
+@pytest.mark.slow
 async def test_a_deep_comment_is_in_the_thread_of_its_first_ancestor(platform: RedditPlatform) -> None:
     cursor, received = MemoryCursor(), ReceivedEvents()
     platform.quiet = True
@@ -140,6 +142,7 @@ async def test_watched_subreddits_bring_posts_and_comments_each_once(platform: R
     assert (events[0].platform_id, events[0].thread) == (post, "") and events[1].thread == first
 
 
+@pytest.mark.slow
 async def test_a_subreddit_that_cannot_be_read_does_not_close_the_inbox(platform: RedditPlatform) -> None:
     cursor, received = MemoryCursor(), ReceivedEvents()
     channel = make(platform, cursor=cursor, subreddits=("elsewhere",))

@@ -299,6 +299,7 @@ async def test_a_newer_program_wins_and_the_older_is_told_and_never_comes_back(d
     assert desk.channel._around.pulse is not None and "two took its place" in desk.channel._around.pulse.note
 
 
+@pytest.mark.slow
 async def test_what_a_replaced_program_had_taken_becomes_uncertain(tmp_path: Path) -> None:
     async with open_desk(make(tmp_path, answer_s=0.3)) as desk:
         sending = desk.send()

@@ -98,6 +98,7 @@ async def test_a_mention_comes_once_and_answers_in_threads_name_their_thread(
     assert (reply.verb, reply.thread) == (Verb.REPLY, answered)
 
 
+@pytest.mark.slow
 async def test_edits_deletions_reactions_and_joins_are_events_of_their_own(
     platform: SlackPlatform, channel: Channel
 ) -> None:
@@ -193,6 +194,7 @@ async def test_files_go_in_three_steps_into_the_thread(
     assert [(each.name, len(each.data)) for each in shown.files] == [("a.bin", 300_000), ("b.txt", 0)]
 
 
+@pytest.mark.slow
 async def test_a_card_is_shown_with_its_buttons_and_a_click_comes_back(
     platform: SlackPlatform, channel: Channel
 ) -> None:
@@ -227,6 +229,7 @@ async def test_ticked_boxes_come_as_one_click(platform: SlackPlatform, channel: 
     assert read_click(none, SlackSelf("T1", "U1")) is None
 
 
+@pytest.mark.slow
 async def test_the_pane_has_a_title_prompts_and_a_status(platform: SlackPlatform, channel: SlackChannel) -> None:
     room = platform.get_address("direct:ann")
     async with listening(channel) as received:
@@ -501,6 +504,7 @@ async def test_a_direct_chat_is_opened_and_a_stranger_is_not_found(
         await channel.open_direct("slack:T1/user/U1")
 
 
+@pytest.mark.slow
 async def test_history_is_read_back_with_its_own_words_marked(platform: SlackPlatform, channel: SlackChannel) -> None:
     room = platform.get_address("team")
     platform.send("one")
@@ -526,6 +530,7 @@ def make_hook(
     return HookRequest(method="POST", headers=headers, body=body)
 
 
+@pytest.mark.slow
 async def test_events_by_http_are_taken_if_they_are_signed_and_new(platform: SlackPlatform) -> None:
     channel, around = make_channel(platform, mode="http")
     assert isinstance(channel, SlackChannel) and around.pulse is not None

@@ -95,6 +95,7 @@ async def test_a_card_has_buttons_and_a_click_names_the_one_that_was_pressed(
     assert platform.texts("team") == []
 
 
+@pytest.mark.slow
 async def test_the_service_address_is_known_after_a_restart(platform: TeamsPlatform) -> None:
     cursor, room = MemoryCursor(), platform.get_address("team")
     first = make(platform, cursor=cursor)
@@ -197,6 +198,7 @@ async def test_other_addresses_are_no_rooms(channel: TeamsBot, room: str) -> Non
         await channel.send(room, Outbound(key="k", text="x"))
 
 
+@pytest.mark.slow
 async def test_a_token_that_ended_early_is_renewed_and_a_revoked_secret_ends_the_channel(
     platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents
 ) -> None:

@@ -369,6 +369,7 @@ def test_a_text_that_grows_beyond_the_limit_stays_as_it_was_written() -> None:
     assert count_shown(made.html) <= 4096
 
 
+@pytest.mark.slow
 @given(st.text(alphabet='ab*_`~[]()<>&|#->1.! \n\\"😀', max_size=80))
 @settings(max_examples=200, deadline=None)
 def test_whatever_an_agent_writes_telegram_can_read(text: str) -> None:

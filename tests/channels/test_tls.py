@@ -204,6 +204,7 @@ def open_mailbox(authority: ThrowawayAuthority, shown: Shown, security: MailSecu
         server.stop()
 
 
+@pytest.mark.slow
 @needs_dovecot
 @pytest.mark.parametrize("security", [MailSecurity.TLS, MailSecurity.STARTTLS])
 def test_a_mailbox_is_opened_on_a_server_with_the_right_certificate(
@@ -212,6 +213,7 @@ def test_a_mailbox_is_opened_on_a_server_with_the_right_certificate(
     assert open_mailbox(authority, Shown.RIGHT, security) == 1
 
 
+@pytest.mark.slow
 @needs_dovecot
 @pytest.mark.parametrize("security", [MailSecurity.TLS, MailSecurity.STARTTLS])
 @pytest.mark.parametrize(("shown", "words"), REFUSED)
@@ -250,6 +252,7 @@ async def log_in(authority: ThrowawayAuthority, shown: Shown | None, security: s
         await asyncio.to_thread(server.stop)
 
 
+@pytest.mark.slow
 @needs_prosody
 @pytest.mark.parametrize("security", ["tls", "starttls"])
 async def test_xmpp_logs_in_on_a_server_with_the_right_certificate(
@@ -258,6 +261,7 @@ async def test_xmpp_logs_in_on_a_server_with_the_right_certificate(
     await log_in(authority, Shown.RIGHT, security)
 
 
+@pytest.mark.slow
 @needs_prosody
 @pytest.mark.parametrize("security", ["tls", "starttls"])
 @pytest.mark.parametrize(("shown", "words"), REFUSED)
@@ -268,6 +272,7 @@ async def test_xmpp_refuses_a_certificate_that_is_not_its_servers(
         await log_in(authority, shown, security)
 
 
+@pytest.mark.slow
 @needs_prosody
 async def test_xmpp_does_not_log_in_in_the_clear_where_starttls_is_not_offered(authority: ThrowawayAuthority) -> None:
     with pytest.raises((ChannelEnded, Unavailable)):

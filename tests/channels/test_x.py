@@ -48,6 +48,7 @@ def test_a_request_is_signed_as_the_platforms_own_example() -> None:
     assert 'oauth_signature="hCtSmYh%2BiHYCEqBWrE7C7hYmtUk%3D"' in header
 
 
+@pytest.mark.slow
 async def test_mentions_come_in_order_also_over_several_pages(
     platform: XPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +72,7 @@ async def test_mentions_come_in_order_also_over_several_pages(
     assert events[1].reply_to is not None and events[1].reply_to.platform_id == root
 
 
+@pytest.mark.slow
 async def test_the_bot_answers_posts_likes_and_deletes(platform: XPlatform) -> None:
     cursor, room = MemoryCursor(), platform.get_address("team")
     channel = make(platform, cursor=cursor)

@@ -57,6 +57,7 @@ async def test_what_people_say_is_received_in_our_words(platform: ZulipPlatform)
     assert about[2].text == "good evening" and about[2].event.startswith("edit:")
 
 
+@pytest.mark.slow
 async def test_a_file_is_streamed_both_ways(platform: ZulipPlatform, tmp_path: Path) -> None:
     channel = make(platform)
     async with listening(channel) as received:
@@ -172,6 +173,7 @@ async def test_nothing_is_lost_by_a_connection_that_misbehaves(platform: ZulipPl
     assert received.texts == ["zero", "one", "two"]
 
 
+@pytest.mark.slow
 async def test_a_held_poll_brings_no_beat(platform: ZulipPlatform) -> None:
     channel, around = make_channel(platform)
     platform.fault(PlatformFault.HELD_POLL)

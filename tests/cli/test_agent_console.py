@@ -219,6 +219,7 @@ def test_a_restart_is_told_and_nothing_is_shown_twice_or_lost(tmp_path: Path) ->
 # From a pipe.
 
 
+@pytest.mark.slow
 def test_from_a_pipe_every_line_is_work_and_the_end_waits_for_the_answers(daemon: DaemonProcess) -> None:
     agent = made(daemon, "Piped")
     done = piped(daemon, "one\n\ntwo\n", agent)
@@ -260,6 +261,7 @@ def test_entries_are_json_lines_for_a_program(daemon: DaemonProcess) -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 def test_what_is_no_text_and_what_is_too_long_is_said(daemon: DaemonProcess) -> None:
     agent = made(daemon, "Hostile")
     assert "echo: " in piped(daemon, b"\xff\xfe sweep\n", agent).stdout

@@ -27,6 +27,7 @@ def test_control_and_format_characters_are_shown_as_signs(text: str, seen: str) 
     assert make_visible(text) == seen
 
 
+@pytest.mark.slow
 def test_none_that_cannot_be_seen_is_forgotten() -> None:
     hidden = [
         code

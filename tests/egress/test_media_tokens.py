@@ -85,6 +85,7 @@ def texts(part: Any, holder: str = "") -> int:
     return 0 if is_data else len(str(part).encode())
 
 
+@pytest.mark.slow
 @given(st.sampled_from([MESSAGES, CHAT, RESPONSES]), PARTS, WORDS)
 def test_every_byte_of_text_is_counted(shape: BodySchema, part: Any, text: str) -> None:
     content = [part, {"type": "text", "text": text}]

@@ -282,6 +282,7 @@ def list_texts(db: Db) -> list[tuple[str, str, str]]:
     return [(row[0], row[1], row[2]) for row in db.rows("SELECT text, sender_name, sender FROM messages ORDER BY id")]
 
 
+@pytest.mark.slow
 async def test_texts_of_refused_strangers_go_after_their_days_and_the_refusals_stay(
     home: Home, store: SqliteStore
 ) -> None:

@@ -140,6 +140,7 @@ def test_a_second_program_replaces_the_first_which_ends_and_the_channel_says_so(
     block_until(lambda: files.count()["two"] == 1, "an answer of the second")
 
 
+@pytest.mark.slow
 def test_a_new_token_ends_the_old_one_and_so_does_removing_the_channel(daemon: DaemonProcess, files: Files) -> None:
     assert daemon.json("channel", "token", "files")["revoked"] == 1
     assert files.wait() != 0

@@ -59,6 +59,7 @@ async def test_a_channel_that_is_added_runs_at_once(office: Office, platform: Be
     assert (await office.find("web"))["state"] == "up"
 
 
+@pytest.mark.slow
 async def test_a_change_restarts_that_one_alone(office: Office, platform: BeaconPlatform) -> None:
     await office.add("north")
     await office.add("south")
@@ -77,6 +78,7 @@ async def test_a_change_restarts_that_one_alone(office: Office, platform: Beacon
     await wait_for_channel(office.gateway, "north", ChannelState.UP)
 
 
+@pytest.mark.slow
 async def test_a_change_that_the_platform_refuses_leaves_the_running_one_alone(
     office: Office, platform: BeaconPlatform
 ) -> None:
@@ -102,6 +104,7 @@ async def test_one_that_has_ended_runs_again_with_a_valid_key(office: Office, pl
     await wait_for_channel(office.gateway, "north", ChannelState.UP)
 
 
+@pytest.mark.slow
 async def test_a_removed_one_is_gone_with_its_secrets(office: Office, platform: BeaconPlatform) -> None:
     await office.add("north")
     await wait_for_channel(office.gateway, "north", ChannelState.UP)
@@ -209,6 +212,7 @@ async def test_a_channel_that_was_removed_while_it_was_set_does_not_come_back(
     assert office.gateway.supervisor.find_report("north") is None
 
 
+@pytest.mark.slow
 async def test_a_channel_that_was_switched_off_while_it_was_set_stays_off(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:

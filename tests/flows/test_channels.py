@@ -71,6 +71,7 @@ async def test_instances_of_one_kind_have_settings_and_secrets_of_their_own(
     }
 
 
+@pytest.mark.slow
 async def test_what_was_added_runs_again_after_a_restart_and_goes_on_at_its_cursor(
     tmp_path: Path, platform: BeaconPlatform
 ) -> None:
@@ -157,6 +158,7 @@ async def test_sandboxes_get_what_a_channel_declares_while_it_runs(tmp_path: Pat
     assert found == [{}, {"BEACON": "lit"}, {}]
 
 
+@pytest.mark.slow
 async def test_one_that_cannot_be_made_has_ended_and_the_gateway_starts(
     tmp_path: Path, platform: BeaconPlatform
 ) -> None:
@@ -280,6 +282,7 @@ async def test_what_is_being_sent_ends_before_a_channel_is_closed(tmp_path: Path
         await wait_for_channel(gateway, "north", ChannelState.UP)
 
 
+@pytest.mark.slow
 async def test_changes_of_one_instance_come_one_after_another(tmp_path: Path, platform: BeaconPlatform) -> None:
     async with gateway_with(tmp_path, "north") as gateway:
         await asyncio.gather(*(gateway.supervisor.restart("north") for _ in range(5)))

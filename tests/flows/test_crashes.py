@@ -185,6 +185,7 @@ async def test_a_full_disk_in_the_middle_of_a_turn_loses_nothing_once_there_is_r
         assert account.unaccounted == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", [True, False])
 async def test_a_trial_that_the_daemon_was_killed_in_is_over_and_the_groups_own_agent_does_not_continue_it(
     tmp_path: Path, begun: bool
@@ -214,6 +215,7 @@ async def test_a_trial_that_the_daemon_was_killed_in_is_over_and_the_groups_own_
         assert (await wait_until_settled(gateway)).unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_nanoclaw_22_two_wakes_at_once_for_a_session_start_one_sandbox(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

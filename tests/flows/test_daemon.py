@@ -169,6 +169,7 @@ def test_paseo_2_a_second_start_exits_1_and_names_the_first(home: Home, start: C
     assert first.health()["ok"]
 
 
+@pytest.mark.slow
 def test_paseo_3_a_killed_daemon_is_followed_by_a_new_one(home: Home, start: Callable[..., Up]) -> None:
     first = start()
     first.ready()
@@ -183,6 +184,7 @@ def test_paseo_3_a_killed_daemon_is_followed_by_a_new_one(home: Home, start: Cal
     assert json.loads(home.pid_file.read_text())["pid"] == second.pid
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", ["", "{bad"])
 def test_paseo_4_a_lock_file_of_nonsense_does_not_block_a_start(
     home: Home, start: Callable[..., Up], left: str
@@ -194,6 +196,7 @@ def test_paseo_4_a_lock_file_of_nonsense_does_not_block_a_start(
     start().ready()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["a live stranger", "another host"])
 def test_paseo_5_a_lock_of_somebody_else_does_not_block_a_start(
     home: Home, start: Callable[..., Up], whose: str
@@ -212,6 +215,7 @@ def test_paseo_5_a_lock_of_somebody_else_does_not_block_a_start(
         stranger.wait()
 
 
+@pytest.mark.slow
 def test_paseo_6_of_ten_simultaneous_starts_on_a_stale_lock_exactly_one_serves(
     home: Home, start: Callable[..., Up]
 ) -> None:
@@ -296,6 +300,7 @@ def test_a_home_whose_agents_could_not_be_reached_is_refused_before_it_is_made(h
     assert "has 81 bytes" in command(long, "doctor").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["unix:{}", "unix://{}", "{}"])
 def test_paseo_8_the_page_can_be_served_on_a_socket(home: Home, start: Callable[..., Up], form: str) -> None:
     path = home.path.parent / "web.sock"
@@ -362,12 +367,14 @@ def test_what_an_operator_does_goes_through_the_running_daemon(home: Home, start
     assert {"terminal", "web"} <= set(status["channels"])
 
 
+@pytest.mark.slow
 def test_stranger_new_a_daemon_reads_no_integer_of_thousands_of_digits(home: Home, start: Callable[..., Up]) -> None:
     start().ready()
     with pytest.raises(GatepostError, match="it is not JSON"):
         ControlClient(home.control).post("/v1/chat", {"text": 10**1000})
 
 
+@pytest.mark.slow
 def test_down_ends_it_and_waits_until_it_is_gone(home: Home, start: Callable[..., Up]) -> None:
     up = start()
     up.ready()

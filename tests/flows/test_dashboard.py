@@ -102,6 +102,7 @@ async def test_a_setting_is_removed_after_its_change_was_seen(daemon: DaemonProc
     assert "debug" not in (daemon.home / "gatepost.toml").read_text()
 
 
+@pytest.mark.slow
 async def test_a_wrong_argument_is_said_beside_the_form_which_keeps_what_was_typed(
     daemon: DaemonProcess, page: Page
 ) -> None:

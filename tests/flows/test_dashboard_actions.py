@@ -106,6 +106,7 @@ async def test_a_host_is_allowed_denied_and_neither(desk: DashboardDesk) -> None
     assert [each["host"] for each in desk.ask("egress.list")] == ["good.example.com"]
 
 
+@pytest.mark.slow
 async def test_a_button_is_not_at_work_before_what_it_sends_is_accepted(desk: DashboardDesk) -> None:
     """On a slow line our own module comes last, and only it knows what shows that a request is ours."""
     desk.ask("group.add", folder="early")

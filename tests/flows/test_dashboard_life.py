@@ -137,6 +137,7 @@ async def test_a_question_is_answered_by_a_button(daemon: DaemonProcess, page: P
     block_until(lambda: any("Yes" in text for text in get_texts(daemon, "out")), "the agent has the answer")
 
 
+@pytest.mark.slow
 @pytest.mark.page("groups", "group.write_file: Save")
 async def test_a_file_is_saved_by_a_key_and_what_the_agent_changed_meanwhile_is_kept(
     daemon: DaemonProcess, page: Page

@@ -152,6 +152,7 @@ async def try_password(page: Page, daemon: DaemonProcess, password: str) -> int:
     return answer.status
 
 
+@pytest.mark.slow
 async def test_a_page_that_is_open_since_an_earlier_sign_in_still_works(
     daemon: DaemonProcess, browser: Browser
 ) -> None:

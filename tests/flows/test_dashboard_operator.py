@@ -59,6 +59,7 @@ async def test_everything_is_stopped_after_one_question_and_goes_on(page: Page, 
     await expect(page.get_by_role("button", name="Stop everything")).to_be_visible()
 
 
+@pytest.mark.slow
 @pytest.mark.page("channels", "channel.add: Ask the platform whether it accepts us")
 async def test_a_channel_is_added_by_its_form_which_says_what_is_wrong(page: Page, daemon: DaemonProcess) -> None:
     await open_page(page, "/channels")

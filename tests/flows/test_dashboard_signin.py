@@ -80,6 +80,7 @@ async def expect_a_copy_refused(base: str, said: str) -> None:
         assert (await thief.post("/login/passkey/finish", content=said)).status_code == 403
 
 
+@pytest.mark.slow
 async def test_a_provider_leads_back_to_the_page_that_was_asked_for(
     browser: Browser, daemon: DaemonProcess, provider: OidcProvider
 ) -> None:

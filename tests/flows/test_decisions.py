@@ -211,6 +211,7 @@ async def check_expired(gateway: Gateway, channel: FakeChannel, request: Request
     assert await gateway.store.read(count_effects) == 0 and "the secret plan" not in channel.texts(ROOM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_nanoclaw_41_and_45_what_changes_the_agent_waits_for_a_yes_and_its_outcome_is_a_note(
     tmp_path: Path, channel: FakeChannel, allowed: bool

@@ -210,6 +210,7 @@ async def test_a_flood_of_drafts_holds_nobody_up_and_shows_nothing_elsewhere(tmp
         assert get_hub(gateway).drafts_in() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watched", [True, False])
 async def test_a_runner_is_told_of_watchers_only_if_there_are_any(
     tmp_path: Path, watched: bool, monkeypatch: pytest.MonkeyPatch

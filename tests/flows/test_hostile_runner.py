@@ -114,6 +114,7 @@ async def test_a_lie_harms_its_own_turn_at_most(liar: tuple[Path, FakeChannel], 
         assert len(channel.tried) < 30
 
 
+@pytest.mark.slow
 async def test_a_session_cannot_speak_in_another_ones_turn(liar: tuple[Path, FakeChannel]) -> None:
     home, channel = liar
     async with running_gateway(home, {"fake": (channel.kind, channel)}, sessions__provider="liar") as gateway:

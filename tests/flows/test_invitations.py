@@ -92,6 +92,7 @@ async def test_the_chat_of_somebody_who_was_invited_leads_to_the_group(tmp_path:
         assert (await channel.say("hello", sender=BOB, address="fake:room/all")).state == "refused"
 
 
+@pytest.mark.slow
 async def test_the_code_is_in_no_ledger_and_no_agent_gets_it(tmp_path: Path, channel: FakeChannel) -> None:
     async with started(tmp_path / "h", channel) as gateway:
         code = (await run(gateway, "invite.create", folder="home", uses=2))["secret"]
@@ -107,6 +108,7 @@ async def test_the_code_is_in_no_ledger_and_no_agent_gets_it(tmp_path: Path, cha
     assert kept and not [path for path in kept if plain.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
 async def test_a_stranger_joins_and_gets_an_agent_of_her_own_from_the_prototype(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -136,6 +138,7 @@ async def test_a_stranger_joins_and_gets_an_agent_of_her_own_from_the_prototype(
         assert await gateway.store.read(groups.get, "home/fake-user-bob") is not None
 
 
+@pytest.mark.slow
 async def test_a_newcomers_group_gets_the_tasks_of_the_prototype_as_every_other_does(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -172,6 +175,7 @@ async def test_an_invitation_to_an_agent_of_her_own_passes_without_an_entrance(
         await wait_for_text(channel, "her own got question", HERS)
 
 
+@pytest.mark.slow
 async def test_who_was_let_in_before_a_crash_has_her_agent_after_the_start(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -196,6 +200,7 @@ async def test_who_was_let_in_before_a_crash_has_her_agent_after_the_start(
         assert (gateway.home.group(chosen) / "AGENTS.md").exists()
 
 
+@pytest.mark.slow
 async def test_a_group_that_cannot_be_made_is_said_and_can_be_tried_again(tmp_path: Path, channel: FakeChannel) -> None:
     async with started(tmp_path / "h", channel) as gateway:
         bad = gateway.home.group("home") / "prototype" / "AGENTS.md"
@@ -247,6 +252,7 @@ async def test_the_greeting_goes_to_no_agent_and_leaves_no_session(tmp_path: Pat
         assert await gateway.store.read(lambda db: db.rows("SELECT id FROM sessions")) == []
 
 
+@pytest.mark.slow
 async def test_a_flood_of_one_stranger_leaves_one_link_one_newcomer_and_few_rows(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

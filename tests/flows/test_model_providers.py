@@ -59,6 +59,7 @@ def work(gateway: Gateway) -> str:
     return (gateway.home.group("home") / "work.md").read_text()
 
 
+@pytest.mark.slow
 async def test_a_word_is_remembered_a_tool_is_used_and_the_answer_comes(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:
@@ -273,6 +274,7 @@ async def test_a_picture_is_shown_to_the_model_also_in_later_turns(
         assert b"iVBORw0KGgo" in request.raw and request.count_text("a.txt, saved as") == 1
 
 
+@pytest.mark.slow
 async def test_without_a_key_the_sender_is_told_what_is_missing_and_no_vendor_is_asked(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:

@@ -144,6 +144,7 @@ async def test_stranger_09_and_10_a_message_that_an_agent_injects_has_the_limits
         assert (await gateway.store.read(origins.get_for_turn, second.id)).depth == 1
 
 
+@pytest.mark.slow
 async def test_stranger_11_people_with_budgets_of_their_own_have_turns_of_their_own(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

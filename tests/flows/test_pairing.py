@@ -126,6 +126,7 @@ async def test_unpaired_the_identity_decides_nothing(tmp_path: Path, channel: Fa
         assert (await read_decided(gateway, request)).state is RequestState.PENDING
 
 
+@pytest.mark.slow
 async def test_a_guesser_is_limited(tmp_path: Path, channel: FakeChannel) -> None:
     async with started(tmp_path / "h", channel) as gateway:
         code = (await run(gateway, "user.pair"))["code"]
@@ -171,6 +172,7 @@ async def test_in_a_direct_chat_the_command_without_a_code_is_answered_with_a_li
         assert (await channel.say("hello", sender=PHONE, address=DIRECT, direct=True)).state == "queued"
 
 
+@pytest.mark.slow
 async def test_the_operators_link_is_for_the_identity_that_is_named(tmp_path: Path, channel: FakeChannel) -> None:
     async with running_gateway(
         tmp_path / "h", {"fake": (channel.kind, channel)}, web__url="https://gate.example"

@@ -137,6 +137,7 @@ async def fill(gateway: Gateway, message_id: int) -> None:
                 await gateway.store.write(write, durable=False)
 
 
+@pytest.mark.slow
 async def test_a_full_disk_keeps_nothing_alive_and_the_switch_is_written_once_there_is_room(
     gateway: Gateway, channel: FakeChannel
 ) -> None:

@@ -38,6 +38,7 @@ async def wait_for_card(channel: FakeChannel) -> str:
     return next(each.message.text for each in sent if "asks to use" in each.message.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "heard"), [("allow once", "allow"), ("deny", "deny")])
 async def test_whoever_may_decide_gets_a_card_and_the_provider_their_answer(
     tmp_path: Path, channel: FakeChannel, answer: str, heard: str
@@ -129,6 +130,7 @@ async def test_claude_in_its_default_mode_asks_and_does_as_it_is_answered(
             assert (gateway.home.group("home") / "made.txt").exists() is made
 
 
+@pytest.mark.slow
 async def test_a_plan_that_is_approved_by_a_card_goes_on_with_its_prompt_once(
     tmp_path: Path, channel: FakeChannel
 ) -> None:

@@ -60,6 +60,7 @@ def test_the_page_shows_the_file_that_is_used_here() -> None:
     assert EXAMPLE.read_text(encoding="utf-8") in PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_it_is_listed_with_the_schema_of_its_parameters(daemon: DaemonProcess) -> None:
     (listed,) = [each for each in daemon.json("tools", "--folder", "acme") if each["name"] == "roll_dice"]
 

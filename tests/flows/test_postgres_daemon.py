@@ -39,6 +39,7 @@ def test_the_demo_agent_answers_and_no_file_is_made(daemon: DaemonProcess) -> No
     assert not (daemon.home / "gatepost.db").exists()
 
 
+@pytest.mark.slow
 def test_commands_read_the_database_beside_the_gateway(daemon: DaemonProcess) -> None:
     assert daemon.json("status")["store"]["groups"] >= 1
     assert daemon.json("audit", "verify")["whole"]
@@ -62,6 +63,7 @@ def test_a_start_names_a_mistyped_variable(daemon: DaemonProcess) -> None:
     assert "nothing reads the variable GATEPOST_STOREURL; did you mean GATEPOST_STORE_URL?" in logs
 
 
+@pytest.mark.slow
 def test_a_backup_says_what_to_use_instead(daemon: DaemonProcess) -> None:
     done = daemon.gatepost("backup")
     assert done.returncode == 1

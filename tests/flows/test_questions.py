@@ -169,6 +169,7 @@ async def test_what_is_no_option_is_not_taken_and_a_reply_is_told_what_can_be_sa
         assert (await get_request(gateway)).state is RequestState.PENDING
 
 
+@pytest.mark.slow
 async def test_who_may_not_speak_to_the_group_is_refused_told_and_recorded(tmp_path: Path) -> None:
     channel = FakeChannel(features=CARDS)
     async with asking_gateway(tmp_path / "h", channel, DRINK) as gateway:

@@ -47,6 +47,7 @@ async def test_nanoclaw_34_a_files_bytes_reach_the_channel_and_the_deliverys_fol
         await until(lambda: list(kept.iterdir()) == [], "the delivery's folder to be removed")
 
 
+@pytest.mark.slow
 async def test_nanoclaw_34_and_d18_a_way_out_a_link_and_a_folder_are_refused_and_the_agent_is_told(
     tmp_path: Path,
 ) -> None:
@@ -267,6 +268,7 @@ async def test_nanoclaw_14_in_an_agent_shared_session_each_named_block_lands_in_
         assert len(await gateway.store.read(sessions.list_open, "home")) == 1
 
 
+@pytest.mark.slow
 async def test_stop_by_the_owner_in_the_room_ends_the_turn_at_once(tmp_path: Path, channel: FakeChannel) -> None:
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)

@@ -103,6 +103,7 @@ async def test_a_reminder_is_delivered_with_every_sandbox_asleep(tmp_path: Path)
         assert (run_.firing.state, run_.delivery) == ("sent", "sent")
 
 
+@pytest.mark.slow
 async def test_a_gateway_that_was_down_delivers_a_reminder_late_and_says_so(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with a_gateway(tmp_path, channel) as gateway:
@@ -118,6 +119,7 @@ async def test_a_gateway_that_was_down_delivers_a_reminder_late_and_says_so(tmp_
         assert [each.firing.state for each in read_runs(gateway, dropped)] == ["skipped"]
 
 
+@pytest.mark.slow
 async def test_a_prompt_is_answered_in_the_room_and_silence_says_nothing(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with a_gateway(tmp_path, channel) as gateway:

@@ -66,6 +66,7 @@ def test_stranger_15_a_sandbox_that_is_installed_while_the_gateway_runs_is_found
         assert set(answers(daemon).values()) == {True}
 
 
+@pytest.mark.slow
 def test_stranger_15_a_sandbox_plug_in_is_found_by_the_doctor_while_no_gateway_runs(home: Path) -> None:
     (home.parent / "installed").touch()
     told = gatepost(home, "doctor", "--json")
@@ -86,6 +87,7 @@ def test_stranger_15_the_ready_banner_says_which_walls_there_are(home: Path) -> 
         assert daemon.banner[1].startswith("NO WALLS: agents run in 'process' with all rights")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["auto", "process"])
 def test_stranger_15_sandbox_run_refuses_without_walls_unless_told(
     home: Path, kind: str, monkeypatch: pytest.MonkeyPatch

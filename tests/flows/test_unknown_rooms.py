@@ -104,6 +104,7 @@ async def test_nanoclaw_2_a_mention_in_a_chat_without_a_route_is_held_and_the_ow
         assert await gateway.store.read(users.get, EVE) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", ["2", "let acme answer"])
 async def test_nanoclaw_3_yes_adds_a_route_and_delivers_what_was_held_once_in_order(
     tmp_path: Path, channel: FakeChannel, said: str
@@ -128,6 +129,7 @@ async def test_nanoclaw_3_yes_adds_a_route_and_delivers_what_was_held_once_in_or
         await channel.wait_for(lambda sent: len(cards(channel)) == 2)
 
 
+@pytest.mark.slow
 async def test_a_direct_chat_that_is_let_in_makes_its_person_a_member(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         assert (await channel.say("number 1", address=EVES, sender=EVE, direct=True)).state == "held"
@@ -141,6 +143,7 @@ async def test_a_direct_chat_that_is_let_in_makes_its_person_a_member(tmp_path: 
         await wait_until_settled(gateway)
 
 
+@pytest.mark.slow
 async def test_nanoclaw_4_no_is_remembered_for_a_day_and_brings_no_further_card(
     tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +159,7 @@ async def test_nanoclaw_4_no_is_remembered_for_a_day_and_brings_no_further_card(
         assert (await mention(channel, "number 5")).state == "held"
 
 
+@pytest.mark.slow
 async def test_nanoclaw_4_never_is_a_route_that_drops_and_can_be_taken_back(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -168,6 +172,7 @@ async def test_nanoclaw_4_never_is_a_route_that_drops_and_can_be_taken_back(
         assert len(cards(channel)) == 1
 
 
+@pytest.mark.slow
 async def test_an_admin_gives_a_room_to_her_own_group_and_to_no_other(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await mention_three(gateway, channel)
@@ -188,6 +193,7 @@ async def test_an_admin_gives_a_room_to_her_own_group_and_to_no_other(tmp_path: 
         assert len(channel.texts(ROOM)) >= 1
 
 
+@pytest.mark.slow
 async def test_a_held_room_survives_a_restart_and_expires_by_itself(
     tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,6 +247,7 @@ async def test_a_room_whose_address_would_be_a_pattern_is_not_asked_about(
         assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
+@pytest.mark.slow
 async def test_who_is_shut_out_of_the_chosen_group_is_not_delivered(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await mention_three(gateway, channel)
@@ -261,6 +268,7 @@ async def test_where_rooms_do_not_ask_nothing_is_held(tmp_path: Path, channel: F
         assert await gateway.store.read(waiting_requests.list_pending) == []
 
 
+@pytest.mark.slow
 async def test_permit_lists_a_room_and_gives_it_to_a_group(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await mention_three(gateway, channel)
@@ -278,6 +286,7 @@ def list_media(gateway: Gateway) -> list[str]:
     return [each.name for each in gateway.home.media.rglob("*") if each.is_file()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("said", "left"), [("deny", []), ("never", []), ("2", ["note.txt"])])
 async def test_files_of_a_refused_room_are_removed_with_the_answer(
     tmp_path: Path, channel: FakeChannel, said: str, left: list[str]

@@ -86,6 +86,7 @@ async def test_denied_they_are_refused_and_nobody_is_asked_again(tmp_path: Path,
         assert len(cards(channel)) == 1 and channel.texts(ROOM) == []
 
 
+@pytest.mark.slow
 async def test_blocked_they_are_shut_out_by_a_row_that_can_be_seen(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await write_three(gateway, channel)
@@ -105,6 +106,7 @@ async def test_a_held_message_survives_a_restart_and_its_answer_counts(tmp_path:
         assert await gateway.store.read(states) == [(f"number {number}", "answered") for number in range(1, 4)]
 
 
+@pytest.mark.slow
 async def test_a_flood_of_strangers_is_held_within_bounds(tmp_path: Path, channel: FakeChannel) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         receipts = [await channel.say(f"number {number}", sender=EVE) for number in range(60)]

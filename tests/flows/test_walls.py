@@ -311,6 +311,7 @@ def test_there_is_no_network(found: dict[str, Any]) -> None:
     assert found["network_devices"] == ["lo"]
 
 
+@pytest.mark.slow
 def test_there_is_no_vsock_and_no_netlink(found: dict[str, Any]) -> None:
     assert found["vsock"] == found["netlink"] == found["netlink_pair"] == "EAFNOSUPPORT"
     open_families = [int(family) for family, answer in found["families"].items() if answer == "done"]
@@ -318,6 +319,7 @@ def test_there_is_no_vsock_and_no_netlink(found: dict[str, Any]) -> None:
     assert socket.AF_UNIX in open_families
 
 
+@pytest.mark.slow
 def test_no_sysctl_is_writable(found: dict[str, Any]) -> None:
     assert found["sysctls"] == []
     assert found["sysrq"] != "done"
@@ -407,6 +409,7 @@ def test_no_cgroup_is_left(found: dict[str, Any]) -> None:
     assert found["leftover"] == []
 
 
+@pytest.mark.slow
 def test_a_killed_gateway_takes_its_sandboxes_along() -> None:
     """kill -9: nobody can tidy up, the kernel must."""
     home = Path(tempfile.mkdtemp(prefix="walls-"))

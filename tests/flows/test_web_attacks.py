@@ -230,6 +230,7 @@ async def test_a_page_of_somebody_else_reads_and_follows_nothing(
     await expect(page.locator(".message:not(.mine) .body", has_text="still here?").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_read_that_another_site_makes_is_refused_before_it_is_answered(client: httpx2.Client) -> None:
     """A browser says for whom it asks. What it follows as a link is shown to the person and to nobody else."""
     for site in ("cross-site", "same-site"):

@@ -38,6 +38,7 @@ async def test_stranger_21_equal_calls_are_numbered_and_their_arguments_need_no_
     assert len({first.key, second.key, other.key}) == 3
 
 
+@pytest.mark.slow
 async def test_stranger_21_a_call_that_failed_or_was_cut_off_is_the_same_call_when_it_is_made_again(
     agent: GateAgent,
 ) -> None:

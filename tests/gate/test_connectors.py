@@ -397,6 +397,7 @@ async def test_a_secret_never_comes_back(desk: Desk, tool: str, capsys: pytest.C
     assert answer.failed == (tool != "look") and (tool == "die" or STRUCK in answer.text)
 
 
+@pytest.mark.slow
 async def test_calls_are_audited_like_our_own(desk: Desk) -> None:
     agent = await ready(desk, "acme", "hub_*", "!hub_picture")
 
@@ -475,6 +476,7 @@ def pids_in(tell: Path) -> list[int]:
     return [int(pid) for pid in tell.read_text().split()] if tell.exists() else []
 
 
+@pytest.mark.slow
 async def test_one_that_is_cancelled_while_it_begins_is_ended_however_busy_the_loop_is(tmp_path: Path) -> None:
     async def use(tell: Path) -> None:
         async with run_mcp_server((sys.executable, "-c", WAITS, str(tell)), {}, tmp_path):
@@ -551,6 +553,7 @@ async def test_what_went_into_a_session_of_its_own_ends_with_the_call(die: bool,
     await until(lambda: not alive(pid))
 
 
+@pytest.mark.slow
 async def test_one_that_says_nothing_very_often_is_ended(desk: Desk) -> None:
     agent = await ready(desk)
     answer = await agent.call("hub_chatter")
@@ -575,6 +578,7 @@ async def test_arguments_that_are_nested_too_deep_are_no_call(levels: int, desk:
     assert (await agent.audited())[-1] == ("hub_look", "invalid")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("git", "git_hub"), ("git_hub", "git")])
 async def test_a_name_that_two_connectors_could_have_is_the_nearer_ones(order: tuple[str, str], desk: Desk) -> None:
     agent = await desk.agent()
@@ -601,6 +605,7 @@ async def test_a_connector_is_not_named_like_a_group_of_our_own_tools(desk: Desk
         desk.connect(agent, messages=desk.connector())
 
 
+@pytest.mark.slow
 async def test_last_words_are_for_the_operator_alone(desk: Desk) -> None:
     agent = await ready(desk)
 

@@ -96,6 +96,7 @@ async def details(store: SqliteStore) -> list[dict[str, object]]:
     return [json.loads(row[5]) for row in reversed(rows)]
 
 
+@pytest.mark.slow
 async def test_unknown_and_forbidden_look_alike_to_the_caller_and_differ_in_the_audit(
     tmp_path: Path, store: SqliteStore
 ) -> None:

@@ -156,6 +156,7 @@ def test_an_old_journal_is_not_played_back_into_a_rebuilt_file(path: Path) -> No
     assert not journal.exists()
 
 
+@pytest.mark.slow
 def test_a_reader_that_keeps_its_lock_is_reported_as_locked(path: Path) -> None:
     project(path, a_row(1))
     hostile = apsw.Connection(str(path))

@@ -112,6 +112,7 @@ async def test_it_can_be_ended_before_it_has_begun() -> None:
     assert await asyncio.wait_for(started.wait(), PATIENCE_S) != 0
 
 
+@pytest.mark.slow
 @needs_bwrap
 async def test_a_start_that_is_cancelled_leaves_nothing_running(tmp_path: Path) -> None:
     mount, kind = shared(tmp_path), Bubblewrap(CONFIG)

@@ -36,6 +36,7 @@ async def test_a_password_is_known_by_its_hash_and_no_other_is(hashing: Password
     assert not await hashing.verify("no hash at all", LONG_ENOUGH)
 
 
+@pytest.mark.slow
 async def test_an_unknown_name_costs_what_a_wrong_password_costs(hashing: PasswordHashing) -> None:
     ours, nobodys = extract_parameters(await hashing.hash(LONG_ENOUGH)), extract_parameters(NOBODYS)
     assert ours == nobodys

@@ -78,6 +78,7 @@ def test_a_right_password_does_not_count(limits: PasswordLimits) -> None:
         limits.forgive("10.0.0.1", "ann", "")
 
 
+@pytest.mark.slow
 def test_nobody_fills_the_memory_or_pushes_a_person_out_of_it(limits: PasswordLimits) -> None:
     for _ in range(MANY):
         limits.admit("10.0.0.1", "ann", "")

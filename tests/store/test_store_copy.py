@@ -77,6 +77,7 @@ def test_there_and_back_is_equal_with_ids_and_sequences(
     assert server.execute("SELECT count(*) FROM search", "there").strip() == "39"
 
 
+@pytest.mark.slow
 def test_a_target_that_is_not_empty_is_left_alone(store_path: Path, tmp_path: Path, server: PostgresServer) -> None:
     url = server.add_database("taken")
     server.execute("CREATE TABLE mine (a int)", "taken")

@@ -65,7 +65,7 @@ class Deadline:
         with self._lock:
             self._thread, self._until = None, NEVER
             if self._raised:
-                _take_back()
+                _clear_pending()
                 self._raised = False
 
     def interrupt(self, *, now: bool = False) -> bool:
@@ -88,7 +88,7 @@ def _raise_in(thread: int, error: type[BaseException]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
 
 
-def _take_back() -> None:
+def _clear_pending() -> None:
     """By one that arrives here. To set none would leave Python looking for it: from then on each call of each thread
     would take a little longer, and under a tracer none would ever return (CPython 3.11)."""
     with suppress(_TakenBack):

@@ -41,6 +41,7 @@ async def fetch(http: PlatformHttp, url: str, **more: Any) -> bytes:
         await http.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "host",
     ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1", "0.0.0.0", "eve@127.0.0.1"],

@@ -219,6 +219,7 @@ def test_codes_by_which_platforms_name_people_stay_words() -> None:
     assert render("see https://www.reddit.com/u/ann, a^b", REDDIT) == "see https://www.reddit.com/u/ann, a\\^b"
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 @settings(max_examples=150, deadline=None)
 def test_html_is_balanced_and_has_only_known_tags_whatever_is_written(source: str) -> None:
@@ -229,6 +230,7 @@ def test_html_is_balanced_and_has_only_known_tags_whatever_is_written(source: st
             assert tags.seen <= TELEGRAM_TAGS
 
 
+@pytest.mark.slow
 @given(HOSTILE)
 @settings(max_examples=150, deadline=None)
 def test_words_survive_in_every_dialect(source: str) -> None:
@@ -240,6 +242,7 @@ def test_words_survive_in_every_dialect(source: str) -> None:
         assert found >= wanted or lost, (dialect.name, shown)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(["a", "b.", "1", "*", "_", "`", "<", "&", "[x]", "~", "!", "#", "-", "\\", "|"]), max_size=20
@@ -257,6 +260,7 @@ USUAL = "**b** *i* ***bi*** `c` ~~s~~ [l](http://a.b) word snake_case a*b (x) en
 BLOCKS = ["\n", "\n\n", "- item\n", "\n1. one\n2. two\n", "\n> quote\n\n", "\n```py\nx = 1\n```\n", "2 * 3"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([*USUAL.split(), *BLOCKS]), max_size=12).map(" ".join))
 @settings(max_examples=150, deadline=None)
 def test_a_reader_of_markdown_shows_the_same_words_for_the_source_and_for_what_is_printed(source: str) -> None:

@@ -122,6 +122,7 @@ def test_what_became_of_it_is_the_exit_code(daemon: DaemonProcess) -> None:
         assert "Exit status: 0 " in agent(daemon, name, "--help").out
 
 
+@pytest.mark.slow
 def test_an_agent_is_meant_by_its_id_the_beginning_of_it_or_its_title(daemon: DaemonProcess) -> None:
     one, two = made(daemon, "Twin"), made(daemon, "Other")
     for named in (one, one[:-1], "Twin"):

@@ -70,6 +70,7 @@ def test_a_used_home_is_clean_and_tells_its_head(run: Run, home: Home) -> None:
     assert run("status", "--json").json["store"]["audit_head"] == f"{seq}:{chained}"
 
 
+@pytest.mark.slow
 def test_stranger_07_the_chain_tells_how_many_events_are_only_counted(run: Run, home: Home) -> None:
     async def count() -> None:
         store = SqliteStore(home.store, readers=1)

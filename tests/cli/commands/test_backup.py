@@ -55,6 +55,7 @@ def test_stranger_14_a_backup_is_the_owners_alone_and_has_neither_key_ring_nor_t
     assert [each.name for each in tmp_path.iterdir()] == ["b.tar.gz"]
 
 
+@pytest.mark.slow
 def test_the_keys_of_devices_are_left_out_and_it_is_said_whose(run: Run, used: Home, tmp_path: Path) -> None:
     """They open encrypted rooms, and an old copy of them must not be used again."""
     for name in ("matrix", "empty"):

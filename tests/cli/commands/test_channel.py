@@ -228,6 +228,7 @@ def test_one_bot_is_not_added_twice(run: Run, home: Home, platform: BeaconPlatfo
     assert [each.instance for each in read_snapshot(home.store, channel_instances.list_all)] == ["north", "south"]
 
 
+@pytest.mark.slow
 def test_a_change_is_checked_and_kept_and_a_default_comes_back(
     run: Run, home: Home, platform: BeaconPlatform, given: Callable[..., None]
 ) -> None:
@@ -403,6 +404,7 @@ def test_a_home_plug_in_can_be_added_too(run: Run, home: Home, tmp_path: Path) -
     assert "bell: bell cannot be asked whether it accepts us" in done.out
 
 
+@pytest.mark.slow
 def test_the_doctor_names_what_is_wrong_with_channels(
     run: Run, home: Home, platform: BeaconPlatform, given: Callable[..., None]
 ) -> None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
 from tests.cli.conftest import Ran
 
 from gatepost.core.clock import DAY, SystemClock
@@ -63,6 +64,7 @@ def test_keep_run_removes_what_is_over_age_and_says_how_much(run: Run, home: Hom
     assert run("audit", "verify").code == 0
 
 
+@pytest.mark.slow
 def test_stranger_23_the_trace_of_a_removed_message_says_that_it_was_removed(run: Run, home: Home) -> None:
     old_home(run, home)
     (home.path / "gatepost.toml").write_text("[keep]\nmessages_days = 30\n")

@@ -30,6 +30,7 @@ def started_by(client: str, text: str, name: str) -> list[str]:
     return [entry["command"], *entry["args"]]
 
 
+@pytest.mark.slow
 def test_for_a_program_it_is_one_object(tmp_path: Path) -> None:
     done = gatepost(tmp_path, "mcp", "config", "codex", "--json")
     found = json.loads(done.stdout)
@@ -37,6 +38,7 @@ def test_for_a_program_it_is_one_object(tmp_path: Path) -> None:
     assert started_by("codex", found["text"], "gatepost") == found["command"] and done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["claude", "codex", "opencode", "cursor"])
 def test_what_is_printed_starts_a_bridge_to_this_home(client: str, tmp_path: Path) -> None:
     done = gatepost(tmp_path, "mcp", "config", client)
@@ -56,6 +58,7 @@ def test_a_group_has_an_entry_of_its_own(tmp_path: Path) -> None:
     assert command[-1] == f"unix:{tmp_path}/run/control.sock:/mcp/groups/acme/%C3%9F"
 
 
+@pytest.mark.slow
 def test_over_tcp_the_token_stays_in_its_file(tmp_path: Path) -> None:
     words = ("mcp", "config", "--url", "http://127.0.0.1:8420/", "--token-file", str(tmp_path / "token"))
     command = started_by("claude", gatepost(tmp_path, *words).stdout, "gatepost")

@@ -18,6 +18,7 @@ def test_a_mistyped_engine_makes_no_file(home: Home, run: Run, tmp_path: Path, m
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_end_says_from_where_to_where_and_empty_tables_are_left_out(home: Home, run: Run, tmp_path: Path) -> None:
     ran = run("store", "copy", "sqlite", str(tmp_path / "new.db"))
     assert ran.code == 0

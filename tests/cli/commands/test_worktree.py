@@ -321,6 +321,7 @@ def test_a_setup_that_fails_is_an_exit_code(daemon: DaemonProcess, shop: Path) -
     assert gone.code == 0 and "is put away" in gone.out and "the teardown failed" in gone.err
 
 
+@pytest.mark.slow
 def test_a_worktree_without_a_setup_has_nothing_to_trust(daemon: DaemonProcess, shop: Path) -> None:
     made(daemon, shop, "beans")
     for words in ((), ("--yes",), ("--json",)):

@@ -46,6 +46,7 @@ async def test_nanoclaw_33_an_edit_of_an_own_message_reaches_the_channel_with_it
     assert (second.message.op, second.message.target, second.message.text) == (Op.EDIT, first.platform_id, "hello")
 
 
+@pytest.mark.slow
 async def test_nanoclaw_33_and_d7_a_reaction_to_an_inbound_message_reaches_the_channel_with_its_platform_id(
     post: OutboxHarness, channel: FakeChannel
 ) -> None:

@@ -211,6 +211,7 @@ def test_stranger_02_the_work_for_a_text_grows_with_its_length_only(unit: str) -
     assert twice <= 40 * 8_000
 
 
+@pytest.mark.slow
 @given(st.text(alphabet='`*_~[]()<>"\\!# a\n', min_size=1, max_size=12))
 def test_stranger_02_no_mixture_of_signs_is_looked_at_more_often_when_it_is_repeated(unit: str) -> None:
     once, twice = (visits(unit * (size // len(unit))) for size in (1_000, 2_000))

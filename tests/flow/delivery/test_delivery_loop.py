@@ -363,6 +363,7 @@ async def test_after_an_outage_stale_messages_are_left_out_with_one_notice(
     assert [told["count"] for told in await post.list_context(session)] == [3]
 
 
+@pytest.mark.slow
 async def test_stranger_20_an_outage_shorter_than_the_oldest_message_may_be_costs_nothing(
     running: OutboxHarness, channel: FakeChannel
 ) -> None:

@@ -238,6 +238,7 @@ async def test_a_channel_that_is_stopped_in_the_middle_leaves_nothing(world: Wor
     assert (world.folders(), source.closed) == ([], 1)
 
 
+@pytest.mark.slow
 async def test_a_large_file_passes_through_a_few_chunks_of_memory(world: World) -> None:
     world.settings = {"intake.max_attachment_mb": 100}
     source = Source(64 * 1024 * 1024)

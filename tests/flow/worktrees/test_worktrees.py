@@ -35,6 +35,7 @@ async def until_under_way(gateway: Gateway) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_a_new_branch_begins_at_the_base_that_was_named(gateway: Gateway, shop: Path) -> None:
     base = git(shop, "rev-parse", "HEAD")
     git(shop, "checkout", "-q", "-b", "next")
@@ -55,6 +56,7 @@ async def test_without_a_base_it_begins_where_the_repository_is(gateway: Gateway
     assert (await make(gateway, shop)).base_commit == head
 
 
+@pytest.mark.slow
 async def test_what_origin_has_counts_before_what_is_local(gateway: Gateway, shop: Path, tmp_path: Path) -> None:
     origin = repository(tmp_path / "origin")
     head = commit(origin, "published", "yes")
@@ -72,6 +74,7 @@ async def test_a_name_that_is_taken_gets_a_number(gateway: Gateway, shop: Path) 
     assert sorted(branches) == sorted(names)
 
 
+@pytest.mark.slow
 async def test_a_branch_that_there_is_can_be_worked_on_once_at_a_time(gateway: Gateway, shop: Path) -> None:
     git(shop, "checkout", "-q", "-b", "Feature_X/2")
     head = commit(shop, "half", "done")
@@ -126,6 +129,7 @@ async def test_only_a_repository_in_an_allowed_folder_is_taken(gateway: Gateway,
         await make(gateway, code / "missing")
 
 
+@pytest.mark.slow
 async def test_nothing_of_the_repository_but_its_history_comes_along(gateway: Gateway, shop: Path) -> None:
     """No hook, no setting, no password of a remote, nothing that was thrown away."""
     git(shop, "remote", "add", "origin", "https://ann:hunter2@example.com/shop.git")
@@ -193,6 +197,7 @@ async def test_a_setup_that_fails_is_told_and_the_worktree_stays(gateway: Gatewa
     assert not (gateway.worktrees.path(failed) / "never").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["not toml [", "[worktree]\nsetup = 3", "x = 1\nworktree = 'no'", "[" * 30_000])
 async def test_a_recipe_that_makes_no_sense_is_told(gateway: Gateway, shop: Path, recipe: str) -> None:
     commit(shop, ".gatepost.toml", recipe)
@@ -322,6 +327,7 @@ async def test_an_archive_saves_first_and_no_failing_teardown_holds_it_up(gatewa
         await gateway.worktrees.archive("fix", BY)
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_saved_is_only_thrown_away_by_word(gateway: Gateway, shop: Path) -> None:
     place = gateway.worktrees.path(await make(gateway, shop))
     (place / ".git" / "HEAD").write_text("garbage")
@@ -332,6 +338,7 @@ async def test_what_cannot_be_saved_is_only_thrown_away_by_word(gateway: Gateway
     assert not place.exists()
 
 
+@pytest.mark.slow
 async def test_what_was_begun_when_the_daemon_was_killed_is_ended_by_the_next(tmp_path: Path, shop: Path) -> None:
     given = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
     async with running_gateway(tmp_path / "h", **given) as gateway:
@@ -363,6 +370,7 @@ async def test_one_thing_at_a_time_is_done_to_a_worktree(gateway: Gateway, shop:
     assert (await archiving).worktree.state == "archived", "the operator only had to wait"
 
 
+@pytest.mark.slow
 async def test_a_worktree_is_for_agents_of_its_own_group_alone(gateway: Gateway, shop: Path) -> None:
     """What lies in it decides what git and the teardown run, in the name of its group."""
     await gateway.store.write(groups.add, "other", "other", "demo", 1)
@@ -372,6 +380,7 @@ async def test_a_worktree_is_for_agents_of_its_own_group_alone(gateway: Gateway,
     assert await gateway.agents.every() == []
 
 
+@pytest.mark.slow
 async def test_whoever_hangs_up_while_a_worktree_ends_does_not_keep_it(gateway: Gateway, shop: Path) -> None:
     made = await make(gateway, shop)
     archiving = asyncio.create_task(gateway.worktrees.archive("fix", BY, discard=True))
@@ -384,6 +393,7 @@ async def test_whoever_hangs_up_while_a_worktree_ends_does_not_keep_it(gateway: 
     assert [each.state for each in await gateway.worktrees.every(archived=True)] == ["archived"]
 
 
+@pytest.mark.slow
 async def test_an_end_that_was_cut_off_can_be_asked_for_again(gateway: Gateway, shop: Path) -> None:
     made = await make(gateway, shop)
     await gateway.store.write(worktrees.set_state, made.project, made.slug, "ending", 1)
@@ -442,6 +452,7 @@ async def test_agents_stay_where_something_else_is_being_done(gateway: Gateway, 
     assert (await gateway.agents.find(agent)).archived_at is not None
 
 
+@pytest.mark.slow
 async def test_a_panic_ends_what_runs_in_worktrees_and_starts_nothing(gateway: Gateway, shop: Path) -> None:
     commit(shop, ".gatepost.toml", "[worktree]\nsetup = 'while :; do :; done'")
     await make(gateway, shop)

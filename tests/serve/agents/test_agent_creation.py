@@ -37,6 +37,7 @@ async def test_an_agent_runs_on_what_home_was_connected_to(desk: ManagementClien
     assert (made["folder"], made["type"], made["lastMessage"]) == ("agents", "patient", "done: sweep")
 
 
+@pytest.mark.slow
 async def test_the_agents_group_goes_by_home_until_it_names_a_provider_itself(desk: ManagementClient) -> None:
     async def as_run(folder: str, provider: str = "") -> tuple[str, str, dict[str, Any]]:
         found = await desk.gateway.store.read(load_effective_group, desk.gateway.config, folder, provider)

@@ -110,6 +110,7 @@ async def test_paseo_17_in_the_background_it_is_told_to_run_at_once(desk: Manage
     assert (found["status"], found["lastMessage"]) == ("idle", "done: sweep")
 
 
+@pytest.mark.slow
 async def test_paseo_18_what_cannot_be_is_named_and_nothing_is_made(desk: ManagementClient) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"title": "x" * 61}, "1 to 60 characters"),
@@ -126,6 +127,7 @@ async def test_paseo_18_what_cannot_be_is_named_and_nothing_is_made(desk: Manage
     assert (await desk("list_agents", includeArchived=True))["agents"] == []
 
 
+@pytest.mark.slow
 async def test_paseo_18_an_id_that_is_none_is_told_so(desk: ManagementClient) -> None:
     more: dict[str, dict[str, Any]] = {
         "send_agent_prompt": {"prompt": "hi"},

@@ -110,6 +110,7 @@ async def test_the_sdk_hears_of_a_session_that_is_in_use(old: McpHttpClient) -> 
     assert session.seen > stale
 
 
+@pytest.mark.slow
 async def test_a_session_that_nobody_uses_is_forgotten(old: McpHttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_endpoint, "SWEPT", 1)
     name = old.session["mcp-session-id"]

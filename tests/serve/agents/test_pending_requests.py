@@ -167,6 +167,7 @@ async def test_a_title_that_several_bear_means_none_of_them(desk: ManagementClie
     assert await service.request(found.id[:-2]) == found
 
 
+@pytest.mark.slow
 async def test_an_excerpt_is_never_the_input(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="ask")
     store, service = desk.gateway.store, desk.gateway.agents
@@ -211,6 +212,7 @@ async def test_a_prompt_and_a_kill_at_once_leave_nothing_that_waits_for_ever(des
     assert await desk.gateway.store.read(left) == []
 
 
+@pytest.mark.slow
 async def test_whoever_read_of_an_agent_before_it_was_closed_cannot_prompt_it(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="hello")
     store = desk.gateway.store
@@ -221,6 +223,7 @@ async def test_whoever_read_of_an_agent_before_it_was_closed_cannot_prompt_it(de
         await store.write(agents.add_prompt, before, "more", "op", "op", "next", 2)
 
 
+@pytest.mark.slow
 async def test_what_is_read_of_a_timeline_at_once_is_bounded_and_the_cursor_goes_on(desk: ManagementClient) -> None:
     made = await desk("create_agent", title="Long")
     store, name = desk.gateway.store, made["agentId"]
@@ -263,6 +266,7 @@ def test_a_request_outlives_every_restart_of_the_gateway_while_it_waits(tmp_path
         daemon.stop()
 
 
+@pytest.mark.slow
 async def test_of_what_is_said_at_endless_length_the_timeline_keeps_the_beginning_and_says_so(
     desk: ManagementClient,
 ) -> None:

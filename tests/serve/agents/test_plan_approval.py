@@ -68,6 +68,7 @@ async def test_paseo_26_an_approved_plan_starts_its_follow_up_turn(desk: Managem
     assert (await wait_until_settled(desk.gateway)).unaccounted == 0
 
 
+@pytest.mark.slow
 async def test_a_plan_that_was_denied_starts_nothing(inside: ManagementClient) -> None:
     made = await inside("create_agent", initialPrompt="plan it")
     await respond(inside, made, DENY)
@@ -78,6 +79,7 @@ async def test_a_plan_that_was_denied_starts_nothing(inside: ManagementClient) -
     assert not [line for line in await activity(inside, made) if FOLLOW_UP in line]
 
 
+@pytest.mark.slow
 async def test_a_plan_that_is_answered_twice_is_carried_out_once(inside: ManagementClient) -> None:
     made = await inside("create_agent", initialPrompt="plan it")
     await respond(inside, made, ALLOW)
@@ -89,6 +91,7 @@ async def test_a_plan_that_is_answered_twice_is_carried_out_once(inside: Managem
     assert (await activity(inside, made)).count(f"done: {FOLLOW_UP}") == 1
 
 
+@pytest.mark.slow
 async def test_a_plan_with_a_mode_that_there_is_not_cannot_be_allowed_only_denied(inside: ManagementClient) -> None:
     made = await inside("create_agent", initialPrompt="plan to be root")
     asked = {"agentId": made["agentId"], "requestId": made["permission"]["id"]}
@@ -111,6 +114,7 @@ async def test_only_a_plan_has_a_follow_up(inside: ManagementClient) -> None:
     assert not [line for line in await activity(inside, made) if "sneak" in line]
 
 
+@pytest.mark.slow
 async def test_the_mode_changes_with_the_approval_and_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = (Mode("plan", "Plan"), Mode("default", "Default"))
     monkeypatch.setattr(modes, "modes_of", lambda home, provider: known)
@@ -132,6 +136,7 @@ async def mode_of(desk: ManagementClient, agent: dict[str, Any]) -> str:
     return str(shown["snapshot"]["currentModeId"])
 
 
+@pytest.mark.slow
 async def test_a_runner_that_dies_after_the_approval_is_told_it_again_and_the_follow_up_starts_once(
     inside: ManagementClient,
 ) -> None:

@@ -49,6 +49,7 @@ def test_an_answer_that_does_not_fit_is_refused(request_: PendingRequest, texts:
         make_answers(request_, texts)
 
 
+@pytest.mark.slow
 async def test_a_question_is_answered_with_an_answer_or_not_at_all(tmp_path: Path) -> None:
     script = {"turns": [{"do": [{"ask": {"question": "Tea?", "options": ["yes", "no"]}}, {"final": "so: {answer}"}]}]}
     async with open_management_gateway(tmp_path / "h", script=script) as desk:

@@ -76,6 +76,7 @@ async def test_a_schedule_may_be_for_the_room_of_a_group(desk: ManagementClient)
     assert (made["schedule"]["agentId"], made["schedule"]["room"]) == (None, "fake:room/1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -92,6 +93,7 @@ async def test_a_schedule_that_cannot_be_is_refused(desk: ManagementClient, give
     assert told in await find_refusal(desk, **given)
 
 
+@pytest.mark.slow
 async def test_an_agent_that_is_ended_takes_its_schedules_along_and_is_given_no_other(desk: ManagementClient) -> None:
     agent = await make_agent(desk)
     await desk("create_schedule", agentId=agent, prompt="look again", every="2h")

@@ -40,6 +40,7 @@ async def make(desk: ManagementClient, **more: Any) -> str:
     return str((await desk("create_agent", **more))["agentId"])
 
 
+@pytest.mark.slow
 async def test_paseo_28_an_agent_names_itself_and_nobody_else(opening: Opening, tmp_path: Path) -> None:
     async with opening(tmp_path / "h", script=TITLES) as desk:
         ann, bob = await make(desk, title="Ann"), await make(desk, title="Bob")
@@ -88,6 +89,7 @@ async def self_id(gateway: Gateway) -> AsyncIterator[httpx2.AsyncClient]:
         await running
 
 
+@pytest.mark.slow
 async def test_paseo_28_a_token_speaks_for_its_own_agent_alone(tmp_path: Path) -> None:
     async with open_management_gateway(tmp_path / "h", "memory") as desk, self_id(desk.gateway) as client:
         ann, bob = await make(desk, title="Ann"), await make(desk, title="Bob")
@@ -110,6 +112,7 @@ async def test_paseo_28_a_token_speaks_for_its_own_agent_alone(tmp_path: Path) -
         ).status_code == 200
 
 
+@pytest.mark.slow
 async def test_a_new_token_ends_the_one_before_and_so_does_the_agents_end(tmp_path: Path) -> None:
     async with open_management_gateway(tmp_path / "h", "memory") as desk, self_id(desk.gateway) as client:
         ann = await make(desk, title="Ann")
@@ -208,6 +211,7 @@ async def test_paseo_18_a_start_that_cannot_be_is_told_and_nothing_is_made(
         assert (await desk("list_worktrees"))["worktrees"] == []
 
 
+@pytest.mark.slow
 async def test_agents_may_not_start_where_they_may_only_read(tmp_path: Path, shop: Path) -> None:
     async with open_management_gateway(tmp_path / "h", "memory", sandbox__mounts_allowed=(str(shop.parent),)) as desk:
         answer = await desk.ask("create_agent", cwd=str(shop))

@@ -79,6 +79,7 @@ async def test_stranger_09_an_agent_that_another_one_makes_works_for_whom_that_o
     desk.release_agents()
 
 
+@pytest.mark.slow
 async def test_an_agent_that_fails_says_why_and_takes_a_new_prompt(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="fall over")
     shown = (await desk("get_agent_status", agentId=made["agentId"]))["snapshot"]
@@ -117,6 +118,7 @@ async def test_a_title_that_means_two_agents_is_refused(desk: ManagementClient) 
     assert answer.failed and "means several agents" in answer.text
 
 
+@pytest.mark.slow
 async def test_what_is_done_is_audited_and_accounted_for(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="sweep")
     await desk("update_agent", agentId=made["agentId"], title="New")

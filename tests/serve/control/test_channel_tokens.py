@@ -31,6 +31,7 @@ async def test_a_token_makes_its_channel_which_can_do_what_was_said(office: Offi
     assert (kind.name, kind.features, kind.max_text) == ("bridge", {Feature.EDIT, Feature.KEYED}, 500)
 
 
+@pytest.mark.slow
 async def test_a_token_is_for_its_channel_and_until_the_next_one_or_the_channels_end(office: Office) -> None:
     first, other = [(await office.run("channel.token", instance=each))["secret"] for each in ("bridge", "other")]
     assert await office.knows("bridge", first) and not await office.knows("other", first)

@@ -143,6 +143,7 @@ async def test_a_body_that_is_no_click_is_refused(site: Any, body: bytes) -> Non
     assert await read_clicks(site) == []
 
 
+@pytest.mark.slow
 async def test_a_click_needs_a_login_our_origin_and_our_header(site: Any) -> None:
     await show_with_token(site)
     async with site.browser() as stranger:

@@ -100,6 +100,7 @@ async def test_a_reply_comes_over_the_stream_and_a_resumed_one_misses_nothing(si
     assert texts == ["You said: two", "You said: three"]
 
 
+@pytest.mark.slow
 async def test_a_reply_that_waits_for_its_delivery_is_not_passed_over_by_what_comes_later(site: Any) -> None:
     async with site.signed_in() as browser:
         await site.answerer.say(HOME, "", "late", key="late", delivered=False)
@@ -144,6 +145,7 @@ async def test_states_follow_a_message_from_queued_to_its_end(site: Any) -> None
             assert refused.json()["reason"] == "Nobody is wired to this room."
 
 
+@pytest.mark.slow
 async def test_typing_edits_and_reactions_are_told(site: Any) -> None:
     async with site.signed_in() as browser:
         async with events(browser, params={"after": "0"}) as stream:
@@ -161,6 +163,7 @@ async def test_typing_edits_and_reactions_are_told(site: Any) -> None:
     assert (changes["react"]["target"], changes["react"]["reaction"]) == (said, "👍")
 
 
+@pytest.mark.slow
 async def test_a_browsers_second_stream_ends_its_first_and_no_other_browsers(site: Any) -> None:
     async with site.signed_in() as browser, site.signed_in() as other:
         async with events(browser) as first, events(other) as theirs:

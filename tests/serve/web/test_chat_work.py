@@ -42,6 +42,7 @@ async def ask(browser: Any, **where: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 async def test_the_owner_sees_the_calls_of_each_turn_and_which_one_runs(site: Any) -> None:
     await site.store.write(set_up)
     turn = await begin(site)
@@ -90,6 +91,7 @@ async def test_an_agents_own_tools_are_told_beside_those_of_the_gate_and_each_ca
     ]
 
 
+@pytest.mark.slow
 async def test_what_is_read_of_a_timeline_is_bounded(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_work, "MOST_TOLD", 1)
     await site.store.write(set_up)
@@ -115,6 +117,7 @@ async def test_guests_and_members_are_told_nothing_of_it_and_an_admin_is(site: A
         assert (await browser.get("/api/work", params={"room": HOME})).status_code == 400
 
 
+@pytest.mark.slow
 async def test_a_message_names_the_turn_in_which_it_was_said(site: Any) -> None:
     async with site.signed_in() as browser:
         await browser.post("/api/messages", data={"text": "hi", "id": "key-00001", "room": HOME}, files=[("n", b"")])

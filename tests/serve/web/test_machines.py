@@ -101,6 +101,7 @@ async def test_a_token_that_is_revoked_too_old_or_made_up_is_refused(site: Any, 
             assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer"
 
 
+@pytest.mark.slow
 async def test_who_shows_no_token_that_works_is_held_like_every_stranger(
     site: Any, office: OperationDeps, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ async def test_stranger_02_a_text_that_takes_too_long_is_shown_as_it_is_and_the_
     rendering.close()
 
 
+@pytest.mark.slow
 async def test_stranger_02_the_next_text_is_rendered_after_the_process_was_ended(rendering: MarkdownRenderer) -> None:
     assert await rendering.html("*a*") == "<p><em>a</em></p>\n"
     rendering.close()

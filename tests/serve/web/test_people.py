@@ -170,6 +170,7 @@ async def test_a_stop_is_her_own_word_in_her_own_room_and_in_no_other(site: Any)
     assert all(each.platform_id == "stop-0001" for each in site.answerer.received)
 
 
+@pytest.mark.slow
 async def test_a_reaction_is_hers_to_what_was_said_in_her_room_alone(site: Any) -> None:
     await site.store.write(add_ann)
     async with site.signed_in() as owner, signed_in_as(site, ANN) as browser:

@@ -91,6 +91,7 @@ async def test_a_gateway_with_very_many_visitors_hears_the_others(database: Empt
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
+@pytest.mark.slow
 async def test_a_connection_that_breaks_is_made_anew_and_nothing_is_taken_for_heard(database: EmptyDatabase) -> None:
     async with listening(database.url, "a") as (_, ear), listening(database.url, "b") as (board, other):
         with open_connection(database.url) as operator:

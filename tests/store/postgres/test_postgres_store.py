@@ -115,6 +115,7 @@ async def test_after_a_commit_without_an_answer_the_server_is_asked(
     assert (await shared.read(notes), len(runs)) == (["one"], 1 if committed else 2)
 
 
+@pytest.mark.slow
 async def test_a_read_sees_one_state(shared: PostgresStore) -> None:
     await shared.write(note, "a")
     begun, go_on = threading.Event(), threading.Event()

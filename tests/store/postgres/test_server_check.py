@@ -53,6 +53,7 @@ def test_a_database_that_comes_meanwhile_is_waited_for(server: PostgresServer) -
     assert check(server.url("plain")) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ["postgresql://postgres@/nowhere", "postgresql://nobody@/plain"])
 def test_a_database_or_user_that_is_not_there_is_not_waited_for(server: PostgresServer, url: str) -> None:
     lines: list[str] = []

@@ -38,6 +38,7 @@ def get_chat(platform: TelegramPlatform, room: str = "team") -> int:
     return int(platform.find_chat(room)["id"])
 
 
+@pytest.mark.slow
 def test_a_poll_brings_what_is_not_confirmed_and_forgets_what_is(platform: TelegramPlatform) -> None:
     platform.send("one")
     platform.send("two")

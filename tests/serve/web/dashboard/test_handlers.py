@@ -49,6 +49,7 @@ async def test_an_operation_runs_as_the_person_and_shows_its_answer(site: Any) -
         assert (await browser.post("/dashboard/do/no.such", data={})).status_code == 404
 
 
+@pytest.mark.slow
 async def test_an_address_without_a_page_has_the_navigation_and_says_so(site: Any) -> None:
     async with site.signed_in() as browser:
         for path in ("nothing-is-here", "a/<b>b</b>"):

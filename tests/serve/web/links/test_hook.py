@@ -222,6 +222,7 @@ async def test_a_source_that_the_access_list_shuts_out_reaches_nobody(desk: Hook
 # Rates
 
 
+@pytest.mark.slow
 async def test_a_link_has_its_rate_and_says_when_to_come_again(desk: HookDesk) -> None:
     link, other = await desk.issue(), await desk.issue(label="ci")
     tried = 0
@@ -358,6 +359,7 @@ async def test_a_secret_that_is_made_works_and_is_sealed(desk: HookDesk) -> None
     assert (await desk.post(link.secret, b"{}", headers=headers)).status_code == 404
 
 
+@pytest.mark.slow
 async def test_wrong_signatures_use_up_nothing_of_the_link(desk: HookDesk) -> None:
     link = await desk.issue(signature=SignatureScheme.GITHUB, signing_secret=SECRET)
     wrong = {**JSON, "x-hub-signature-256": "sha256=" + "0" * 64}

@@ -126,6 +126,7 @@ async def test_what_gives_nothing_looks_alike(site: Any, why: str) -> None:
     assert await list_groups(site, ANN) == ()
 
 
+@pytest.mark.slow
 async def test_wrong_codes_are_limited_as_in_a_chat(site: Any) -> None:
     code = await invite(site)
     async with signed_in_as(site, ANN) as browser:

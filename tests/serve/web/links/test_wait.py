@@ -91,6 +91,7 @@ async def wait_at(client: httpx2.AsyncClient, token: str, text: str = "x", secon
     return (await client.post(f"/hook/{token}?wait={seconds}", content=text)).json()["response"]
 
 
+@pytest.mark.slow
 async def test_the_answer_is_what_the_turn_said_in_the_room_of_the_link(desk: HookDesk, waits: LinkWaits) -> None:
     link = await desk.issue()
     async with serving(desk, waits) as client:
@@ -131,6 +132,7 @@ async def test_what_takes_longer_times_out_and_is_held_while_everything_is_halte
     assert len(await desk.list_posted()) == 2  # neither is lost
 
 
+@pytest.mark.slow
 async def test_a_repeated_post_waits_for_the_answer_to_the_first(desk: HookDesk, waits: LinkWaits) -> None:
     link = await desk.issue()
     async with serving(desk, waits) as client:
@@ -141,6 +143,7 @@ async def test_a_repeated_post_waits_for_the_answer_to_the_first(desk: HookDesk,
         assert await asyncio.gather(*waiting) == [{"status": "done", "body": "once"}] * 2
 
 
+@pytest.mark.slow
 async def test_so_many_wait_at_a_link_and_at_all_and_the_next_posts_nothing(desk: HookDesk, waits: LinkWaits) -> None:
     link, other, third = await desk.issue(), await desk.issue(label="ci"), await desk.issue(label="cd")
     async with serving(desk, waits) as client:
@@ -158,6 +161,7 @@ async def test_so_many_wait_at_a_link_and_at_all_and_the_next_posts_nothing(desk
     assert waits.count == 0
 
 
+@pytest.mark.slow
 async def test_a_program_that_goes_away_gives_its_place_back(desk: HookDesk, waits: LinkWaits) -> None:
     link = await desk.issue()
     async with serving(desk, waits) as client:
@@ -171,6 +175,7 @@ async def test_a_program_that_goes_away_gives_its_place_back(desk: HookDesk, wai
     assert len(await desk.list_posted()) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["61", "-1", "1.5", "x", "1e1", "0x1", "٣", "9999999999999"])
 async def test_a_wait_that_is_no_number_of_seconds_is_refused_before_anything_is_posted(
     desk: HookDesk, waits: LinkWaits, given: str

@@ -143,6 +143,7 @@ def test_words_of_strangers_stay_words() -> None:
     assert "<script" not in shown.lower() and shown.count("alert(1)") >= 8
 
 
+@pytest.mark.slow
 async def test_the_first_page_is_the_overview_and_its_cards_are_exported(site: Any) -> None:
     load_package("gatepost.serve.control.operations")
     await site.store.write(groups.add, "acme", "=Acme", "claude", 1)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from tests.serve.control.test_session_control import ADA, ADMIN, seed
 
 from gatepost.core.clock import SystemClock
@@ -99,6 +100,7 @@ async def test_a_page_of_somebody_elses_conversation_is_not_there_and_text_stays
             assert said.status_code == status
 
 
+@pytest.mark.slow
 async def test_an_old_link_leads_on_to_the_page(site: Any) -> None:
     async with site.browser() as browser:
         assert "login.js" in (await browser.get("/session")).text

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from gatepost.serve.web.dashboard.view import DiffBlock, InputKind, Note, StepForm
 from gatepost.serve.web.pages.settings import is_shown, make_change, make_preview, render_value
 
@@ -50,6 +52,7 @@ def test_settings_are_chosen_by_who_set_them_and_by_what_waits() -> None:
     assert (render_value(False), render_value(()), render_value(3)) == ("false", "", "3")
 
 
+@pytest.mark.slow
 async def test_looking_at_a_change_writes_nothing_and_the_button_does(site: Any) -> None:
     path = site.home.path / "gatepost.toml"
     async with site.signed_in() as browser:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from gatepost.serve.web.dashboard.view import InputKind, Note, StepForm
 from gatepost.serve.web.pages.welcome import (
     AGENT,
@@ -63,6 +65,7 @@ def _connect(db: Db) -> None:
     db.run("UPDATE groups SET provider = 'claude' WHERE folder = 'home'")
 
 
+@pytest.mark.slow
 async def test_a_name_is_kept_and_goes_with_what_one_writes(site: Any) -> None:
     async with site.signed_in() as browser:
         sent = {"id": "web:user/owner", "name": " Ada  Lovelace "}

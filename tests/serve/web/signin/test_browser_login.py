@@ -75,6 +75,7 @@ async def read_to_end(stream: httpx2.Response) -> str:
         return "".join([line async for line in stream.aiter_lines()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/api/events", "/dashboard/live"])
 async def test_a_browser_that_is_signed_out_from_elsewhere_loses_what_it_has_open(site: Any, path: str) -> None:
     async with site.signed_in() as lost, site.signed_in() as other:

@@ -117,6 +117,7 @@ async def test_a_linked_person_is_signed_in_as_herself(site: Any, people: None) 
         assert any("oidc_sign_in" in each and "Max-Age=0" in each for each in cookies)
 
 
+@pytest.mark.slow
 async def test_the_button_is_on_the_sign_in_page_and_the_way_there_has_what_it_needs(
     site: Any, people: None, provider: OidcProvider
 ) -> None:
@@ -144,6 +145,7 @@ async def test_over_https_the_cookies_are_secure(site: Any, people: None) -> Non
         assert len(mine) == 1 and mine[0].startswith("__Host-") and "Secure" in mine[0]
 
 
+@pytest.mark.slow
 async def test_an_unknown_account_is_told_what_to_ask_for_and_gets_none(
     site: Any, people: None, provider: OidcProvider
 ) -> None:
@@ -160,6 +162,7 @@ async def test_an_unknown_account_is_told_what_to_ask_for_and_gets_none(
     assert await site.store.read(users.list_all) == before
 
 
+@pytest.mark.slow
 async def test_an_unknown_account_does_not_make_up_for_wrong_tokens(
     site: Any, people: None, provider: OidcProvider
 ) -> None:

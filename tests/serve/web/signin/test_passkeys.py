@@ -153,6 +153,7 @@ async def test_a_passkey_that_proves_nothing_is_not_added(
     assert await site.store.read(passkeys.list_all, 10) == []
 
 
+@pytest.mark.slow
 async def test_a_signature_of_another_key_or_person_is_refused(site: Any, device: SoftAuthenticator) -> None:
     async with PasskeyBrowser(site) as browser:
         await browser.enter()

@@ -197,6 +197,7 @@ async def test_only_the_links_own_sites_may_frame_the_page(site: Any, origins: t
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.slow
 async def test_the_page_of_no_link_is_framed_by_nobody_and_an_unknown_one_is_not_there(site: Any) -> None:
     async with site.browser() as browser:
         plain, unknown = await browser.get("/chat/"), await browser.get("/chat/unknown")
@@ -228,6 +229,7 @@ async def test_a_revoked_link_ends_its_streams_at_once_and_lets_nobody_write(sit
         assert (await browser.get(f"/chat/{link.secret}")).status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_visitor_has_one_stream_and_the_one_before_is_told_so(site: Any) -> None:
     link = await issue(site.store)
     async with site.browser() as browser:
