@@ -140,7 +140,7 @@ class NoticeBoard:
                         self._detached.clear()
                         self._loop.call_soon_threadsafe(self._attach, NoticeLine(connection.pgconn, self._guard))
                         self._detached.wait()
-                except psycopg.Error as error:
+                except (psycopg.Error, OSError) as error:  # of the latter: no descriptor is free
                     _log.warning("words of other gateways are not heard", error=str(error).strip())
             self._ending.wait(AGAIN_S)
 
