@@ -73,7 +73,8 @@ def set_up(purpose):
         done = {}
     say("installing what is locked in %s (about a minute)" % " and ".join(LOCKS[purpose]))
     locks = [part for lock in LOCKS[purpose] for part in ("-r", os.path.join(ROOT, lock))]
-    pip("install", "--require-hashes", *locks)
+    # What is locked is all there is. An older pip that looks for the rest may find the newest of it, which has no hash.
+    pip("install", "--require-hashes", "--no-deps", *locks)
     # hatchling, which builds us, is locked as well: nothing is fetched that has no hash.
     pip("install", "--no-deps", "--no-build-isolation", "--editable", ROOT)
     done.update({"place": VENV, "run": stamp_for("run"), purpose: wanted})

@@ -14,6 +14,8 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from gatepost.testing.waiting import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-platforms.lock")
 PIN = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+)", re.MULTILINE)
@@ -127,6 +129,13 @@ def test_what_is_set_up_is_not_set_up_again(bootstrap: ModuleType, monkeypatch: 
         bootstrap.set_up(purpose)
     assert [args[1] for args in done] == ["--require-hashes", "--no-deps"] * 2
     assert sum("requirements-test.lock" in " ".join(args) for args in done) == 1
+
+
+def test_what_is_locked_is_all_that_is_needed() -> None:
+    """It is installed without a look at what each package needs."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_checkout_that_was_moved_is_set_up_anew(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
