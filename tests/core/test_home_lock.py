@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from gatepost.core.records import replace
 from gatepost.testing.waiting import PATIENCE_S
 
 HOLD = """
+import os
+import signal
 import sys
 from pathlib import Path
 from gatepost.core import home_lock
@@ -25,6 +28,8 @@ try:
 except SetupError as error:
     print("refused", error, flush=True)
     sys.exit(1)
+if sys.argv[3:] and os.fork():
+    signal.pause()  # until it is killed; its child has the lock, too
 print("held", flush=True)
 sys.stdin.read()
 held.release()
@@ -34,8 +39,8 @@ held.release()
 class Holder:
     """Another process that holds, or tries to hold, a home."""
 
-    def __init__(self, home: Home, role: str = "") -> None:
-        command = [sys.executable, "-c", HOLD, str(home.path), role]
+    def __init__(self, home: Home, role: str = "", *more: str) -> None:
+        command = [sys.executable, "-c", HOLD, str(home.path), role, *more]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
 
@@ -187,6 +192,22 @@ def test_whoever_only_looks_does_not_make_a_start_fail(home: Home) -> None:
     with home_lock.acquire(home, patience=0):
         held = home_lock.find_holder(home)
         assert held is not None and held.pid == os.getpid()
+
+
+def test_what_a_killed_gateway_had_begun_to_start_is_waited_for(home: Home) -> None:
+    gateway = Holder(home, home_lock.DAEMON, "with a child")
+    assert gateway.word() == "held\n"
+    gateway.process.kill()
+    os.waitid(os.P_PID, gateway.pid, os.WEXITED | os.WNOWAIT)  # dead, and its parent has not asked for it
+    held = home_lock.find_holder(home)
+    assert held is not None and held.pid == gateway.pid and not held.is_daemon
+
+    with ThreadPoolExecutor() as threads:
+        start = threads.submit(home_lock.acquire, home, patience=PATIENCE_S)
+        gateway.process.communicate(timeout=PATIENCE_S)  # its child has ended, too
+
+        with start.result() as ours:
+            assert ours.info.pid == os.getpid()
 
 
 def test_a_link_in_the_place_of_the_lock_is_refused(home: Home, tmp_path: Path) -> None:

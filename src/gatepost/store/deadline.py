@@ -89,8 +89,11 @@ def _raise_in(thread: int, error: type[BaseException]) -> None:
 
 
 def _clear_pending() -> None:
-    """By one that arrives here. To set none would leave Python looking for it: from then on each call of each thread
-    would take a little longer, and under a tracer none would ever return (CPython 3.11)."""
+    """Replace what is pending by one that arrives here, at the next step.
+
+    To set none would leave Python looking for it: from then on each call of each thread would take a little longer, and
+    under a tracer none would ever return (CPython 3.11).
+    """
     with suppress(_TakenBack):
         _raise_in(threading.get_ident(), _TakenBack)
         while True:
