@@ -466,6 +466,11 @@ CREATE TABLE pinned_rules (
             added_by TEXT NOT NULL,
             added_at INTEGER NOT NULL
         ) STRICT;
+CREATE TABLE prompt_sizes (
+            digest TEXT NOT NULL PRIMARY KEY,  -- of the endpoint, the model and the beginning of a prompt
+            tokens INTEGER NOT NULL,               -- of the shortest prompt that began so
+            counted_at INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE replay_turns (
             session_id TEXT NOT NULL REFERENCES replays (session_id) ON DELETE CASCADE,
             number INTEGER NOT NULL,                -- and the thread of its messages
@@ -538,7 +543,7 @@ CREATE TABLE reservations (
         turn_id TEXT NOT NULL,
         model TEXT NOT NULL,
         worst INTEGER NOT NULL CHECK (worst >= 0)   -- millionths of a USD
-    , gateway TEXT NOT NULL DEFAULT '') STRICT;
+    , gateway TEXT NOT NULL DEFAULT '', input INTEGER NOT NULL DEFAULT 0, output INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE room_pins (
             message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
             instance TEXT NOT NULL,
@@ -655,7 +660,7 @@ CREATE TABLE spending (
         spent INTEGER NOT NULL DEFAULT 0,
         reserved INTEGER NOT NULL DEFAULT 0 CHECK (reserved >= 0),
         told_near INTEGER NOT NULL DEFAULT 0,       -- 1: the note at 80 % was given
-        told_stop INTEGER NOT NULL DEFAULT 0,       -- 1: the message at the end was given
+        told_stop INTEGER NOT NULL DEFAULT 0, refuses INTEGER NOT NULL DEFAULT 0,       -- 1: the message at the end was given
         PRIMARY KEY (kind, name, period, starts_at)
     ) STRICT;
 CREATE TABLE spent_tickets (

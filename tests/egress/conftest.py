@@ -5,7 +5,7 @@ import json
 import os
 import ssl
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from gatepost.core.clock import SystemClock
 from gatepost.core.settings import Config
 from gatepost.core.thread_pools import BoundedThreadPool
-from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
+from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.egress.egress_socket import EgressDeps, EgressSocket
 from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.prices import Price
@@ -49,15 +49,21 @@ class FakePurse:
     busy: bool = False
     slow: asyncio.Event | None = None  # a reservation waits for it
     held: dict[int, int] = field(default_factory=dict)
+    released: list[int] = field(default_factory=list)
     booked: list[tuple[int | None, TokenCounts]] = field(default_factory=list)
+    estimated: list[bool] = field(default_factory=list)
+    counted: dict[str, int] = field(default_factory=dict)
     spenders: list[Spender] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def room(self, spender: Spender) -> int | None:
-        return self.left
+    async def room(self, spender: Spender) -> BudgetRoom:
+        in_flight = sum(self.held.values()) - sum(self.released)
+        return BudgetRoom(self.left, None if self.left is None else self.left + in_flight)
 
-    async def reserve(self, spender: Spender, model: str, worst: int) -> ReservationHandle | BudgetShortage:
+    async def reserve(
+        self, spender: Spender, model: str, worst: int, tokens: TokenCounts
+    ) -> ReservationHandle | BudgetShortage:
         self.spenders.append(spender)
         self.asked.set()
         if self.slow is not None:
@@ -68,9 +74,18 @@ class FakePurse:
         self.left = None if self.left is None else self.left - worst
         return ReservationHandle(len(self.held))
 
-    async def settle(self, held: ReservationHandle, actual: int | None, usage: TokenCounts) -> None:
+    async def find_counted(self, beginnings: Sequence[str]) -> Mapping[str, int]:
+        return {each: self.counted[each] for each in beginnings if each in self.counted}
+
+    async def keep_counted(self, beginnings: Sequence[str], tokens: int) -> None:
+        self.counted.update(dict.fromkeys(beginnings, tokens))
+
+    async def settle(self, held: ReservationHandle, cost: CallCost | None) -> None:
         worst = self.held[held.id]
-        self.booked.append((actual, usage))
+        actual = cost.micro if cost is not None else None
+        self.booked.append((actual, cost.usage if cost is not None else TokenCounts()))
+        self.estimated.append(cost is None or not cost.measured)
+        self.released.append(worst)
         if self.left is not None:
             self.left += worst - (worst if actual is None else actual)
         self.settled.set()

@@ -72,18 +72,19 @@ async def test_a_recording_is_sent_in_a_form_of_our_own_and_booked_by_the_second
             {"usage": {"type": "tokens", "input_tokens": 100, "output_tokens": 10}},
             (700, TokenCounts(input=100, output=10)),
         ),
-        ({}, (None, TokenCounts())),
-        ({"usage": {"type": "duration", "seconds": -1}}, (None, TokenCounts())),
-        ({"usage": {"type": "duration", "seconds": True}}, (None, TokenCounts())),
-        ({"usage": {"type": "tokens"}}, (None, TokenCounts())),
+        ({}, None),
+        ({"usage": {"type": "duration", "seconds": -1}}, None),
+        ({"usage": {"type": "duration", "seconds": True}}, None),
+        ({"usage": {"type": "tokens"}}, None),
     ],
 )
 async def test_what_the_vendor_tells_is_booked_and_all_of_it_if_it_tells_nothing(
-    hearing: Any, usage: dict[str, Any], booked: tuple[int | None, TokenCounts]
+    hearing: Any, usage: dict[str, Any], booked: tuple[int, TokenCounts] | None
 ) -> None:
     hearing.vendor.reply = http({"text": "x", **usage})
     await send(hearing, WHOLE)
-    assert hearing.purse.booked == [booked]
+    all_of_it = (hearing.purse.held[1], TokenCounts())
+    assert hearing.purse.booked == [booked or all_of_it] and hearing.purse.estimated == [booked is None]
 
 
 async def test_a_recording_that_the_budget_does_not_buy_is_not_sent(hearing: Any) -> None:

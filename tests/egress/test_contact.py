@@ -6,7 +6,7 @@ from typing import Any
 from gatepost.core.errors import Unavailable
 from gatepost.egress import call_payments
 from gatepost.egress.call_payments import CallPayments
-from gatepost.egress.contract import ReservationHandle, Spender
+from gatepost.egress.contract import CallCost, ReservationHandle, Spender
 from gatepost.egress.upstream import Bill
 from gatepost.store.costs import TokenCounts
 from gatepost.testing.waiting import PATIENCE_S
@@ -55,18 +55,18 @@ async def test_no_host_is_reached_by_any_way(way: Any) -> None:
 class AwayPurse(FakePurse):
     away = 2  # tries that find no store
 
-    async def settle(self, held: ReservationHandle, actual: int | None, usage: TokenCounts) -> None:
+    async def settle(self, held: ReservationHandle, cost: CallCost | None) -> None:
         if self.away:
             self.away -= 1
             raise Unavailable("the store", "it is away")
-        await super().settle(held, actual, usage)
+        await super().settle(held, cost)
 
 
 class Priced:
-    model, worst = "known-1", 100
+    model, worst, tokens = "known-1", 100, TokenCounts(output=1)
 
-    def actual(self, bill: Bill) -> tuple[int | None, TokenCounts]:
-        return 7, TokenCounts(output=1)
+    def actual(self, bill: Bill) -> CallCost:
+        return CallCost(7, TokenCounts(output=1))
 
 
 async def test_a_call_that_ends_while_the_store_is_away_is_settled_when_it_is_back(monkeypatch: Any) -> None:

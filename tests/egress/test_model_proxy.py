@@ -12,6 +12,7 @@ import pytest
 from gatepost.egress import request_bodies
 from gatepost.egress.egress_socket import WeightedSemaphore
 from gatepost.egress.http import HttpRefusal
+from gatepost.egress.token_usage import ON_THE_WAY
 from gatepost.store import groups
 from gatepost.store.costs import TokenCounts
 from gatepost.testing.waiting import PATIENCE_S, until
@@ -73,21 +74,53 @@ async def test_a_stream_is_passed_on_and_booked_with_what_was_cached(way: Any) -
     assert way.purse.booked == [(30 + 105 + 6 + 60 * 15 // 4 + 40 * 6, told)]
 
 
-async def test_a_stream_that_is_cut_is_booked_at_its_worst_and_has_no_end_for_the_client(way: Any) -> None:
-    begun = STREAM.partition("event: content")[0]
+async def test_a_stream_that_is_cut_is_booked_by_what_it_said_and_has_no_end_for_the_client(way: Any) -> None:
+    begun = STREAM.partition("event: message_delta")[0]
     way.vendor.reply = http(begun, "text/event-stream").replace(b"content-length: ", b"content-length: 9")
-    raw = await way.raw(
-        b"POST /anthropic/v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b"
-        % (len(json.dumps(ASK | {"stream": True})), json.dumps(ASK | {"stream": True}).encode())
-    )
+    body = json.dumps(ASK | {"stream": True, "max_tokens": 16_000}).encode()
+    raw = await way.raw(b"POST /anthropic/v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
     assert b"message_start" in raw and not raw.endswith(b"0\r\n\r\n")
-    assert [usage.output for _, usage in way.purse.booked] == [100]
+    told = TokenCounts(input=10, output=len("hello") + ON_THE_WAY, cache_read=20, cache_write=100)
+    assert [usage for _, usage in way.purse.booked] == [told] and way.purse.estimated == [True]
 
 
-async def test_a_stream_without_usage_is_booked_in_full(way: Any) -> None:
-    way.vendor.reply = http('data: {"choices":[{"delta":{}}]}\n\ndata: [DONE]\n\n', "text/event-stream")
-    await way.post(CHAT, ASK | {"stream": True})
-    assert way.purse.booked == [(None, TokenCounts())]
+@pytest.mark.parametrize(
+    ("path", "body", "events"),
+    [
+        (MESSAGES, ASK, STREAM.partition("event: message_delta")[0]),
+        (CHAT, ASK, 'data: {"choices":[{"delta":{"content":"hello"}}]}\n\n'),
+        (
+            RESPONSES,
+            {"model": "known-1", "input": "hi"},
+            'data: {"type":"response.output_text.delta","delta":"hello"}\n\n',
+        ),
+    ],
+)
+async def test_a_stopped_answer_costs_what_was_said_and_never_the_whole_of_what_it_might_have(
+    way: Any, path: str, body: dict[str, Any], events: str
+) -> None:
+    way.vendor.reply = http(events, "text/event-stream").replace(b"content-length: ", b"content-length: 9")
+    way.vendor.hang = True
+    raw = json.dumps(body | {"stream": True, "max_tokens": 16_000} if "messages" in body else body | {"stream": True})
+    reader, writer = await asyncio.open_unix_connection(way.path)
+    writer.write(f"POST {path} HTTP/1.1\r\ncontent-length: {len(raw)}\r\n\r\n{raw}".encode())
+    async with asyncio.timeout(PATIENCE_S):
+        await reader.readuntil(b"hello")
+        writer.close()
+        await way.purse.settled.wait()
+    [(booked, usage)] = way.purse.booked
+    assert usage.output >= len("hello") and usage.input and way.purse.estimated == [True]
+    assert 0 < booked < way.purse.held[1] and usage.output < 16_000
+
+
+async def test_a_stream_without_usage_is_booked_by_what_arrived_and_said_to_be_estimated(way: Any) -> None:
+    said = "x" * 300
+    events = f'data: {{"choices":[{{"delta":{{"content":"{said}"}}}}]}}\n\ndata: [DONE]\n\n'
+    way.vendor.reply = http(events, "text/event-stream")
+    await way.post(CHAT, ASK | {"stream": True, "max_tokens": 1_000_000})
+    [(booked, usage)], [estimated] = way.purse.booked, way.purse.estimated
+    assert 300 + ON_THE_WAY <= usage.output < way.purse.held[1] and usage.input > 0 and estimated
+    assert 0 < booked < way.purse.held[1]
 
 
 async def test_usage_is_asked_for_and_kept_from_a_client_that_did_not(way: Any) -> None:
@@ -440,7 +473,7 @@ async def test_a_call_in_flight_is_cut_and_booked(way: Any, end: str) -> None:
         writer.close()
         await way.purse.settled.wait()
         await way.vendor.left.wait()
-    assert [usage.output for _, usage in way.purse.booked] == [100]
+    assert [usage.output for _, usage in way.purse.booked] == [100]  # no more than was asked for
 
 
 async def test_a_call_that_is_cut_while_the_purse_thinks_leaves_nothing_held_back(way: Any) -> None:
@@ -467,11 +500,14 @@ async def test_fifty_calls_at_once_never_pass_the_budget(way: Any) -> None:
     assert way.purse.left >= 0
 
 
-async def test_a_vendor_that_breaks_off_without_a_word_is_booked_in_full(way: Any) -> None:
+async def test_a_vendor_that_breaks_off_without_a_word_is_booked_for_what_it_read_and_had_time_to_write(
+    way: Any,
+) -> None:
     way.vendor.reply = b""
     broke = await way.post(MESSAGES, ASK)
     assert broke.status == 502
-    assert way.purse.booked == [(None, TokenCounts())]  # it had the request
+    [(booked, usage)] = way.purse.booked  # it had the request
+    assert booked and usage.input and usage.output and way.purse.estimated == [True]
 
 
 async def test_a_session_judges_one_large_body_at_a_time_and_a_neighbour_is_not_held_up(

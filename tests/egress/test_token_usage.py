@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from gatepost.egress import token_usage
-from gatepost.egress.token_usage import MeasuredUsage
+from gatepost.egress.token_usage import (
+    FASTEST,
+    ON_THE_WAY,
+    MeasuredUsage,
+    UsageEventFilter,
+    bound_cut_output,
+    count_text_bytes,
+)
 from gatepost.store.costs import TokenCounts
 
 UNCLEAR: list[dict[str, Any]] = [
@@ -62,3 +69,37 @@ def test_a_stream_whose_beginning_tells_no_count_is_not_learnt_by_its_answer_alo
     end = {"type": "message_delta", "usage": {"output_tokens": 3}}
     assert events({"type": "message_start", "message": {"usage": {"input_tokens": "x"}}}, end) == MeasuredUsage()
     assert events(end) == MeasuredUsage()
+
+
+@pytest.mark.parametrize(
+    ("event", "bytes_said"),
+    [
+        ('{"type":"content_block_delta","delta":{"type":"text_delta","text":"héllo"}}', 6),
+        ('{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"hm"}}', 2),
+        ('{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{}"}}', 2),
+        ('{"type":"response.output_text.delta","delta":"hello","obfuscation":"xxxxxxxx"}', 5),
+        ('{"choices":[{"delta":{"content":"hello","role":"assistant"}}]}', 5),
+        ('{"choices":[{"delta":{"content":null,"reasoning_content":"hm"}}]}', 2),
+        ('{"choices":[{"delta":{}}]}', 0),
+    ],
+)
+def test_what_a_model_said_is_counted_without_what_is_around_it(event: str, bytes_said: int) -> None:
+    stream = UsageEventFilter()
+    stream.feed(f"data: {event}\n\n".encode())
+    assert stream.arrived == bytes_said
+
+
+def test_an_event_that_nobody_can_read_counts_with_all_of_its_bytes() -> None:
+    stream = UsageEventFilter()
+    stream.feed(b'data: {"delta": 5}\n\n')
+    assert stream.arrived == len(b'{"delta": 5}')
+
+
+def test_the_arguments_of_a_tool_count_as_said() -> None:
+    calls = '{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"abcdefgh"}}]}}]}'
+    assert count_text_bytes(calls.encode()) >= 8
+
+
+def test_time_bounds_what_a_model_thinks_unseen() -> None:
+    assert bound_cut_output(60, 10.0, hidden=False) == 60 + ON_THE_WAY
+    assert bound_cut_output(60, 10.0, hidden=True) == 60 + ON_THE_WAY + 10 * FASTEST

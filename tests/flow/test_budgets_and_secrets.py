@@ -6,11 +6,12 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.core.records import replace
-from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
+from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.store import budgets, costs, secrets
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
+from gatepost.store.reservations import NO_TOKENS
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 
@@ -27,11 +28,12 @@ async def test_what_goes_on_behind_a_turn_is_paid_by_who_asked_for_it(tmp_path: 
     await store.write(limit)
     behind = Spender("acme/eng", agent.session.id, None)
 
-    assert await purse.room(behind) == 100
-    held = await purse.reserve(behind, "m", 80)
+    assert await purse.room(behind) == BudgetRoom(100, 100)
+    held = await purse.reserve(behind, "m", 80, NO_TOKENS)
+    assert await purse.room(behind) == BudgetRoom(20, 100)
     assert isinstance(held, ReservationHandle)
-    await purse.settle(held, 60, costs.TokenCounts())
-    assert isinstance(await purse.reserve(behind, "m", 80), BudgetShortage)
+    await purse.settle(held, CallCost(60))
+    assert isinstance(await purse.reserve(behind, "m", 80, NO_TOKENS), BudgetShortage)
     assert [each.key for each in await store.read(costs.list_sums, "user")] == [USER]
 
 
@@ -45,8 +47,8 @@ async def test_where_nobody_ever_asked_only_the_groups_budgets_hold(tmp_path: Pa
 
     await store.write(limit)
     alone = Spender("acme/eng", agent.session.id, None)
-    assert await purse.room(alone) == 100
-    assert isinstance(await purse.reserve(replace(alone, session_id=""), "m", 80), ReservationHandle)
+    assert await purse.room(alone) == BudgetRoom(100, 100)
+    assert isinstance(await purse.reserve(replace(alone, session_id=""), "m", 80, NO_TOKENS), ReservationHandle)
 
 
 async def test_no_agent_gets_a_channels_secret_also_if_it_was_bound_before(tmp_path: Path, store: SqliteStore) -> None:

@@ -158,7 +158,7 @@ async def test_a_budget_that_the_bytes_of_the_prompt_do_not_fit_is_used_all_the_
         assert texts(channel) == ["here"]
         assert 0 < sum(each.micro for each in await gateway.store.read(costs.list_sums, "group")) <= limit
     assert [request for request in endpoint.requests if "count_tokens" in request.path]
-    assert len(endpoint.calls[-1].raw) * 6 > limit
+    assert len(endpoint.calls[-1].raw) * 3.75 > limit
 
 
 @pytest.mark.slow
@@ -178,7 +178,8 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words
             assert entry.state == "failed" and "has no room for this call" in entry.reason
         notices = [text for text in texts(channel) if text.startswith("Today's budget of home is too small")]
         sorry = [text for text in texts(channel) if text.startswith("Sorry")]
-        assert len(notices) == 1 and len(sorry) == 2 and "today's budget of home has no room" in sorry[0]
+        assert len(notices) == 1 and len(sorry) == 1  # each message was spoken of once
+        assert "today's budget of home has no room" in sorry[0]
         assert await gateway.store.read(costs.list_sums, "group") == []
     assert endpoint.calls == []
 

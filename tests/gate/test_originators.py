@@ -8,7 +8,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
-from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
+from gatepost.egress.contract import BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.flow import grant_changes
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.gate.caller import Caller
@@ -17,6 +17,7 @@ from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.agents import NewAgent
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
+from gatepost.store.reservations import NO_TOKENS
 from gatepost.store.secrets import SecretReader
 from gatepost.store.sessions import Session
 from gatepost.store.sqlite_store import SqliteStore
@@ -166,15 +167,15 @@ async def test_stranger_09_what_an_agent_injects_itself_is_booked_on_who_asked(
     turn = await agent.begin()
     spender = Spender("acme", agent.session.id, turn.id)
 
-    assert await purse.room(spender) == 100
-    held = await purse.reserve(spender, "m", 80)
+    assert (await purse.room(spender)).now == 100
+    held = await purse.reserve(spender, "m", 80, NO_TOKENS)
     assert isinstance(held, ReservationHandle)
-    await purse.settle(held, 80, costs.TokenCounts())
-    assert isinstance(await purse.reserve(spender, "m", 80), BudgetShortage)
+    await purse.settle(held, CallCost(80))
+    assert isinstance(await purse.reserve(spender, "m", 80, NO_TOKENS), BudgetShortage)
     assert [each.key for each in await store.read(costs.list_sums, "user")] == [ADA]
 
     await end_turn(agent)
-    assert isinstance(await purse.reserve(Spender("acme", agent.session.id, None), "m", 80), BudgetShortage)
+    assert isinstance(await purse.reserve(Spender("acme", agent.session.id, None), "m", 80, NO_TOKENS), BudgetShortage)
 
 
 async def test_stranger_09_nothing_is_injected_on_a_spent_budget(tmp_path: Path, store: SqliteStore) -> None:

@@ -18,6 +18,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.periods import Period
 from gatepost.store import budgets, costs, reservations
 from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.costs import TokenCounts
 from gatepost.store.port import Db
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.reservations import BudgetDenial, BudgetReservation, CostSettlement
@@ -71,7 +72,7 @@ async def call(store: SqliteStore, folder: str, worst: int, actual: int | None) 
     if isinstance(held, BudgetDenial):
         return False
     await asyncio.sleep(0)
-    await store.write(reservations.settle, held.id, actual, {"input": 1}, NOON)
+    await store.write(reservations.settle, held.id, actual, TokenCounts(input=1), NOON)
     return True
 
 
@@ -126,7 +127,7 @@ def test_settling_books_what_it_cost_and_gives_the_rest_back(db: Db) -> None:
     limit(db, 1 * USD)
     held = reserve(db, 800_000, "acme/eng")
 
-    usage = {"input": 10, "output": 20, "cache_read": 30, "cache_write": 40, "other": 50}
+    usage = TokenCounts(input=10, output=20, cache_read=30, cache_write=40)
     assert reservations.settle(db, held.id, 100_000, usage, NOON) == CostSettlement(100_000)
 
     assert budgets.get_remaining(db, "acme", "", NOON) == 900_000
@@ -138,9 +139,9 @@ def test_settling_books_what_it_cost_and_gives_the_rest_back(db: Db) -> None:
 def test_a_call_is_settled_once(db: Db) -> None:
     held = reserve(db, 800_000)
 
-    assert reservations.settle(db, held.id, 100_000, {}, NOON) is not None
-    assert reservations.settle(db, held.id, 100_000, {}, NOON) is None
-    assert reservations.settle(db, 999, 100_000, {}, NOON) is None
+    assert reservations.settle(db, held.id, 100_000, None, NOON) is not None
+    assert reservations.settle(db, held.id, 100_000, None, NOON) is None
+    assert reservations.settle(db, 999, 100_000, None, NOON) is None
     assert booked(db) == 100_000
 
 
@@ -148,7 +149,7 @@ def test_a_call_is_settled_once(db: Db) -> None:
 def test_a_call_whose_cost_nobody_knows_is_booked_in_full(db: Db, actual: int | None) -> None:
     held = reserve(db, 800_000)
 
-    assert reservations.settle(db, held.id, actual, {"input": -5}, NOON) == CostSettlement(800_000)
+    assert reservations.settle(db, held.id, actual, TokenCounts(input=-5), NOON) == CostSettlement(800_000)
     assert db.row("SELECT micro, measured, input FROM costs") == (800_000, 0, 0)
 
 
@@ -156,10 +157,36 @@ def test_what_was_measured_is_booked_even_if_it_is_more_than_was_thought(db: Db)
     limit(db, 1 * USD)
     held = reserve(db, 900_000)
 
-    settled = reservations.settle(db, held.id, 1_100_000, {}, NOON)
+    settled = reservations.settle(db, held.id, 1_100_000, None, NOON)
 
     assert settled is not None and [note.percent for note in settled.notes] == [100]
     assert budgets.get_remaining(db, "acme", "", NOON) == 0
+
+
+def test_an_estimate_is_told_from_a_measured_cost_and_has_its_tokens_beside_it(db: Db) -> None:
+    first, second = reserve(db, 800_000), reserve(db, 800_000)
+    reservations.settle(db, first.id, 20_000, TokenCounts(input=10, output=5), NOON, measured=False)
+    reservations.settle(db, second.id, 30_000, TokenCounts(input=20, output=5), NOON)
+    [row] = costs.list_sums(db, "model")
+    assert (row.micro, row.estimated_micro, row.input) == (50_000, 20_000, 30)
+
+
+def test_what_nobody_learnt_is_booked_with_the_tokens_that_were_set_aside(db: Db) -> None:
+    tokens = TokenCounts(input=700, output=80)
+    assert isinstance(reservations.reserve(db, "acme", ADA, "s", "t", "c", 9, NOON, tokens), BudgetReservation)
+    assert reservations.settle_leftovers(db, NOON) == 1
+    assert db.row("SELECT micro, measured, input, output FROM costs") == (9, 0, 700, 80)
+
+
+def test_a_budget_says_that_it_refuses_until_a_call_fits_or_it_is_changed(db: Db) -> None:
+    limit(db, 1 * USD)
+    assert isinstance(reservations.reserve(db, "acme", ADA, "s", "t", "c", 2 * USD, NOON), BudgetDenial)
+    assert [each.refuses for each in budgets.list_applicable(db, "acme", ADA, NOON)] == [True]
+    reserve(db, 10)
+    assert [each.refuses for each in budgets.list_applicable(db, "acme", ADA, NOON)] == [False]
+    assert isinstance(reservations.reserve(db, "acme", ADA, "s", "t", "c", 2 * USD, NOON), BudgetDenial)
+    limit(db, 3 * USD)
+    assert [each.refuses for each in budgets.list_applicable(db, "acme", ADA, NOON)] == [False]
 
 
 async def test_what_a_crash_left_is_booked_in_full_where_it_was_reserved(store_path: Path) -> None:
@@ -192,7 +219,7 @@ async def main():
     calls = (store.write(reservations.reserve, "acme", "", "s", "t", "claude", 90_000, now) for _ in range(50))
     held = [answer.id for answer in await asyncio.gather(*calls) if isinstance(answer, reservations.BudgetReservation)]
     for each in held[:5]:
-        await store.write(reservations.settle, each, 10_000, {}, now)
+        await store.write(reservations.settle, each, 10_000, None, now)
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())

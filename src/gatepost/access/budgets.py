@@ -84,7 +84,10 @@ def render_notice(note: BudgetNotice) -> str:
     name, amount = _render_name(standing), f"{render_usd(standing.spent)} of {render_usd(standing.limit)}"
     if note.percent != STOP:
         return f"{name} is nearly spent: {amount}."
-    end = f"It starts anew on {_render_time(standing.ends_at)}."
+    end = (
+        f"It starts anew on {_render_time(standing.ends_at)}; whoever runs this gateway can raise it."
+        " Send again then what has no answer."
+    )
     if standing.spent >= standing.limit:
         return f"{name} is spent: {amount}. {end}"
     return f"{name} is too small for what the agent needs next: {amount} are spent. {end}"

@@ -9,6 +9,7 @@ import secrets
 
 from msgspec import Struct, field
 
+from gatepost.egress.contract import CallCost
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.prices import Price
 from gatepost.egress.upstream import Bill
@@ -59,17 +60,18 @@ class TranscriptCostBound(Struct, frozen=True):
     model: str
     price: Price
     worst: int
+    tokens: TokenCounts = TokenCounts()  # sound is paid for by the second
 
-    def actual(self, bill: Bill) -> tuple[int | None, TokenCounts]:
-        """By seconds or by tokens, as the vendor tells; if it tells neither, all of it (None)."""
+    def actual(self, bill: Bill) -> CallCost:
+        """By seconds or by tokens, as the vendor tells; if it tells neither, all of it."""
         measured = bill.measured
         if bill.free:
-            return 0, TokenCounts()
+            return CallCost(0)
         if measured.seconds is not None:
-            return self.price.of_sound(measured.seconds), TokenCounts()
+            return CallCost(self.price.of_sound(measured.seconds))
         if measured.usage is None or not measured.usage.input:
-            return None, TokenCounts()
-        return self.price.of(measured.usage), measured.usage
+            return CallCost(self.worst, measured=False)
+        return CallCost(self.price.of(measured.usage), measured.usage)
 
 
 def read_form(kind: str, raw: bytes) -> Recording:

@@ -4,7 +4,7 @@ The purse decides; what it holds back is an upper bound, so whatever a call turn
 prompt was counted by its own endpoint, the bound is that count with a margin; what goes beyond is booked, and logged.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -29,6 +29,21 @@ class ReservationHandle(Struct, frozen=True):
     id: int
 
 
+class CallCost(Struct, frozen=True):
+    """The cost of a call. `measured`: False if it is the most that the call can have come to."""
+
+    micro: int
+    usage: TokenCounts = TokenCounts()
+    measured: bool = True
+
+
+class BudgetRoom(Struct, frozen=True):
+    """So much is left; None: there is no limit."""
+
+    now: int | None = None
+    when_settled: int | None = None  # if the calls in flight cost nothing
+
+
 class BudgetShortage(Struct, frozen=True):
     """It does not fit; the sentence is for the agent. `busy`: it may, once the calls in flight are settled."""
 
@@ -37,16 +52,26 @@ class BudgetShortage(Struct, frozen=True):
 
 
 class CallBudget(Protocol):
-    async def room(self, spender: Spender) -> int | None:
-        """What is left; None: there is no limit. Only `reserve` decides."""
+    async def room(self, spender: Spender) -> BudgetRoom:
+        """Only `reserve` decides."""
         ...
 
-    async def reserve(self, spender: Spender, model: str, worst: int) -> ReservationHandle | BudgetShortage: ...
+    async def reserve(
+        self, spender: Spender, model: str, worst: int, tokens: TokenCounts
+    ) -> ReservationHandle | BudgetShortage:
+        """`tokens`: at most, as `worst` is."""
+        ...
 
-    async def settle(self, held: ReservationHandle, actual: int | None, usage: TokenCounts) -> None:
+    async def settle(self, held: ReservationHandle, cost: CallCost | None) -> None:
         """Book what it cost (None: nobody knows, so all of it) and give the rest back. Called once for every
         reservation, whatever happened."""
         ...
+
+    async def find_counted(self, beginnings: Sequence[str]) -> Mapping[str, int]:
+        """Return the tokens that vendors counted for prompts with some of these beginnings."""
+        ...
+
+    async def keep_counted(self, beginnings: Sequence[str], tokens: int) -> None: ...
 
 
 class ModelKeys(Protocol):

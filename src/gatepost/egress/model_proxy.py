@@ -5,7 +5,8 @@ settled, whatever ends it. The key goes out in one header and comes back in noth
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -14,16 +15,18 @@ from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.contact import MayAct, always, check_contact
+from gatepost.core.errors import Unavailable
 from gatepost.core.json_limits import has_few_values
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import BoundedThreadPool
-from gatepost.egress import audio, request_bodies, tool_costs
+from gatepost.egress import audio, request_bodies, token_usage, tool_costs
 from gatepost.egress.call_payments import CallPayments
-from gatepost.egress.contract import CallBudget, ModelKeys, Prices, Spender
+from gatepost.egress.contract import CallBudget, CallCost, ModelKeys, Prices, Spender
 from gatepost.egress.endpoints import gateway_bases
 from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead
 from gatepost.egress.prices import Price
+from gatepost.egress.prompt_sizes import CountedPrompts, bound_by_beginning, list_shared
 from gatepost.egress.request_bodies import CHAT, MESSAGES, RESPONSES, BodySchema, CheckedBody
 from gatepost.egress.rules import EgressTarget
 from gatepost.egress.tool_costs import ToolCosts
@@ -49,6 +52,7 @@ BIG = 64 * 1024  # bytes; a body above that is judged and written off the loop â
 FEW = 1000  # â€¦ and one of more values, too: each is several microseconds of work
 MOST_JUDGES = 2  # of such bodies at once, of all sessions
 COUNTING = "count_tokens"  # what a key is used for, where that is no call
+COUNTED_AT = {"/messages": "/messages/count_tokens", "/responses": "/responses/input_tokens"}  # at no cost
 NO_MODEL = "this is no model endpoint; there are: "
 
 _log = log.get("egress")
@@ -100,26 +104,38 @@ class TokenCostBound(Struct, frozen=True):
     def model(self) -> str:
         return self.asked.model
 
-    def actual(self, bill: Bill) -> tuple[int | None, TokenCounts]:
-        """What is booked: as measured; else what it may have been, and without any number (None) all of it."""
+    @property
+    def tokens(self) -> TokenCounts:
+        return TokenCounts(input=self.asked.billed, output=self.output)
+
+    def actual(self, bill: Bill) -> CallCost:
+        """Return the cost as measured, or, of an answer that was cut, the most that it can have come to by then."""
         measured = bill.measured
         if bill.free:
-            return 0, TokenCounts()
+            return CallCost(0)
+        if measured.usage is not None and measured.whole:
+            fee = self.asked.surcharge.fee_of(measured.used)
+            return CallCost(self.price.of(measured.usage, measured.written_long) + fee, measured.usage)
+        if any(each.uses for each in self.asked.surcharge.tools):
+            return CallCost(self.worst, self.tokens, measured=False)  # nobody knows what the vendor ran meanwhile
+        said = token_usage.bound_cut_output(bill.arrived, bill.seconds, hidden=self.asked.hides)
+        output = min(said, self.output)
         if measured.usage is None:
-            return None, TokenCounts()
-        told = measured.usage if measured.whole else replace(measured.usage, output=self.output)
-        fee = self.asked.surcharge.fee_of(measured.used if measured.whole else None)
-        return self.price.of(told, measured.written_long) + fee, told
+            read = self.asked.billed
+            cost = self.price.worst(read, output, self.asked.writes_cache)
+            return CallCost(cost, TokenCounts(input=read, output=output), measured=False)
+        told = replace(measured.usage, output=max(output, min(measured.usage.output, self.output)))
+        return CallCost(self.price.of(told, measured.written_long), told, measured=False)
 
 
 def make_token_cost_bound(asked: CheckedBody, price: Price, room: int | None) -> TokenCostBound:
     """Clamp the answer to what the budget still buys, but not to what is of no use: the purse says no to that."""
-    output, billed, fee = asked.output, asked.billed, asked.surcharge.fee
+    output, billed, fee, writes = asked.output, asked.billed, asked.surcharge.fee, asked.writes_cache
     if room is not None:
-        prompt, each = price.worst(billed, 0) + fee, price.output_beyond(billed)
+        prompt, each = price.worst(billed, 0, writes) + fee, price.output_beyond(billed)
         bought = max(room - prompt - 1, 0) * 1_000_000 // each if each else output  # 1: what is rounded up
         output = min(output, max(bought, min(output, request_bodies.LEAST_OUTPUT)))
-    return TokenCostBound(asked, price, output, price.worst(billed, output) + fee)
+    return TokenCostBound(asked, price, output, price.worst(billed, output, writes) + fee)
 
 
 def with_count(asked: CheckedBody, counted: int) -> CheckedBody:
@@ -127,7 +143,7 @@ def with_count(asked: CheckedBody, counted: int) -> CheckedBody:
     return replace(asked, prompt=min(asked.prompt, counted + counted // 10 + 500))
 
 
-def needs_exact_count(deal: TokenCostBound, room: int | None) -> bool:
+def needs_closer_bound(deal: TokenCostBound, room: int | None) -> bool:
     """Whether the bound by bytes cuts the answer short or forbids the call, and a shorter prompt could help."""
     if room is None or (deal.worst <= room and deal.output >= deal.asked.output):
         return False
@@ -165,6 +181,7 @@ class ModelProxy:
         self._bases = gateway_bases(config)
         self._may_act, self._upstream = may_act, Upstream(may_act)
         self._till = CallPayments(purse)
+        self._counted = CountedPrompts()
         self._every_judge = BoundedThreadPool(MOST_JUDGES)
         self._judges: WeakValueDictionary[str, BoundedThreadPool] = WeakValueDictionary()
 
@@ -220,40 +237,76 @@ class ModelProxy:
             return
         most, tools = self._config[MAX_OUTPUT], self._tools
         asked = await self._judge(
-            order, raw, lambda: request_bodies.check_body(shape, request_bodies.decode(raw), features, most, tools)
+            order,
+            raw,
+            lambda: request_bodies.check_body(
+                shape, request_bodies.decode(raw), features, most, tools, order.base.origin
+            ),
         )
         price = self._price(asked.model)
         if price.minute:
             raise HttpRefusal(
                 400, f"{asked.model[:100]!r} is priced by the minute: it transcribes, and answers nothing"
             )
-        deal = await self._strike(order, raw, asked, price)
-        body = await self._judge(
-            order,
-            raw,
-            lambda: request_bodies.render_clamped_body(shape, asked, deal.output, at_vendor=order.base.default),
-        )
-        async with self._till.paid(order.spender, deal) as bill:
+        async with self._paid(order, raw, asked, price) as (deal, bill):
+            body = await self._judge(
+                order,
+                raw,
+                lambda: request_bodies.render_clamped_body(shape, asked, deal.output, at_vendor=order.base.default),
+            )
             await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
+        await self._learn(asked, bill)
 
-    async def _strike(self, order: ModelRequest, raw: bytes, asked: CheckedBody, price: Price) -> TokenCostBound:
-        """By the bytes of the prompt; where these do not fit, by what the endpoint counts, if it does."""
+    @asynccontextmanager
+    async def _paid(
+        self, order: ModelRequest, raw: bytes, asked: CheckedBody, price: Price
+    ) -> AsyncIterator[tuple[TokenCostBound, Bill]]:
+        """Set aside what the call may come to. What calls in flight have set aside may be free soon: it waits for that
+        before it makes do with a shorter answer. Raises Refusal."""
         room = await self._purse.room(order.spender)
-        deal = make_token_cost_bound(asked, price, room)
-        if order.endpoint.shape is not MESSAGES or order.features or not needs_exact_count(deal, room):
-            return deal  # what the vendor fetches or runs for a group that may have it stands in no count
-        counted = await self._count(
-            order, await self._judge(order, raw, lambda: request_bodies.render_count_body(asked))
-        )
-        if counted is None:
-            return deal
-        return make_token_cost_bound(with_count(asked, counted), price, await self._purse.room(order.spender))
+        asked = await self._size(order, raw, asked, price, room.now)
+        async with AsyncExitStack() as stack:
+            deal = make_token_cost_bound(asked, price, room.when_settled)
+            bill = await stack.enter_async_context(self._till.paid_in_turn(order.spender, deal))
+            if bill is None:
+                room = await self._purse.room(order.spender)
+                deal = make_token_cost_bound(asked, price, room.now)
+                bill = await stack.enter_async_context(self._till.paid(order.spender, deal))
+            yield deal, bill
 
-    async def _count(self, order: ModelRequest, body: bytes) -> int | None:
+    async def _size(
+        self, order: ModelRequest, raw: bytes, asked: CheckedBody, price: Price, room: int | None
+    ) -> CheckedBody:
+        """By the bytes of the prompt; where these do not fit, by what was counted for others that begin like it, or by
+        what the endpoint counts."""
+        if order.features or not needs_closer_bound(make_token_cost_bound(asked, price, room), room):
+            return asked  # what the vendor fetches or runs for a group that may have it stands in no count
+        known = self._counted.find(asked.parts) or await self._purse.find_counted(list_shared(asked.parts))
+        closer = replace(asked, prompt=min(asked.prompt, bound_by_beginning(asked.parts, known)))
+        where = COUNTED_AT.get(order.endpoint.path)
+        if where is None or not needs_closer_bound(make_token_cost_bound(closer, price, room), room):
+            return closer
+        counted = await self._count(
+            order, where, await self._judge(order, raw, lambda: request_bodies.render_count_body(asked))
+        )
+        return closer if counted is None else with_count(closer, counted)
+
+    async def _learn(self, asked: CheckedBody, bill: Bill) -> None:
+        """Keep what the endpoint counted, for prompts that begin in the same way."""
+        usage = bill.measured.usage
+        if usage is None or not bill.measured.whole or not asked.is_read_whole:
+            return
+        tokens = usage.input + usage.cache_read + usage.cache_write
+        news = self._counted.learn(asked.parts, tokens)
+        if news:
+            with suppress(Unavailable):  # it is learnt anew with the next call
+                await self._purse.keep_counted(news, tokens)
+
+    async def _count(self, order: ModelRequest, path: str, body: bytes) -> int | None:
         """The prompt's tokens, which its endpoint tells for nothing; None: it does not."""
         try:
             key = await self._key(order, COUNTING)
-            url = f"{order.base.url}/messages/count_tokens"
+            url = f"{order.base.url}{path}"
             headers = request_headers(order.head, order.endpoint.vendor, key) | {"accept": "application/json"}
             async with (
                 asyncio.timeout(COUNT_S),

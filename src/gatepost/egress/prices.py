@@ -7,6 +7,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,14 @@ FILE = setting(
 TOOL = "tool:"  # what names of tools begin with in a file of prices
 SHIPPED = Path(__file__).with_name("prices.toml")
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)\Z")
+
+
+class CacheWrite(IntEnum):
+    """How long a prompt may be written to its vendor's cache at most."""
+
+    NONE = 0
+    SHORT = 1
+    LONG = 2
 
 
 class Price(Struct, frozen=True, kw_only=True):
@@ -67,9 +76,10 @@ class Price(Struct, frozen=True, kw_only=True):
         tokens = usage.input + usage.cache_read + usage.cache_write
         return self._sum(asked, usage.output * self.output, tokens)
 
-    def worst(self, input_tokens: int, output_tokens: int) -> int:
+    def worst(self, input_tokens: int, output_tokens: int, writes: CacheWrite = CacheWrite.LONG) -> int:
         """The most that a call can cost: all that is asked is written to the cache, where that costs the most."""
-        dearest = max(self.input, self.cache_read, self.cache_write, self.cache_write_long)
+        written = (0, self.cache_write, max(self.cache_write, self.cache_write_long))[writes]
+        dearest = max(self.input, self.cache_read, written)
         return self._sum(input_tokens * dearest, output_tokens * self.output, input_tokens)
 
     def output_beyond(self, input_tokens: int) -> int:

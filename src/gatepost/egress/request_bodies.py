@@ -6,7 +6,7 @@ the meaning of, where it could do so. Fields that are not listed are left out: n
 costs or where it is worked on (`speed`, `service_tier`, `inference_geo`, `prompt_cache_retention`, `prediction` …).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -14,9 +14,11 @@ import msgspec
 from msgspec import Struct, field
 
 from gatepost.core.json_limits import has_few_values
-from gatepost.egress import media_tokens, tool_costs
+from gatepost.egress import media_tokens, prompt_sizes, tool_costs
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.media_tokens import MediaTokens
+from gatepost.egress.prices import CacheWrite
+from gatepost.egress.prompt_sizes import PromptPart
 from gatepost.egress.tool_costs import DeclaredTool, Surcharge, ToolCost, ToolCosts
 
 LARGEST_BODY = 32 * 1024 * 1024  # as Anthropic has it; nobody's models take more text than that
@@ -60,6 +62,15 @@ class CheckedBody(Struct, frozen=True):
     output: int  # tokens, as asked and as the setting allows
     adds_usage: bool  # a usage event that the client did not ask for will come
     surcharge: Surcharge = field(default_factory=Surcharge)  # of the tools that it declares
+    parts: tuple[PromptPart, ...] = ()  # the prompt, in the order in which it grows
+    writes_cache: CacheWrite = CacheWrite.LONG  # at most
+    hides: bool = True  # the model may write tokens that no event shows
+
+    @property
+    def is_read_whole(self) -> bool:
+        """Whether the endpoint counts everything that is sent, and nothing beside."""
+        left_out = self.body.get("context_management") or self.body.get("truncation")
+        return not left_out and not any(each.uses for each in self.surcharge.tools)
 
     @property
     def billed(self) -> int:
@@ -88,6 +99,13 @@ _OPENAI_TYPES = _words(
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "local_shell_call", "computer_call", "apply_patch_call")
 _SAID = ("input", "action", "actions", "operation", "tools")
 
+# Fields that no model reads: how long, how often and for whom it answers.
+_NO_PROMPT = _words(
+    "max_tokens max_completion_tokens max_output_tokens metadata stop_sequences stop stream stream_options temperature"
+    " top_k top_p n seed user presence_penalty frequency_penalty logprobs top_logprobs prompt_cache_key"
+    " safety_identifier store include"
+)
+
 MESSAGES = BodySchema(
     fields=_words(
         "model messages system max_tokens metadata stop_sequences stream temperature top_k top_p tools tool_choice"
@@ -101,7 +119,6 @@ MESSAGES = BodySchema(
     limits=("max_tokens",),
     at_vendor={"service_tier": "standard_only"},
 )
-_NOT_COUNTED = _words("max_tokens metadata stop_sequences stream temperature top_k top_p")
 CHAT = BodySchema(
     fields=_words(
         "model messages max_tokens max_completion_tokens stream stream_options temperature top_p n stop"
@@ -146,7 +163,7 @@ def decode(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def encode(body: dict[str, Any]) -> bytes:
+def encode(body: object) -> bytes:
     return msgspec.json.encode(body)
 
 
@@ -156,8 +173,10 @@ def check_body(
     features: frozenset[str],
     most_output: int,
     costs: ToolCosts = tool_costs.find_shipped_cost,
+    origin: str = "",
 ) -> CheckedBody:
-    """What of a body is sent, and how much it may come to. Raises Refusal."""
+    """What of a body is sent, and how much it may come to. Raises Refusal. `origin`: of the endpoint that reads it, to
+    tell what that counted from what another did."""
     for name, feature in shape.refused.items():
         # An empty object switches a feature on with its defaults; an empty list, like a null, asks for nothing.
         if given.get(name) not in (None, False, "", []) and feature not in features:
@@ -183,7 +202,8 @@ def check_body(
         for name in shape.conversation:
             _check_items(body.get(name))
     walk = _ContentContext(shape, features, media_tokens.get_picture_tokens(model), tools)
-    found = sum((_check_content(walk, body.get(name), 0) for name in shape.conversation), media_tokens.NONE)
+    pieces = [*_list_pieces(walk, body)]
+    parts = prompt_sizes.make_parts(f"{origin} {model}", pieces)
     _check_edits(body)
     if shape is RESPONSES and any(each.uses for each in declared):
         body["max_tool_calls"] = sum(each.uses for each in declared)
@@ -191,11 +211,36 @@ def check_body(
         body=body,
         model=model,
         stream=stream,
-        prompt=len(encode(body)) - found.opaque + min(found.tokens, media_tokens.WINDOW),
+        prompt=prompt_sizes.bound_by_bytes(parts),
         output=min(_asked_output(shape, body, most_output), most_output),
         adds_usage=shape is CHAT and stream and not _asks_usage(body),
         surcharge=Surcharge(tuple(declared)),
+        parts=parts,
+        writes_cache=_find_cache_write(shape, [raw for raw, _ in pieces]),
+        hides=shape is not MESSAGES or not stream or body.get("thinking") is not None,
     )
+
+
+def _list_pieces(walk: "_ContentContext", body: dict[str, Any]) -> Iterator[tuple[bytes, MediaTokens]]:
+    """The tools first, then the words of the system, then each message: a conversation grows at its end."""
+    known = walk.shape.conversation
+    settings = {name: value for name, value in body.items() if name not in known and name not in _NO_PROMPT}
+    yield encode(settings), media_tokens.NONE
+    for name in reversed(known):
+        value = body.get(name)
+        if isinstance(value, list):
+            yield from ((encode(each), _check_content(walk, each, 1)) for each in value)
+        elif value is not None:
+            yield encode(value), _check_content(walk, value, 0)
+
+
+def _find_cache_write(shape: BodySchema, raws: Sequence[bytes]) -> CacheWrite:
+    """Anthropic writes to its cache where it is told to, and only there. Others do as they like, at no other price."""
+    if shape is not MESSAGES:
+        return CacheWrite.SHORT
+    if not any(b'"cache_control":' in raw for raw in raws):
+        return CacheWrite.NONE
+    return CacheWrite.LONG if any(b'"ttl":' in raw for raw in raws) else CacheWrite.SHORT
 
 
 def check_count_body(
@@ -208,7 +253,7 @@ def check_count_body(
 
 def render_count_body(asked: CheckedBody) -> bytes:
     """A body that passed, as the question how many tokens it has; only what belongs to the prompt is taken there."""
-    return encode({name: value for name, value in asked.body.items() if name not in _NOT_COUNTED})
+    return encode({name: value for name, value in asked.body.items() if name not in _NO_PROMPT})
 
 
 def render_clamped_body(shape: BodySchema, asked: CheckedBody, output: int, *, at_vendor: bool = False) -> bytes:

@@ -4,6 +4,7 @@ What is passed on is what was read: events go through whole, without the key, an
 had asked for.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ from gatepost.store.costs import TokenCounts
 LARGEST_EVENT = 16 * 1024 * 1024
 MOST_LINES = 10_000  # of an event that is read
 MOST_VALUES = 200_000  # in an answer or event that is read
+# An answer that was cut: tokens on the way to us when it was, and tokens a second that a model thinks unseen at most.
+ON_THE_WAY = 200
+FASTEST = 500
 _MOST = 10**9
 _GAP = re.compile(rb"\n\n|\r\r|\r\n\r\n")  # an empty line, however lines are ended
 
@@ -33,6 +37,61 @@ class MeasuredUsage:
     seconds: float | None = None  # of sound, where the vendor counts these
     # Tools that the vendor ran, by family; None: it does not say.
     used: Mapping[str, int] | None = field(default=None, compare=False)
+
+
+class _SaidText(msgspec.Struct):
+    """Everything of a delta that the model wrote."""
+
+    text: str | None = None
+    thinking: str | None = None
+    partial_json: str | None = None
+    signature: str | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+    tool_calls: msgspec.Raw | None = None
+
+
+class _SaidChoice(msgspec.Struct):
+    delta: _SaidText | None = None
+
+
+class _SaidEvent(msgspec.Struct):
+    """An event of any of the three APIs, as far as it carries words of the model."""
+
+    delta: str | _SaidText | None = None
+    choices: list[_SaidChoice] = []
+
+
+_read_said = msgspec.json.Decoder(_SaidEvent).decode
+
+
+def count_text_bytes(data: bytes) -> int:
+    """Return the bytes that a model wrote in one event; all of its bytes where that cannot be told."""
+    try:
+        event = _read_said(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return len(data)
+    parts = [choice.delta for choice in event.choices]
+    if isinstance(event.delta, str):
+        return len(event.delta.encode("utf-8", "replace"))
+    return sum(_size(part) for part in (event.delta, *parts) if part is not None)
+
+
+def _size(said: _SaidText) -> int:
+    words = (said.text, said.thinking, said.partial_json, said.signature, said.content, said.reasoning_content)
+    known = sum(len(each.encode("utf-8", "replace")) for each in (*words, said.reasoning, said.refusal) if each)
+    return known + (len(bytes(said.tool_calls)) if said.tool_calls is not None else 0)
+
+
+def bound_cut_output(arrived: int, seconds: float, *, hidden: bool) -> int:
+    """Return how many tokens an answer had at most when it was cut.
+
+    A token has at least one byte, so what arrived bounds what was shown. `hidden`: the model may think without showing
+    it, or shows nothing before its end; the time that it had bounds that.
+    """
+    return arrived + ON_THE_WAY + (math.ceil(seconds * FASTEST) if hidden else 0)
 
 
 class _UnclearCount(ValueError):
@@ -150,6 +209,7 @@ class UsageEventFilter:
         self._key, self._drop = key.encode(), drop_usage
         self._buffer = bytearray()
         self._seen = 0  # how far the buffer was searched for an end
+        self.arrived = 0  # bytes of what the model wrote
         self.measured = MeasuredUsage()
 
     def feed(self, data: bytes) -> bytes:
@@ -187,7 +247,11 @@ class UsageEventFilter:
             return True
         pieces = [line[5:].removeprefix(b" ") for line in event.splitlines() if line.startswith(b"data:")]
         data = b"\n".join(pieces)
-        if not data.startswith(b"{") or (b"usage" not in data and b"stop" not in data):
+        if not data.startswith(b"{"):
+            return True
+        if b"delta" in data:
+            self.arrived += count_text_bytes(data)
+        if b"usage" not in data and b"stop" not in data:
             return True
         found = _decoded(data)
         kind = found.get("type")

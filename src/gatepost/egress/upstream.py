@@ -124,6 +124,13 @@ class Bill:
 
     free: bool = True
     measured: token_usage.MeasuredUsage = field(default_factory=token_usage.MeasuredUsage)
+    arrived: int = 0  # bytes of what the model wrote
+    started_at: float | None = None  # by the loop's clock: when it was asked
+
+    @property
+    def seconds(self) -> float:
+        """Since it was asked."""
+        return asyncio.get_running_loop().time() - self.started_at if self.started_at is not None else 0.0
 
 
 class Upstream:
@@ -161,6 +168,7 @@ class Upstream:
         request = client.build_request(method, url, headers=sent, content=content)
         check_contact(self._may_act)  # at the last moment: what was waited for above may have taken long
         bill.free = False
+        bill.started_at = asyncio.get_running_loop().time()
         try:
             response = await client.send(request, stream=True)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
@@ -265,7 +273,7 @@ async def stream_response(
         async for piece in response.aiter_bytes():
             for at in range(0, len(piece), STEP):
                 passed = events.feed(piece[at : at + STEP])
-                bill.measured = events.measured
+                bill.measured, bill.arrived = events.measured, events.arrived
                 if passed:
                     await client.send_chunk(passed)
                 await client.pace.spend(min(len(piece) - at, STEP))
@@ -275,5 +283,5 @@ async def stream_response(
     except ValueError:
         return  # an event without end: what it cost is not known
     finally:
-        bill.measured = events.measured
+        bill.measured, bill.arrived = events.measured, events.arrived
     await client.send_chunk(b"")

@@ -1,12 +1,14 @@
 """The purse and the keys that the way out is given: budgets and secrets of the store, and a word to the room when a
 budget runs low. The reservation and what people are told about it are one transaction."""
 
+from collections.abc import Mapping, Sequence
+
 from gatepost.access import budgets as judged
 from gatepost.core.clock import Clock
 from gatepost.core.event_bus import EventBus
-from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
+from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.store import budgets, costs, reservations, sessions, turns
+from gatepost.store import budgets, costs, prompt_sizes, reservations, sessions, turns
 from gatepost.store.budgets import BudgetNotice
 from gatepost.store.costs import TokenCounts
 from gatepost.store.outbox import EffectOrigin
@@ -24,19 +26,23 @@ class StoreBudget:
         self._store, self._clock, self._reach, self._bells = store, clock, reach, bells
         self._spenders: dict[int, Spender] = {}  # of what is held back now
 
-    async def room(self, spender: Spender) -> int | None:
-        def read(db: Db) -> int | None:
-            return budgets.get_remaining(db, spender.folder, _find_payer(db, spender), self._clock.now())
+    async def room(self, spender: Spender) -> BudgetRoom:
+        def read(db: Db) -> BudgetRoom:
+            found = budgets.list_applicable(db, spender.folder, _find_payer(db, spender), self._clock.now())
+            now = min((each.left for each in found), default=None)
+            return BudgetRoom(now, min((each.unspent for each in found), default=None))
 
         return await self._store.read(read)
 
-    async def reserve(self, spender: Spender, model: str, worst: int) -> ReservationHandle | BudgetShortage:
+    async def reserve(
+        self, spender: Spender, model: str, worst: int, tokens: TokenCounts
+    ) -> ReservationHandle | BudgetShortage:
         now = self._clock.now()
 
         def hold(db: Db) -> tuple[ReservationHandle | BudgetShortage, RoomAddress | None]:
             user = _find_payer(db, spender) or None
             found = reservations.reserve(
-                db, spender.folder, user, spender.session_id, spender.turn_id, model, worst, now
+                db, spender.folder, user, spender.session_id, spender.turn_id, model, worst, now, tokens
             )
             room = self._add_notices(db, spender, found.notes, now)
             if isinstance(found, BudgetDenial):
@@ -49,17 +55,13 @@ class StoreBudget:
         self._ring(room)
         return answer
 
-    async def settle(self, held: ReservationHandle, actual: int | None, usage: TokenCounts) -> None:
+    async def settle(self, held: ReservationHandle, cost: CallCost | None) -> None:
         now, spender = self._clock.now(), self._spenders.get(held.id)
-        numbers = {
-            "input": usage.input,
-            "output": usage.output,
-            "cache_read": usage.cache_read,
-            "cache_write": usage.cache_write,
-        }
+        told = cost or CallCost(0, measured=False)
 
         def book(db: Db) -> RoomAddress | None:
-            settled = reservations.settle(db, held.id, actual, numbers, now)
+            micro = cost.micro if cost is not None else None
+            settled = reservations.settle(db, held.id, micro, told.usage, now, measured=told.measured)
             if settled is None or spender is None:
                 return None
             return self._add_notices(db, spender, settled.notes, now)
@@ -67,6 +69,12 @@ class StoreBudget:
         room = await self._store.write(book, lane=spender.session_id if spender is not None else "")
         self._spenders.pop(held.id, None)
         self._ring(room)
+
+    async def find_counted(self, beginnings: Sequence[str]) -> Mapping[str, int]:
+        return await self._store.read(prompt_sizes.find, beginnings)
+
+    async def keep_counted(self, beginnings: Sequence[str], tokens: int) -> None:
+        await self._store.write(prompt_sizes.keep, beginnings, tokens, self._clock.now(), durable=False)
 
     def _add_notices(self, db: Db, spender: Spender, notes: tuple[BudgetNotice, ...], now: int) -> RoomAddress | None:
         """One honest message each, where the turn is, else where the session is."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from gatepost.core.periods import Period, end_of, start_of
 from gatepost.store.port import Db, LockKind, quick
 
+_OWN_ROW = "WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?"  # of a budget in its period
 NEAR = 80  # percent
 STOP = 100
 
@@ -39,10 +40,16 @@ class BudgetStatus(Struct, frozen=True):
     reserved: int
     starts_at: int
     ends_at: int
+    refuses: bool = False  # the last call did not fit, though something is left
 
     @property
     def left(self) -> int:
         return max(self.limit - self.spent - self.reserved, 0)
+
+    @property
+    def unspent(self) -> int:
+        """What is left if the calls in flight cost nothing."""
+        return max(self.limit - self.spent, 0)
 
 
 class BudgetNotice(Struct, frozen=True):
@@ -76,7 +83,8 @@ def put(db: Db, scope: BudgetScope, period: Period, micro: int | None, by: str, 
             " set_at = excluded.set_at",
             (*key, micro, by, now),
         )
-    db.run("UPDATE spending SET told_near = 0, told_stop = 0 WHERE kind = ? AND name = ? AND period = ?", key)
+    changed = "UPDATE spending SET told_near = 0, told_stop = 0, refuses = 0 WHERE kind = ? AND name = ? AND period = ?"
+    db.run(changed, key)
 
 
 def list_all(db: Db, now: int) -> list[BudgetStatus]:
@@ -104,17 +112,18 @@ def list_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStat
 
 def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[BudgetStatus]:
     rows = db.rows(
-        "SELECT b.kind, b.name, b.period, b.micro, COALESCE(s.spent, 0), COALESCE(s.reserved, 0) FROM budgets b"
+        "SELECT b.kind, b.name, b.period, b.micro, COALESCE(s.spent, 0), COALESCE(s.reserved, 0),"
+        " COALESCE(s.refuses, 0) FROM budgets b"
         " LEFT JOIN spending s ON s.kind = b.kind AND s.name = b.name AND s.period = b.period"
         f" AND s.starts_at = CASE b.period WHEN 'day' THEN ? ELSE ? END WHERE {where}",
         (start_of(Period.DAY, now), start_of(Period.MONTH, now), *params),
     )
     bounds = {each.value: (each, start_of(each, now), end_of(each, now)) for each in Period}
     found = []
-    for kind, name, period, limit, spent, reserved in rows:
+    for kind, name, period, limit, spent, reserved, refuses in rows:
         per, begins, ends = bounds[period]
         scope = BudgetScope(BudgetScopeKind(kind), name)
-        found.append(BudgetStatus(scope, per, limit, spent, reserved, begins, ends))
+        found.append(BudgetStatus(scope, per, limit, spent, reserved, begins, ends, bool(refuses)))
     return found
 
 
@@ -124,13 +133,20 @@ def get_remaining(db: Db, folder: str, user: str | None, now: int) -> int | None
     return min((each.left for each in list_applicable(db, folder, user or "", now)), default=None)
 
 
+def mark_refusing(db: Db, standing: BudgetStatus) -> None:
+    """A call did not fit. It is so until one does, or until the budget is changed."""
+    _add_spending_row(db, standing)
+    db.run(f"UPDATE spending SET refuses = 1 {_OWN_ROW}", _get_key(standing))
+
+
 def add_spending(db: Db, folder: str, user: str, at: int, *, spent: int = 0, reserved: int = 0) -> None:
-    """Add to what is spent and reserved, all the way up, in the periods that hold the moment `at`."""
+    """Add to what is spent and reserved, all the way up, in the periods that hold the moment `at`. What fits is not
+    refused."""
     for scope, period, starts_at in _list_periods(folder, user, at):
         db.run(
             "INSERT INTO spending (kind, name, period, starts_at, spent, reserved) VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (kind, name, period, starts_at) DO UPDATE SET spent = spending.spent + excluded.spent,"
-            " reserved = spending.reserved + excluded.reserved",
+            " reserved = spending.reserved + excluded.reserved, refuses = 0",
             (scope.kind, scope.name, period, starts_at, spent, reserved),
         )
 
@@ -165,15 +181,21 @@ def claim_stop_notice(db: Db, standing: BudgetStatus) -> tuple[BudgetNotice, ...
 
 
 def _claim_notice(db: Db, note: BudgetNotice) -> bool:
-    standing = note.standing
-    key = (standing.scope.kind, standing.scope.name, standing.period, standing.starts_at)
-    # A budget of 0 stops a scope in which nothing was ever spent.
+    key = _get_key(note.standing)
+    _add_spending_row(db, note.standing)
+    if note.percent == NEAR:
+        return bool(db.run(f"UPDATE spending SET told_near = 1 {_OWN_ROW} AND told_near = 0", key))
+    return bool(db.run(f"UPDATE spending SET told_near = 1, told_stop = 1 {_OWN_ROW} AND told_stop = 0", key))
+
+
+def _get_key(standing: BudgetStatus) -> tuple[str, str, str, int]:
+    return standing.scope.kind, standing.scope.name, standing.period, standing.starts_at
+
+
+def _add_spending_row(db: Db, standing: BudgetStatus) -> None:
+    """A budget of 0 stops a scope in which nothing was ever spent."""
     db.run(
         "INSERT INTO spending (kind, name, period, starts_at) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (kind, name, period, starts_at) DO NOTHING",
-        key,
+        _get_key(standing),
     )
-    where = "WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?"
-    if note.percent == NEAR:
-        return bool(db.run(f"UPDATE spending SET told_near = 1 {where} AND told_near = 0", key))
-    return bool(db.run(f"UPDATE spending SET told_near = 1, told_stop = 1 {where} AND told_stop = 0", key))

@@ -43,6 +43,7 @@ class CostSum(Struct, frozen=True):
     cache_read: int
     cache_write: int
     micro: int
+    estimated_micro: int  # of these: of calls that were cut, or of which nobody learnt the cost
 
 
 class ModelCall(Struct, frozen=True):
@@ -164,7 +165,8 @@ def list_models(db: Db, session_id: str) -> tuple[str, ...]:
 def list_sums(db: Db, by: str, since: int = 0) -> list[CostSum]:
     """By group, user, model (the dearest first) or day (in order), of what was let through since a moment."""
     rows = db.rows(
-        f"SELECT {BY[by]}, COUNT(*), SUM(input), SUM(output), SUM(cache_read), SUM(cache_write), SUM(micro)"
+        f"SELECT {BY[by]}, COUNT(*), SUM(input), SUM(output), SUM(cache_read), SUM(cache_write), SUM(micro),"
+        " SUM(CASE WHEN measured = 0 THEN micro ELSE 0 END)"
         f" FROM costs WHERE at >= ? GROUP BY 1 ORDER BY {'1' if by == 'day' else '7 DESC, 1'}",
         (since,),
     )

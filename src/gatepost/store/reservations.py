@@ -4,9 +4,10 @@ The check and the reservation are one transaction, so calls that come together c
 reservation holds is either settled or, after a crash, booked in full; it is never forgotten.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from gatepost.core.errors import Invalid
 from gatepost.store import budgets, costs
@@ -15,6 +16,7 @@ from gatepost.store.costs import NewCost, TokenCounts
 from gatepost.store.port import Db, LockKind
 from gatepost.store.table import Table
 
+NO_TOKENS = TokenCounts()
 DEAREST = 10**15  # a thousand million USD: more is a mistake, and the sums stay far from 64 bits
 
 
@@ -47,6 +49,8 @@ class _Reservation(Struct, frozen=True):
     model: str
     worst: int
     gateway: str = ""
+    input: int = 0  # tokens at most …
+    output: int = 0  # … as `worst` counts them
 
 
 RESERVATIONS = Table("reservations", _Reservation)
@@ -61,8 +65,10 @@ def reserve(
     model: str,
     worst_micro: int,
     now: int,
+    tokens: TokenCounts = NO_TOKENS,
 ) -> BudgetReservation | BudgetDenial:
-    """Set aside the worst that a call can cost, if it fits everywhere up the tree."""
+    """Set aside the worst that a call can cost, if it fits everywhere up the tree. `tokens`: at most, for a call of
+    which nothing else is learnt."""
     if not 0 <= worst_micro <= DEAREST:
         raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
     payer = user or ""
@@ -70,6 +76,8 @@ def reserve(
     denied = check_fit(budgets.list_applicable(db, folder, payer, now), worst_micro)
     if denied is not None:
         notes = () if denied.busy else budgets.claim_stop_notice(db, denied.standing)
+        if not denied.busy:
+            budgets.mark_refusing(db, denied.standing)
         return BudgetDenial(denied.standing, worst_micro, denied.busy, notes)
     held = RESERVATIONS.put(
         db,
@@ -81,6 +89,8 @@ def reserve(
         model=model,
         worst=worst_micro,
         gateway=db.gateway,  # that makes the call: whoever takes over from it books what it leaves
+        input=tokens.input,
+        output=tokens.output,
     )
     budgets.add_spending(db, folder, payer, now, reserved=worst_micro)
     return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now))
@@ -115,18 +125,18 @@ def find_spent_budget(db: Db, folder: str, user: str | None, now: int) -> Budget
 
 
 def settle(
-    db: Db, reservation_id: int, actual_micro: int | None, usage: Mapping[str, int] | None, now: int
+    db: Db, reservation_id: int, actual_micro: int | None, usage: TokenCounts | None, now: int, *, measured: bool = True
 ) -> CostSettlement | None:
     """Book what a call did cost; None for `actual_micro` (the usage was never learnt) books it in full.
 
-    `usage` may have input, output, cache_read, cache_write. None if the reservation is settled already.
+    `measured`: False if the cost is an estimate. Return None if the reservation is settled already.
     """
     db.alone(LockKind.MONEY)
     row = db.row(f"DELETE FROM reservations WHERE id = ? RETURNING {RESERVATIONS.columns}", (reservation_id,))
     if row is None:
         return None
     held = RESERVATIONS.parse(row)
-    micro = _record_cost(db, held, actual_micro, _parse_tokens(usage or {}), now)
+    micro = _record_cost(db, held, actual_micro, usage or NO_TOKENS, now, measured=measured)
     return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user_id, now))
 
 
@@ -136,7 +146,7 @@ def settle_leftovers(db: Db, now: int, gateway: str = "") -> int:
     db.alone(LockKind.MONEY)
     rows = db.rows(f"DELETE FROM reservations WHERE gateway = ? RETURNING {RESERVATIONS.columns}", (gateway,))
     for row in rows:
-        _record_cost(db, RESERVATIONS.parse(row), None, TokenCounts(), now)
+        _record_cost(db, RESERVATIONS.parse(row), None, NO_TOKENS, now)
     return len(rows)
 
 
@@ -146,9 +156,14 @@ def sum_reserved(db: Db) -> int:
     return int(row[0]) if row else 0
 
 
-def _record_cost(db: Db, held: _Reservation, actual: int | None, usage: TokenCounts, now: int) -> int:
-    measured = actual is not None and 0 <= actual <= DEAREST
-    micro = actual if actual is not None and measured else held.worst
+def _record_cost(
+    db: Db, held: _Reservation, actual: int | None, usage: TokenCounts, now: int, *, measured: bool = True
+) -> int:
+    """Book what nobody learnt as it was set aside, with its tokens: money beside no tokens looks like a mistake."""
+    known = actual is not None and 0 <= actual <= DEAREST
+    micro = actual if actual is not None and known else held.worst
+    if not known:
+        usage = TokenCounts(input=held.input, output=held.output)
     new = NewCost(
         key=f"reservation/{held.id}",
         at=held.at,
@@ -158,16 +173,14 @@ def _record_cost(db: Db, held: _Reservation, actual: int | None, usage: TokenCou
         turn_id=held.turn_id,
         model=held.model,
         micro=micro,
-        usage=usage,
-        measured=measured,
+        usage=_clip(usage),
+        measured=known and measured,
     )
     costs.record_cost(db, new, "proxy", now)
     budgets.settle_reserved(db, held.folder, held.user_id, held.at, spent=micro, reserved=held.worst)
     return micro
 
 
-def _parse_tokens(usage: Mapping[str, int]) -> TokenCounts:
+def _clip(usage: TokenCounts) -> TokenCounts:
     """What the other side says, within reason."""
-    return TokenCounts(
-        *(min(max(usage.get(name, 0), 0), DEAREST) for name in ("input", "output", "cache_read", "cache_write"))
-    )
+    return TokenCounts(*(min(max(each, 0), DEAREST) for each in astuple(usage)))

@@ -25,7 +25,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
 from gatepost.core.periods import Period
 from gatepost.egress.call_payments import CallPayments
-from gatepost.egress.contract import BudgetShortage, ReservationHandle, Spender
+from gatepost.egress.contract import BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.upstream import Bill
 from gatepost.flow.budgets_and_secrets import StoreBudget
@@ -215,13 +215,13 @@ class _SpenderProcess:
 class _RandomPrice:
     """A call whose cost is known beforehand here, and below what is set aside for it."""
 
-    model, worst = "scripted-1", WORST
+    model, worst, tokens = "scripted-1", WORST, TokenCounts(output=1)
 
     def __init__(self, micro: int) -> None:
         self._micro = micro
 
-    def actual(self, bill: Bill) -> tuple[int | None, TokenCounts]:
-        return self._micro, TokenCounts(output=1)
+    def actual(self, bill: Bill) -> CallCost:
+        return CallCost(self._micro, self.tokens)
 
 
 class _NotingBudget(StoreBudget):
@@ -231,8 +231,10 @@ class _NotingBudget(StoreBudget):
         super().__init__(gateway.store, gateway.clock, gateway.reach, gateway.bells)
         self.made: list[int] = []
 
-    async def reserve(self, spender: Spender, model: str, worst: int) -> ReservationHandle | BudgetShortage:
-        held = await super().reserve(spender, model, worst)
+    async def reserve(
+        self, spender: Spender, model: str, worst: int, tokens: TokenCounts
+    ) -> ReservationHandle | BudgetShortage:
+        held = await super().reserve(spender, model, worst, tokens)
         if isinstance(held, ReservationHandle):
             self.made.append(held.id)
         return held

@@ -17,7 +17,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress import speech
 from gatepost.egress.call_payments import CallPayments
-from gatepost.egress.contract import Spender
+from gatepost.egress.contract import CallCost, Spender
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.prices import find_price, load_own_prices
 from gatepost.egress.speech import Utterance
@@ -88,9 +88,10 @@ class _SpeechPrice(Struct, frozen=True):
 
     model: str
     worst: int
+    tokens: TokenCounts = TokenCounts()
 
-    def actual(self, bill: Bill) -> tuple[int | None, TokenCounts]:
-        return 0 if bill.free else self.worst, TokenCounts()
+    def actual(self, bill: Bill) -> CallCost:
+        return CallCost(0 if bill.free else self.worst)
 
 
 async def _get_sound(call: ToolCall, base: VendorBaseUrl, said: Utterance) -> Path:

@@ -18,8 +18,14 @@ def command(run: CommandRun, told: dict[str, Any]) -> None:
 
     by = told["by"]
     output.print_table(
-        (by, "spent", "calls", "input", "output", "cache read", "cache write"),
-        [(row[by], render_usd(row["micro"]), row["calls"], *(row[key] for key in _TOKENS)) for row in told["rows"]],
+        (by, "spent", "estimated", "calls", "input", "output", "cache read", "cache write"),
+        [
+            (
+                *(row[by], render_usd(row["micro"]), render_usd(row["estimated_micro"]), row["calls"]),
+                *(row[key] for key in _TOKENS),
+            )
+            for row in told["rows"]
+        ],
         empty="nothing was spent",
     )
     if told["rows"]:

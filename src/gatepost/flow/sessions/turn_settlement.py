@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from gatepost.access.budgets import make_notice_key
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.core.records import replace
@@ -13,7 +14,8 @@ from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass
-from gatepost.store import agents, inbox, outbox, request_cards, sessions, turn_failures, turns
+from gatepost.store import agents, budgets, costs, inbox, outbox, request_cards, sessions, turn_failures, turns
+from gatepost.store.budgets import STOP, BudgetNotice
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db, LockKind
 from gatepost.store.sessions import Session
@@ -145,6 +147,8 @@ def _add_failure_notice(
     broken = replace(broken, failed=tuple(each for each in broken.failed if each not in told))
     if not broken.failed:
         return next(iter(told.values()))
+    if error_class == TurnErrorClass.BUDGET and broken.turn is not None and _has_budget_notice(db, broken.turn, parts):
+        return broken.turn.instance, broken.turn.address
     if broken.reason == OVERTIME and broken.turn is not None:
         text = notices.render_out_of_time(spoke=outbox.has_done_any(db, broken.turn.id))
     else:
@@ -154,6 +158,14 @@ def _add_failure_notice(
     where = broken.turn or session
     _add_notice(db, parts, session.id, f"failed/{broken.failed[0]}", where, text)
     return where.instance, where.address
+
+
+def _has_budget_notice(db: Db, turn: Turn, parts: SessionDeps) -> bool:
+    """Return True if the room heard in this turn that a budget has no room for it: to hear it twice helps nobody."""
+    applicable = budgets.list_applicable(db, turn.folder, costs.find_payer(db, turn.id), parts.clock.now())
+    keys = [make_notice_key(BudgetNotice(STOP, each), turn.instance, turn.address) for each in applicable]
+    told = [outbox.find_by_key(db, key) for key in keys]
+    return any(each is not None and each.created_at >= turn.started_at for each in told)
 
 
 def _add_notice(db: Db, parts: SessionDeps, session_id: str, key: str, where: Turn | Session, text: str) -> None:

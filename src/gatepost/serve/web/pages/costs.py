@@ -62,6 +62,7 @@ def make_spending(report: Answer) -> Block:
     fields = (
         made(by, str(dict(BY)[by]).capitalize(), lambda row: str(row[by] or "–")),
         TableField("usd", "Spent", lambda row: Money(row["micro"]), right=True),
+        TableField("estimated", "Of it estimated", lambda row: Money(row["estimated_micro"]), right=True),
     )
     return make_table(report["rows"], fields, EmptyState(text="Nothing was spent in this time."), title="Spent")
 
