@@ -29,7 +29,7 @@ def test_the_key_ring_is_told_with_its_place_and_mode(run: Run, home: Home) -> N
     run("group", "add", "acme")
     assert about(run, "key ring") == [("ok", "none yet; the first secret makes it", "")]
 
-    run("secret", "set", "TOKEN", "value")
+    run("secret", "set", "TOKEN", "value-0123")
     ((level, text, _),) = about(run, "key ring")
     assert level == "ok"
     assert text == f"{home.path}/keyring.json, mode 0600, 1 key, 1 secret"
@@ -44,7 +44,7 @@ def test_the_key_ring_is_told_with_its_place_and_mode(run: Run, home: Home) -> N
 
 
 def test_a_key_ring_from_elsewhere_is_told_as_such(run: Run, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    run("secret", "set", "TOKEN", "value")
+    run("secret", "set", "TOKEN", "value-0123")
     monkeypatch.setenv("GATEPOST_KEYRING", (home.path / "keyring.json").read_text())
 
     assert about(run, "key ring") == [("ok", "GATEPOST_KEYRING, read-only, 1 key, 1 secret", "")]

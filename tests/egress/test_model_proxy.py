@@ -57,6 +57,13 @@ async def test_a_call_goes_out_with_the_key_and_is_booked_as_measured(way: Any) 
     assert [each.target for each in await way.log()] == ["anthropic /messages"]
 
 
+async def test_a_key_that_is_too_short_to_be_struck_out_is_not_used(way: Any) -> None:
+    way.keys.keys = {"ANTHROPIC_API_KEY": "k"}
+    answer = await way.post(MESSAGES, ASK)
+    assert answer.status == 502 and "ANTHROPIC_API_KEY has fewer than 8 characters" in answer.text
+    assert way.vendor.heads == []
+
+
 async def test_a_subscription_token_is_sent_as_such(way: Any) -> None:
     way.keys.keys = {"ANTHROPIC_AUTH_TOKEN": KEY}
     way.vendor.reply = http(ANSWER)
@@ -267,7 +274,7 @@ async def test_the_key_comes_back_in_nothing(way: Any) -> None:
     way.vendor.reply = http("", status="307 Go", extra=f"location: https://evil.com/{KEY}\r\n")
     sent_on = await way.post(MESSAGES, ASK)
 
-    assert KEY.encode() not in whole and KEY not in streamed and "[key]" in streamed
+    assert KEY.encode() not in whole and KEY not in streamed and "*" * len(KEY) in streamed
     assert refused.status == 401 and KEY[:12] not in refused.text
     assert sent_on.status == 502 and "location" not in sent_on.headers
     assert not any(KEY in each.reason or KEY in each.target for each in await way.log())

@@ -1,13 +1,19 @@
 """Secrets bound to hosts, over the real socket: what goes out, what comes back, and who gets them."""
 
+import base64
+import html
+import json
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
-from gatepost.egress.secret_bindings import SecretStreamScrubber, parse_binding_header, parse_binding_host
+from gatepost.core.secret_scrubber import SecretStreamScrubber
+from gatepost.egress.secret_bindings import parse_binding_header, parse_binding_host
 from gatepost.store import bindings
 from gatepost.store.port import Db
 
@@ -67,6 +73,38 @@ async def test_an_answer_that_repeats_the_secret_comes_back_without_it(way: Any)
 
     assert raw == way.safe.reply.replace(SECRET.encode(), b"*" * len(SECRET))
     assert len(way.safe.heads) == 1  # a redirect is the client's to follow
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda text: json.dumps(text).replace("/", "\\/"),
+        lambda text: quote(text, safe=""),
+        lambda text: html.escape(text),
+        lambda text: base64.b64encode(f"x:{text}".encode()).decode(),
+    ],
+)
+async def test_an_answer_that_repeats_the_secret_in_another_form_comes_back_without_it(
+    way: Any, write: Callable[[str], str]
+) -> None:
+    port, secret = way.safe.port, "ghp/<the>&token/0123456789"
+    await way.allow("localhost", port)
+    await bind(way, ("https", "localhost", port))
+    way.keys.keys["TOKEN"] = secret
+    body = f"you sent {write(secret)} to us"
+    way.safe.reply = f"HTTP/1.1 400 Bad\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
+    answer = await way.post(f"/to/localhost:{port}/", {"a": 1})
+    assert answer.status == 400 and len(answer.text) == len(body) and "****" in answer.text
+    assert write(secret) not in answer.text and answer.text.startswith("you sent ")
+
+
+async def test_a_secret_that_is_too_short_to_be_struck_out_is_not_used(way: Any) -> None:
+    port = way.safe.port
+    await way.allow("localhost", port)
+    await bind(way, ("https", "localhost", port))
+    way.keys.keys["TOKEN"] = "k"
+    answer = await way.post(f"/to/localhost:{port}/", {"a": 1})
+    assert answer.status == 502 and "fewer than 8 characters" in answer.text and way.safe.heads == []
 
 
 async def test_without_a_rule_a_bound_host_stays_closed_and_the_secret_shut(way: Any) -> None:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
+from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.egress import request_bodies, rules, tls_client_hello
 from gatepost.egress.http import HttpRefusal, HttpRequestHead
-from gatepost.egress.secret_bindings import SecretStreamScrubber
 from gatepost.egress.upstream import NO_KEY, request_headers
 
 SECRETS = ("sk-0123456789abcdefghij", "zz-9876543210ABCDEFGHIJ", "s" * 200)

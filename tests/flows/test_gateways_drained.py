@@ -65,7 +65,7 @@ def test_a_thousand_messages_are_answered_once_though_the_listener_is_drained(
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(tmp_path_factory.mktemp("g"), ("a", "b"), 'timezone = "UTC"\n', **SETTINGS) as cluster:
-        assert cluster.first.gatepost("secret", "set", "WORD", "first").returncode == 0
+        assert cluster.first.gatepost("secret", "set", "WORD", "first-word").returncode == 0
         cluster.share_keys()
         for daemon in cluster.daemons.values():
             daemon.start()

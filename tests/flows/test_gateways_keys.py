@@ -42,6 +42,6 @@ def test_keys_are_rotated_while_one_of_two_gateways_serves(tmp_path: Path) -> No
         other.stop()
         shutil.copy(one.home / FILE, other.home / FILE)  # it has the new key alone, as the one that it joins
         other.start()
-        run_command(other, "secret", "set", "ANOTHER", "value")
+        run_command(other, "secret", "set", "ANOTHER", "another-value")
         sealed = cluster.query("SELECT DISTINCT key_id FROM secrets")
         assert len(sealed) == 1 and sealed[0][0] in (other.home / FILE).read_text()

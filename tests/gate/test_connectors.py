@@ -19,6 +19,7 @@ from gatepost.access.grants import parse
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring
 from gatepost.core.registry import Registry, load_package
+from gatepost.core.secret_scrubber import STRUCK, SecretScrubber
 from gatepost.core.settings import Config, load
 from gatepost.gate.connectors import (
     CONNECTORS,
@@ -32,7 +33,6 @@ from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.gate.json_depth import DEEPEST
 from gatepost.gate.mcp_protocol import McpProtocol
 from gatepost.gate.mcp_server_process import KEEPS, LARGEST_OUTPUT, MOST_LINES, run_mcp_server
-from gatepost.gate.secret_scrubber import STRUCK, SecretScrubber
 from gatepost.store import acl, audit, groups, secrets, users
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent

@@ -18,6 +18,7 @@ from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import Unavailable
 from gatepost.core.json_limits import has_few_values
 from gatepost.core.records import replace
+from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.egress import audio, request_bodies, token_usage, tool_costs
@@ -374,6 +375,8 @@ async def find_key(keys: ModelKeys, vendor: str, spender: Spender, base: VendorB
     """Asked for when it is about to be sent: what is asked for is on record as used."""
     wanted = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
     key = await keys.get(wanted, spender, purpose, base.origins)
+    if key and len(key) < SHORTEST_SECRET:
+        raise HttpRefusal(502, render_too_short(wanted))
     if key:
         return VendorKey(key, {"x-api-key": key} if vendor == "anthropic" else {"authorization": f"Bearer {key}"})
     if vendor == "anthropic":

@@ -18,12 +18,13 @@ from msgspec import Struct
 
 from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import Invalid
+from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.egress import response_scrubber, rules, tls_client_hello
 from gatepost.egress.http import CHUNK, MOST_HEADERS, EgressClient, HttpRefusal, HttpRequestHead
 from gatepost.egress.pace import PacedReader
 from gatepost.egress.rules import EgressTarget, EgressVerdict
-from gatepost.egress.secret_bindings import PORTS, SecretHeader, SecretStreamScrubber
+from gatepost.egress.secret_bindings import PORTS, SecretHeader
 
 CONNECT_S = 15.0
 IDLE_S = 600.0  # a tunnel in which nothing moves is closed

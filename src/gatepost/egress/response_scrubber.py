@@ -5,10 +5,10 @@ the secret from what strikes it out: chunks are joined and cut anew, and what is
 import asyncio
 import re
 
+from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.egress.http import LARGEST_HEAD, EgressClient, HttpRefusal, read_chunks
 from gatepost.egress.pace import PacedReader
 from gatepost.egress.rules import EgressTarget
-from gatepost.egress.secret_bindings import SecretStreamScrubber
 
 # What asks for a part or a packed form: in either, a secret would not be recognized.
 NOT_ASKED = frozenset(("accept-encoding", "range", "if-range", "te"))

@@ -1,21 +1,21 @@
-"""Secrets bound to hosts: how a binding is written, which one holds, and how an answer is kept from repeating one.
+"""Secrets bound to hosts: how a binding is written, and which one holds.
 
 A binding names one host, one port and whether it is asked in the clear. The header is the gateway's: what comes from
 inside under that name is dropped. Pure.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gatepost.core.errors import Invalid
+from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
 from gatepost.egress import rules
 from gatepost.egress.http import HttpRefusal
 from gatepost.store.bindings import Binding
 
 MARK = "{}"
 PORTS = {"https": 443, "http": 80}
-LEAST_WAITING = 256  # bytes of an answer that are held back until more comes
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}\Z")
 _VALUE = re.compile(r"[\x20-\x7e]+\Z")
 # What frames or leads a request is nobody's to choose.
@@ -73,38 +73,6 @@ def make_secret_header(binding: Binding, value: str | None) -> SecretHeader:
         )
     if not _VALUE.match(value):
         raise HttpRefusal(502, f"{binding.name}, bound to {binding.host}, holds signs that no header can; set it anew")
+    if len(value) < SHORTEST_SECRET:
+        raise HttpRefusal(502, render_too_short(f"{binding.name}, bound to {binding.host},"))
     return SecretHeader(binding.header, binding.template.replace(MARK, value), value)
-
-
-class SecretStreamScrubber:
-    """Bytes on their way in, with every secret in them struck out by as many stars, so that lengths stay true.
-
-    How many bytes wait for what follows does not depend on what they are. If only the beginning of a secret waited, an
-    agent whose words a host repeats could guess the secret sign by sign from where the pieces end.
-    """
-
-    def __init__(self, values: Iterable[str]) -> None:
-        self._values = sorted({value.encode() for value in values if value}, key=len, reverse=True)
-        self._waits = _power_of_two(max(LEAST_WAITING, *map(len, self._values))) if self._values else 0
-        self._kept = b""
-
-    def feed(self, data: bytes) -> bytes:
-        """What may go on. The last bytes wait: a secret may begin in them."""
-        data = self._struck(self._kept + data)
-        end = max(len(data) - self._waits, 0)
-        self._kept = data[end:]
-        return data[:end]
-
-    def rest(self) -> bytes:
-        rest, self._kept = self._kept, b""
-        return rest
-
-    def _struck(self, data: bytes) -> bytes:
-        for value in self._values:
-            data = data.replace(value, b"*" * len(value))
-        return data
-
-
-def _power_of_two(size: int) -> int:
-    """Rounded up, so that the length of a secret is not told either."""
-    return 1 << (size - 1).bit_length()

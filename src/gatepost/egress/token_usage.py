@@ -15,6 +15,7 @@ import msgspec
 
 from gatepost.core.json_limits import has_few_values
 from gatepost.core.records import replace
+from gatepost.core.secret_scrubber import SecretScrubber
 from gatepost.store.costs import TokenCounts
 
 LARGEST_EVENT = 16 * 1024 * 1024
@@ -206,7 +207,7 @@ class UsageEventFilter:
     """A stream of server-sent events: fed with bytes, gives back those that may go on."""
 
     def __init__(self, key: str = "", *, drop_usage: bool = False) -> None:
-        self._key, self._drop = key.encode(), drop_usage
+        self._scrub, self._drop = SecretScrubber([key]), drop_usage
         self._buffer = bytearray()
         self._seen = 0  # how far the buffer was searched for an end
         self.arrived = 0  # bytes of what the model wrote
@@ -220,7 +221,7 @@ class UsageEventFilter:
             del self._buffer[:end]
             self._seen = 0
             if self._pass(event):
-                out.append(event.replace(self._key, b"[key]") if self._key else event)
+                out.append(self._scrub.data(event))
         if len(self._buffer) > LARGEST_EVENT:
             raise ValueError(f"an event of more than {LARGEST_EVENT} bytes")
         return b"".join(out)
@@ -231,7 +232,7 @@ class UsageEventFilter:
         self._buffer.clear()
         if left.strip():
             self._pass(left)
-        return left.replace(self._key, b"[key]") if self._key else left
+        return self._scrub.data(left)
 
     def _end(self) -> int:
         """Where the first event ends; 0: nowhere yet."""

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.egress import token_usage
 from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead
 from gatepost.egress.rules import EgressTarget, read_host
@@ -257,10 +258,18 @@ async def send_response(client: EgressClient, response: "httpx2.Response", key: 
             if size <= BIG
             else await asyncio.to_thread(token_usage.read_response_usage, raw)
         )
-    raw = raw.replace(key.encode(), b"[key]") if key else raw
+    raw = await _scrub(raw, key)
     headers = filter_response_headers(response, key)
     client.start(response.status_code, [*headers, ("content-length", str(len(raw)))])
     await client.send(raw)
+
+
+async def _scrub(raw: bytes, key: str) -> bytes:
+    scrub, pieces = SecretStreamScrubber([key]), []
+    for at in range(0, len(raw), BIG):
+        pieces.append(scrub.feed(raw[at : at + BIG]))
+        await asyncio.sleep(0)
+    return b"".join((*pieces, scrub.rest()))
 
 
 async def stream_response(

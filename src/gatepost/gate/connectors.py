@@ -25,11 +25,11 @@ from gatepost.core.errors import GatepostError, SetupError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
+from gatepost.core.secret_scrubber import SecretScrubber
 from gatepost.core.settings import setting_tables
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.mcp_messages import McpListedTool
 from gatepost.gate.mcp_server_process import McpServerError, run_mcp_server
-from gatepost.gate.secret_scrubber import SecretScrubber
 from gatepost.jsonrpc.errors import JsonRpcFailure
 from gatepost.store import costs
 from gatepost.store.secrets import SecretReader, is_channel_secret

@@ -47,6 +47,12 @@ async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
     return Desk(OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus()))
 
 
+async def test_a_key_of_fewer_than_eight_characters_is_refused_unless_it_is_a_channels(desk: Desk) -> None:
+    with pytest.raises(Invalid, match="fewer than 8 characters"):
+        await desk.do("secret.set", name="TOKEN", value="k")
+    assert await desk.do("secret.set", name="CHANNEL_HOME_TOKEN", value="k")
+
+
 async def test_a_secret_is_set_listed_used_rotated_and_removed_and_its_value_told_to_nobody(desk: Desk) -> None:
     said = [
         await desk.do("secret.set", name="TOKEN", value=VALUE, folder="acme"),

@@ -153,7 +153,7 @@ async def _check_key(deps: OperationDeps, args: ConnectArgs, chosen: ProviderSpe
     if args.key:
         if not args.key.isascii() or not args.key.isprintable() or " " in args.key:
             raise Invalid("key", "it has signs in it that no key has: spaces, lines, or letters beyond ASCII")
-        name = get_secret_name(chosen, secret_operations.check_value(args.key))
+        name = get_secret_name(chosen, secret_operations.check_key("the key", args.key))
         rival = await deps.store.read(find_overriding_secret, args.folder, name, base.origins)
         if rival:
             why = f"{rival} is stored, and would be used before {name}; remove it first"
@@ -192,7 +192,7 @@ def _trial_secrets(deps: OperationDeps, args: ConnectArgs) -> dict[str, str | No
     if not args.key:
         return {}
     chosen = _agent_of(deps, args)
-    name = get_secret_name(chosen, secret_operations.check_value(args.key))
+    name = get_secret_name(chosen, secret_operations.check_key("the key", args.key))
     return {KEYS[chosen.vendor]: None, name: args.key}
 
 

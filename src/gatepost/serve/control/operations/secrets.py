@@ -11,6 +11,7 @@ from gatepost.core import settings
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
+from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
 from gatepost.egress import rules, secret_bindings, speech
 from gatepost.egress.endpoints import BASES, VENDORS, base_in_force, key_origins, read_origin
 from gatepost.egress.rules import EgressTarget
@@ -84,6 +85,13 @@ def check_value(value: str) -> str:
     return value
 
 
+def check_key(name: str, value: str) -> str:
+    """The same for a secret that is struck out of answers: a short one would be struck out of ordinary words."""
+    if len(check_value(value)) < SHORTEST_SECRET and not secrets.is_channel_secret(name):
+        raise Invalid("value", render_too_short(name))
+    return value
+
+
 def parse_owner(folder: str, user: str) -> SecretOwner:
     if folder and user:
         raise Invalid("user", "a secret is a folder's or a person's, not both")
@@ -111,7 +119,7 @@ def _check_owner_exists(db: Db, place: SecretOwner) -> None:
 
 @operation
 async def set_secret(deps: OperationDeps, args: SetSecretArgs) -> SetSecretResult:
-    name, value, place = check_name(args.name), check_value(args.value), parse_owner(args.folder, args.user)
+    name, value, place = check_name(args.name), check_key(args.name, args.value), parse_owner(args.folder, args.user)
     keyring, now = Keyring(deps.home), deps.clock.now()
     given = read_origin(args.origin) if args.origin else ""
     if given and name != speech.TTS_API_KEY and name not in VENDORS:
