@@ -43,21 +43,47 @@ def test_arizuko_20_an_unclosed_thought_leaves_nothing() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "No response requested.",
-        "no reply needed",
-        "[silent]",
-        "(Nothing to add.)",
-        "Acknowledged.",
-        "**Nothing to say**",
+        "<silent/>",
+        " <silent /> ",
+        "`<silent/>`",
+        "<SILENT></SILENT>",
+        "<think>not for me</think><silent/>",
+        "",
     ],
 )
-def test_arizuko_20_a_meta_phrase_is_a_silence(text: str) -> None:
+def test_arizuko_20_silence_is_one_reserved_word_or_no_word_at_all(text: str) -> None:
     assert parse_output(text).pieces == ()
 
 
-@pytest.mark.parametrize("text", ["acknowledged, will do", "Silent night", "There is nothing to add to the list."])
-def test_arizuko_20_a_phrase_within_a_sentence_is_kept(text: str) -> None:
-    assert not is_silent(text)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Silence.",
+        "Acknowledged.",
+        "Nothing to add.",
+        "No response requested.",
+        "[silent]",
+        "acknowledged, will do",
+        "There is nothing to add to the list.",
+        "Answer <silent/> to say nothing.",
+    ],
+)
+def test_arizuko_20_an_answer_that_is_words_is_said_whatever_the_words_mean(text: str) -> None:
+    assert parse_output(text).pieces == (AddressedText(text),) and not is_silent(text)
+    assert parse_draft(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("<silent/>", "it answered <silent/>"),
+        (" ", "its answer was empty"),
+        ("<internal>my plan</internal>", "all 28 characters of its answer were thoughts or statuses"),
+        ("said", ""),
+    ],
+)
+def test_what_was_held_back_is_told_without_telling_thoughts(text: str, why: str) -> None:
+    assert parse_output(text).withheld == why
 
 
 def test_arizuko_20_a_status_block_is_taken_out_and_shown_apart() -> None:
@@ -84,7 +110,7 @@ def test_nanoclaw_30_each_block_goes_to_its_name_and_bare_text_to_the_room() -> 
 
 
 def test_an_empty_or_silent_block_sends_nothing() -> None:
-    assert parse_output('<message to="ops"> </message><message to="ops">No reply needed.</message>').pieces == ()
+    assert parse_output('<message to="ops"> </message><message to="ops"><silent/></message>').pieces == ()
 
 
 def test_a_text_is_split_at_a_line_end_or_blank_and_nothing_is_lost() -> None:
@@ -118,8 +144,9 @@ def test_the_worst_part_fits_a_frame() -> None:
         ('<message to="ops">all</message>Sure.', "Sure."),
         ("Sure. <status>looking", "Sure."),
         ("<internal>x</internal>", ""),
-        ("No response nee", ""),
-        ("No", ""),
+        ("<sil", ""),
+        ("No response nee", "No response nee"),
+        ("No", "No"),
         ("No, that is wrong", "No, that is wrong"),
         ("Nothing has changed since the last release, which was on Monday", None),
     ],

@@ -331,13 +331,20 @@ async def test_statuses_and_tool_events_reach_the_host(host: Host) -> None:
     assert host.submitted[0].usage == {"tokens": 3}
 
 
-async def test_a_silent_phrase_is_not_sent(host: Host) -> None:
+async def test_the_word_for_silence_is_not_sent_and_the_host_is_told_why_nothing_was_said(host: Host) -> None:
     host.add("go")
-    await host.start(script={"turns": [{"do": [{"say": "No response requested."}, {"say": "<think>hm"}]}]})
+    await host.start(script={"turns": [{"do": [{"say": "<think>hm"}, {"say": "<silent/>"}]}]})
     await host.until(host.answered)
 
     assert host.said == []
-    assert host.submitted[0].status == "success"
+    assert (host.submitted[0].status, host.submitted[0].withheld) == ("success", "it answered <silent/>")
+
+
+async def test_a_translation_that_means_silence_is_sent(host: Host) -> None:
+    host.add("what is Stille in English?")
+    await host.start(script={"turns": [{"do": [{"say": "Silence."}]}]})
+    await host.until(host.answered)
+    assert host.said == ["Silence."]
 
 
 async def test_a_large_result_goes_in_parts_that_fit_a_frame(host: Host) -> None:

@@ -373,6 +373,15 @@ def test_a_turn_that_spoke_answers_its_messages_and_one_that_did_not_is_a_marked
     assert (turns.get(desk.db, silent.id) or silent).state == "done"
 
 
+def test_a_silence_says_what_was_held_back(desk: Desk) -> None:
+    turn = desk.begun()
+    assert turns.finish(desk.db, turn.id, turn.epoch, "{}", desk.now, "it answered <silent/>")
+    assert desk.db.row("SELECT state, reason FROM inbox") == (
+        "silent",
+        "the agent chose silence: it answered <silent/>",
+    )
+
+
 def test_finishing_twice_is_finishing_once(desk: Desk) -> None:
     turn = desk.begun()
     assert desk.finish(turn) and not desk.finish(turn)

@@ -12,15 +12,9 @@ from gatepost.mailbox import runner_frames
 
 _STATUS = re.compile(r"<status>(.*?)</status>", re.DOTALL | re.IGNORECASE)
 _BLOCK = re.compile(r"<message\s+to=(?:\"([^\"]*)\"|'([^']*)')\s*>(.*?)</message>", re.DOTALL | re.IGNORECASE)
-_SILENT = re.compile(
-    r"[\[(<*_\s]*(?:no (?:response|reply|answer) (?:is )?(?:requested|needed|required|necessary)"
-    r"|nothing (?:more |else )?to (?:add|say|report)|silent|silence|staying silent|acknowledged)"
-    r"[\])>*_\s]*\.?[\])>*_\s]*",
-    re.IGNORECASE,
-)
-_SILENT_STARTS = ("no response", "no reply", "no answer", "nothing", "silen", "staying silent", "acknowledged")
-_LONGEST_SILENT = 48  # characters: a longer text says something
-_HIDDEN = ("think", "internal", "status", "message")
+SILENT = "<silent/>"  # the one word by which an agent says nothing; phrases are words like any others
+_SILENT = re.compile(r"[`*\s]*<silent\s*/?>\s*(?:</silent>)?[`*\s]*", re.IGNORECASE)
+_HIDDEN = ("think", "internal", "status", "message", "silent")
 _OPENED = re.compile(r"<status>|<message\s+to=(?:\"[^\"]*\"|'[^']*')\s*>", re.IGNORECASE)
 _CUT_TAG = re.compile(r"</?([a-z]*)([^<>]*)\Z", re.IGNORECASE)
 
@@ -35,16 +29,19 @@ class AddressedText(msgspec.Struct, frozen=True):
 class ParsedOutput(msgspec.Struct, frozen=True):
     pieces: tuple[AddressedText, ...] = ()
     statuses: tuple[str, ...] = ()
+    withheld: str = ""  # why nothing is left of it, for whoever looks for an answer
 
 
 def parse_output(text: str) -> ParsedOutput:
     """What of this text goes where. Bare text goes to the room of the turn, before the blocks that name a place."""
+    whole = text
     text = strip_tag(strip_tag(text, "think"), "internal")
     statuses = tuple(status for found in _STATUS.findall(text) if (status := found.strip()))
     text = _STATUS.sub("", text)
     blocks = [AddressedText(block[2].strip(), (block[0] or block[1]).strip()) for block in _BLOCK.findall(text)]
     pieces = [AddressedText(_BLOCK.sub("", text).strip()), *blocks]
-    return ParsedOutput(tuple(piece for piece in pieces if not is_silent(piece.text)), statuses)
+    found = tuple(piece for piece in pieces if not is_silent(piece.text))
+    return ParsedOutput(found, statuses, "" if found else _render_withheld(whole))
 
 
 def parse_draft(text: str) -> str:
@@ -57,18 +54,20 @@ def parse_draft(text: str) -> str:
     if (cut := _CUT_TAG.search(text)) is not None and _may_hide(cut[1].lower(), cut[2]):
         text = text[: cut.start()]
     text = text.strip()
-    return "" if _may_be_silent(text) else text
+    return "" if is_silent(text) else text
 
 
 def _may_hide(name: str, rest: str) -> bool:
     return name in _HIDDEN if rest else any(tag.startswith(name) for tag in _HIDDEN)
 
 
-def _may_be_silent(text: str) -> bool:
-    said = text.strip("[]()<>*_ \n\t").casefold()
-    if len(said) > _LONGEST_SILENT:
-        return False
-    return any(start.startswith(said) or said.startswith(start) for start in _SILENT_STARTS)
+def _render_withheld(text: str) -> str:
+    """Thoughts are told by their length alone: they must not leave."""
+    if not text.strip():
+        return "its answer was empty"
+    if _SILENT.search(text) is not None:
+        return f"it answered {SILENT}"
+    return f"all {len(text)} characters of its answer were thoughts or statuses"
 
 
 def strip_tag(text: str, tag: str) -> str:
@@ -88,7 +87,7 @@ def strip_tag(text: str, tag: str) -> str:
 
 
 def is_silent(text: str) -> bool:
-    """Nothing, or a phrase by which models say that they have nothing to say."""
+    """Return True if it is nothing, or says so by the one word for it."""
     return not text.strip() or _SILENT.fullmatch(text.strip()) is not None
 
 

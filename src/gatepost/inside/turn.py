@@ -116,6 +116,7 @@ class RunnerTurn:
         self._finished: list[int] = []  # of the given: those whose query ended with a result
         self._part = 0
         self._said: set[output_parser.AddressedText] = set()
+        self._withheld = ""  # why the last thing that it wrote was not said
         self._posted: list[
             tuple[OutboundRow, asyncio.Future[runner_frames.AckFrame | runner_frames.ClaimReplyFrame]]
         ] = []
@@ -179,6 +180,7 @@ class RunnerTurn:
             status="error" if failed else "success",
             conversation=self.conversation,
             usage=timeline_events.plain_numbers(self._usage),
+            withheld=self._withheld,
         )
         if failed is not None:
             frame.error, frame.error_class = (
@@ -419,6 +421,8 @@ class RunnerTurn:
 
     def _send_text(self, text: str, in_reply_to: int | None, *, final: bool = False) -> None:
         out, before = output_parser.parse_output(text), self._part
+        if text.strip() or not self._withheld:  # an empty end says nothing of what stood before it
+            self._withheld = out.withheld
         for status in out.statuses:
             self._status(status)
         for piece in out.pieces:

@@ -177,6 +177,7 @@ class SubmitTurnFrame(Frame, tag="submit_turn"):
     conversation: ConversationId = ""
     usage: Usage = {}
     finished: RowIds = []  # of a turn that failed: the rows that the provider was done with before
+    withheld: ErrorText = ""  # of a turn that said nothing: why
 
 
 class SubmitTurnParams(msgspec.Struct, kw_only=True):

@@ -196,9 +196,10 @@ def renew_lease(db: Db, turn_id: str, epoch: int, now: int, lease: int) -> bool:
     return bool(changed)
 
 
-def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
+def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int, withheld: str = "") -> bool:
     """The turn ended well: its rows are answered if it said anything to anybody, silent otherwise. Idempotent.
-    False also if nobody ever looked at them: then it did not end well, whatever the runner says."""
+    False also if nobody ever looked at them: then it did not end well, whatever the runner says. `withheld`: why the
+    agent said nothing, as its runner tells it."""
     row = db.row(_FINISH, (usage, now, now, turn_id, epoch))
     if row is None:
         return False
@@ -206,7 +207,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
     turn = TURNS.parse(tuple(columns))
     if has_context:
         mailbox_rows.mark_context_shown(db, turn.session_id, turn_id)
-    state, reason = (InboxState.ANSWERED, "") if spoke else (InboxState.SILENT, "the agent chose silence")
+    state, reason = (InboxState.ANSWERED, "") if spoke else (InboxState.SILENT, render_silence(withheld))
     inbox.end_given(db, turn_id, state, reason, now)
     if has_more:  # claimed as follow-ups, and the turn ended before the provider had them
         for entry, message in inbox.list_for_turn(db, turn_id):
@@ -214,6 +215,10 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int) -> bool:
                 requeue(db, turn, entry, message, "the turn ended before it was its turn", now)
     _record_end(db, turn, TurnState.DONE, "", now, has_calls=bool(has_calls), has_requests=bool(has_requests))
     return True
+
+
+def render_silence(withheld: str) -> str:
+    return f"the agent chose silence: {withheld}" if withheld else "the agent chose silence"
 
 
 def requeue(db: Db, turn: Turn, entry: inbox.InboxEntry, message: Message, reason: str, now: int) -> None:

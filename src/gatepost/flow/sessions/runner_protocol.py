@@ -359,7 +359,7 @@ class RunnerProtocol:
         if frame.status == runner_frames.SUCCESS:
             told = json.dumps(frame.usage)
             usage = told if len(told) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
-            if not await self._finish(turn, usage, now):
+            if not await self._finish(turn, usage, now, " ".join(frame.withheld.split())):
                 self._drained_at = -1
                 unread = FailureCause(reason="the agent did not look at the message")
                 await turn_settlement.settle_broken_turn(self.parts, self.session, turn, unread)
@@ -375,10 +375,10 @@ class RunnerProtocol:
         self.end_turn()
         return runner_frames.AckFrame(id=frame.id)
 
-    async def _finish(self, turn: Turn, usage: str, now: int) -> bool:
+    async def _finish(self, turn: Turn, usage: str, now: int, withheld: str) -> bool:
         store, lane = self.parts.store, self.session.id
         if not self._compacting:
-            return await store.write(turns.finish, turn.id, turn.epoch, usage, now, lane=lane)
+            return await store.write(turns.finish, turn.id, turn.epoch, usage, now, withheld, lane=lane)
         done = await store.write(compaction.finish_turn, self.parts.reach, turn, usage, now, lane=lane)
         if done:
             self.parts.bells.room(turn.instance, turn.address)

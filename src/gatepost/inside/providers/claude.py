@@ -56,6 +56,7 @@ MISSING = (
     " gateway runs installs it; then start the gateway again"
 )
 PLAN, AFTER_PLAN = "plan", "acceptEdits"
+PLACEHOLDER = "No response requested."
 EXIT_PLAN = "ExitPlanMode"  # so it asks whether its plan is approved; it then goes on in the same turn
 ASK = "AskUserQuestion"  # so it asks people; it takes their answers by the words of its questions
 # What the gateway does itself.
@@ -312,7 +313,7 @@ class Claude(CodingAgent[ClaudeClient, ClaudeOptions, Any]):
 
     def _read_assistant(self, message: Any) -> list[Event]:
         found: list[Event] = []
-        ours = message.parent_tool_use_id is None and not message.error
+        ours = message.parent_tool_use_id is None and not message.error and not _is_placeholder(message)
         for block in message.content:
             if isinstance(block, self._sdk.TextBlock) and ours and block.text.strip():
                 self._last_text = block.text
@@ -388,6 +389,13 @@ def render_block(shown: AttachedMedia) -> dict[str, Any]:
 def _usage(message: Any) -> dict[str, Any]:
     numbers = {name: value for name, value in (message.usage or {}).items() if isinstance(value, int)}
     return {**numbers, "requests": message.num_turns}
+
+
+def _is_placeholder(message: Any) -> bool:
+    """Return True for what the program writes in the place of a model that was not asked."""
+    return getattr(message, "model", "") == "<synthetic>" and all(
+        getattr(block, "text", PLACEHOLDER).strip() == PLACEHOLDER for block in message.content
+    )
 
 
 def _text(content: object) -> str:
