@@ -187,6 +187,19 @@ def test_an_unknown_charset_and_a_deep_mail_do_no_harm() -> None:
     assert get(deep + "\r\nend\r\n") is not None
 
 
+def test_a_mail_of_very_many_parts_is_not_taken_apart() -> None:
+    parts = "".join("--b\r\n\r\nx\r\n" for _ in range(50_000))
+    got = get(PROOF + HEAD + "Content-Type: multipart/mixed; boundary=b\r\n\r\n" + parts)
+    assert "too many parts" in got.text and got.attachments == ()
+
+
+def test_a_large_mail_of_a_sender_whom_nobody_proves_is_read_by_its_head_alone() -> None:
+    words = "Subject: hello\r\n\r\n" + "word " * 300_000
+    stranger, known = get(HEAD + words), get(PROOF + HEAD + words)
+    assert stranger.verb is Verb.UNTRUSTED and "no mail server proves" in stranger.text
+    assert stranger.text.startswith("hello") and known.text.count("word") > 50_000
+
+
 def test_html_becomes_what_people_read() -> None:
     page = "<html><head><title>x</title></head><body><p>One &amp; two</p><script>evil()</script>"
     page += "<ul><li>a<li>b</ul>1 < 2<!-- no --></body>"

@@ -279,6 +279,16 @@ class SupportsHook(Protocol):
         ...
 
 
+@runtime_checkable
+class ChecksHookHead(Protocol):
+    """Optional, beside `answer_hook`: refuses a request before its body is read, so that strangers send none."""
+
+    async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
+        """Return what is answered to a request that its head alone shows to be nobody's, None to read on. `head` has no
+        body. If the head alone proves who sent it, call `head.admit()`."""
+        ...
+
+
 ADMIT = "gatepost.admit"  # in a scope: what `admit` is in a `HookRequest`
 
 

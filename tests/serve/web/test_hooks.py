@@ -18,7 +18,9 @@ from gatepost.core.settings import Config
 from gatepost.core.token_bucket import Rate
 from gatepost.messages.outbound import Outbound
 from gatepost.serve.http import HttpServer, bind, get_bound_address
-from gatepost.serve.web.hooks import AT_ONCE, FAILURES, UNPROVED_AT_ONCE, UNPROVED_OF_PEER, ChannelHooks
+from gatepost.serve.web import hook_admission
+from gatepost.serve.web.hook_admission import FAILURES, FAILURES_OF_ALL, FIRST_BYTES
+from gatepost.serve.web.hooks import AT_ONCE, UNPROVED_AT_ONCE, UNPROVED_OF_PEER, ChannelHooks
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S, until
@@ -322,3 +324,75 @@ async def test_bodies_that_come_together_find_no_more_places_than_there_are(hook
     hooked.gate.set()
     assert sorted(await asyncio.wait_for(asyncio.gather(*posted), PATIENCE_S)) == [200, 200, 429, 429, 429]
     assert len(hooked.requests) == 2
+
+
+class HeadFirst(Hooked):
+    """One whose head alone says who sent it."""
+
+    async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
+        assert head.body == b""
+        if head.headers.get("x-sign") != "right":
+            return HookResponse(status=401)
+        head.admit()
+        return None
+
+
+async def test_a_request_whose_head_proves_nothing_is_refused_before_its_body_is_sent() -> None:
+    channel = HeadFirst()
+    async with serving(ChannelHooks({"phone": channel}, Config({}))) as base:
+        reader, writer = await asyncio.open_connection(*base.removeprefix("http://").rstrip("/").split(":"))
+        writer.write(b"POST /phone HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n")  # and nothing follows
+        answer = await asyncio.wait_for(reader.readuntil(b"\r\n"), PATIENCE_S)
+        writer.close()
+        assert b"401" in answer and channel.requests == []
+        async with httpx2.AsyncClient(base_url=base) as client:
+            sent = await client.post("/phone", content=b"x" * 900_000, headers={"x-sign": "right"})
+        assert sent.status_code == 200 and len(channel.requests[0].body) == 900_000
+
+
+async def test_bytes_of_strangers_are_read_at_one_pace_and_those_of_a_proved_sender_are_not(
+    hooked: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pace is counted, not timed: what strangers together still owe."""
+    hooks, proved = ChannelHooks({"phone": hooked}, Config({})), HeadFirst()
+    other = ChannelHooks({"phone": proved}, Config({}))
+
+    def get_debt(each: ChannelHooks) -> float:
+        return each._unproved._volume.charge(0, asyncio.get_running_loop().time())
+
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(hook_admission.asyncio, "sleep", sleep)
+    async with serving(hooks) as base, httpx2.AsyncClient(base_url=base) as client:
+        for _ in range(20):
+            await client.post("/phone", content=b"x" * FIRST_BYTES, headers={"x-sign": "wrong"})
+        assert not any(slept) and not get_debt(hooks)  # small ones are what platforms send
+        for _ in range(8):
+            await client.post("/phone", content=b"x" * 1_000_000, headers={"x-sign": "wrong"})
+    assert max(slept) > 0 and get_debt(hooks) > 0
+    async with serving(other) as base, httpx2.AsyncClient(base_url=base) as client:
+        for _ in range(8):
+            await client.post("/phone", content=b"x" * 1_000_000, headers={"x-sign": "right"})
+    assert not get_debt(other)
+
+
+async def test_whoever_fails_without_an_address_of_their_own_is_answered_ever_slower(
+    hooked: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(hook_admission.asyncio, "sleep", sleep)
+    async with (
+        serving(ChannelHooks({"phone": hooked}, Config({}))) as base,
+        httpx2.AsyncClient(base_url=base) as client,
+    ):
+        for _ in range(2 * FAILURES_OF_ALL.burst):
+            await client.post("/phone", headers={"x-sign": "wrong"})
+        assert slept[0] == 0 and max(slept) > 0
+        assert (await client.post("/phone")).status_code == 200  # and a platform behind the same proxy is not held up

@@ -24,6 +24,13 @@ LONGEST_NAME = 200
 LONGEST_CODED = 1000  # of a name or moment as it is written
 MOST_PARAMETERS = 50  # of a header, such as charset and boundary
 CHUNK = 256 * 1024
+LARGEST_HEAD = 256 * 1024  # bytes
+LARGEST_UNPROVED = 1024 * 1024  # bytes of a mail of which nobody proves the sender
+MOST_BOUNDARIES = 1000  # lines that may part a mail: of a signature, a table or a patch, too
+TOO_LARGE = "[The mail is too large to be read.]"
+TOO_LARGE_UNPROVED = "[The mail is too large to be read from a sender whom no mail server proves.]"
+TOO_MANY_PARTS = "[The mail has too many parts to be read.]"
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
 MACHINES = re.compile(r"(mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)([+.-][^@]*)?@")
 _ID = re.compile(r"<([^<>\s]{1,240})>")
 ANSWER_PREFIX = re.compile(r"(?:(?:re|aw|sv|antw|fwd?|wg)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
@@ -69,19 +76,22 @@ def get_address(person: str) -> str:
 
 
 def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: bool = True) -> ReadMail:
-    """`fallback_id`: for a mail without a usable id. `whole`: False if only its head was fetched."""
-    mail = email.message_from_bytes(raw, policy=HEADERS)
+    """`fallback_id`: for a mail without a usable id. `whole`: False if only its head was fetched.
+
+    The head is read first: what a program sent is not read further, and what nobody proves is read up to a size.
+    """
+    mail = email.message_from_bytes(_cut_head(raw), policy=HEADERS)
     head = read_head(mail, fallback_id)
     sender = read_sender(_list_headers(mail, "From"))
     if not sender.address:
         return ReadMail(head=head, skipped="it has no sender that could be answered")
     if sender.address != own and (why := find_machine(mail, sender)):
         return ReadMail(head=head, skipped=why)
-    text, files = _read_content(mail) if whole else ("[The mail is too large to be read.]", ())
+    proved = is_proved(sender, _list_headers(mail, "Authentication-Results"), authserv_id)
+    text, files = _read_body(raw, proved=proved) if whole else (TOO_LARGE, ())
     text, quoted = split_quote(text)
     answered = find_ids(_get_header(mail, "In-Reply-To"))
     quote = Quote(platform_id=answered[0], text=quoted) if answered else None
-    proved = is_proved(sender, _list_headers(mail, "Authentication-Results"), authserv_id)
     own_words = sender.address == own  # a copy of what we sent, or somebody who says so
     room = read_sender(_list_headers(mail, "To")).address if own_words else sender.address
     inbound = Inbound(
@@ -185,6 +195,22 @@ def _read_moment(mail: Message) -> int | None:
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
     return at if 0 < at < 1 << 53 else None
+
+
+def _cut_head(raw: bytes) -> bytes:
+    """Return the head of a mail, up to its empty line or to a size."""
+    found = _HEAD_END.search(raw, 0, LARGEST_HEAD)
+    return raw[: found.end() if found is not None else LARGEST_HEAD]
+
+
+def _read_body(raw: bytes, *, proved: bool) -> tuple[str, tuple[Attachment, ...]]:
+    """Reading costs by the line and by the part, so that a small mail can be much work: what has too many parts is not
+    read at all."""
+    if not proved and len(raw) > LARGEST_UNPROVED:
+        return TOO_LARGE_UNPROVED, ()
+    if raw.count(b"\n--") > MOST_BOUNDARIES:
+        return TOO_MANY_PARTS, ()
+    return _read_content(email.message_from_bytes(raw, policy=HEADERS))
 
 
 def _read_content(mail: Message) -> tuple[str, tuple[Attachment, ...]]:

@@ -18,7 +18,7 @@ from gatepost.channels.contract import (
     Receive,
 )
 from gatepost.channels.github import API_URL, NAME, POLL_S, REPOSITORIES, TOKEN, WEBHOOK_SECRET, wire
-from gatepost.channels.kit.hooks import HookInbox, is_signed, parse_object
+from gatepost.channels.kit.hooks import SIGNATURE, HookInbox, has_signature, is_signed, parse_object
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.markup import GITHUB, render
 from gatepost.core import log
@@ -80,9 +80,12 @@ class GitHubComments:
                     _log.warning("GitHub was not asked whole", instance=self._around.instance, error=str(error))
                 await asyncio.sleep(self._config[POLL_S])
 
+    async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
+        return None if has_signature(head, SIGNATURE) else HookResponse(status=403)
+
     async def answer_hook(self, request: HookRequest) -> HookResponse:
         secret = await self._around.secret(WEBHOOK_SECRET)
-        if request.method != "POST" or not is_signed(request, "x-hub-signature-256", secret):
+        if request.method != "POST" or not is_signed(request, SIGNATURE, secret):
             return HookResponse(status=403)
         request.admit()
         payload = parse_object(request.body)

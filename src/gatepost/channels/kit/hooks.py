@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,10 +14,18 @@ from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.messages.inbound import Inbound, Receipt
 
+SIGNATURE = "x-hub-signature-256"  # of GitHub and Meta
+_SIGNED = re.compile(r"sha256=[0-9a-f]{64}\Z")
+
 
 def sign(secret: str, body: bytes) -> str:
     """As GitHub and Meta write it in their headers."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def has_signature(head: HookRequest, header: str) -> bool:
+    """Return False for what no body could make a signed request."""
+    return head.method == "POST" and _SIGNED.match(head.headers.get(header, "")) is not None
 
 
 def is_signed(request: HookRequest, header: str, secret: str) -> bool:

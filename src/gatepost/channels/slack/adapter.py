@@ -24,7 +24,7 @@ from gatepost.channels.contract import (
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.slack import API_URL, APP_TOKEN, MODE, PING_S, SIGNING_SECRET, TOKEN, SlackMode
-from gatepost.channels.slack.hooks import is_genuine, read_hook
+from gatepost.channels.slack.hooks import SIGNATURE, is_genuine, is_recent, read_hook
 from gatepost.channels.slack.missed_messages import SlackMissedMessages
 from gatepost.channels.slack.names import NameCache
 from gatepost.channels.slack.rest import APPS, SlackHttp
@@ -136,6 +136,10 @@ class SlackChannel:
             await http.ask("auth.test", "ask who it is")
             self._around.beat()
             await asyncio.sleep(CHECK_S)
+
+    async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
+        recent = is_recent(head, self._around.clock.now() // SECOND)
+        return None if recent and head.headers.get(SIGNATURE) else HookResponse(status=401, body=b"not signed")
 
     async def answer_hook(self, request: HookRequest) -> HookResponse:
         secret = await self._around.secret(SIGNING_SECRET)

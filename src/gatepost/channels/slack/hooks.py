@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 from gatepost.channels.contract import HookRequest
 
 WINDOW_S = 300
+MOMENT, SIGNATURE = "x-slack-request-timestamp", "x-slack-signature"
 
 
 def sign(secret: str, moment: str, body: bytes) -> str:
@@ -17,12 +18,16 @@ def sign(secret: str, moment: str, body: bytes) -> str:
 
 def is_genuine(request: HookRequest, secret: str, now_s: int) -> bool:
     """Signed with our secret, and not long ago: an old request is somebody's recording."""
-    moment = request.headers.get("x-slack-request-timestamp", "")
-    given = request.headers.get("x-slack-signature", "")
-    if not secret or not moment.isascii() or not moment.isdecimal() or len(moment) > 12:
+    if not secret or not is_recent(request, now_s):
         return False
-    recent = abs(now_s - int(moment)) <= WINDOW_S
-    return recent and hmac.compare_digest(sign(secret, moment, request.body).encode(), given.encode())
+    expected = sign(secret, request.headers[MOMENT], request.body)
+    return hmac.compare_digest(expected.encode(), request.headers.get(SIGNATURE, "").encode())
+
+
+def is_recent(head: HookRequest, now_s: int) -> bool:
+    moment = head.headers.get(MOMENT, "")
+    known = moment.isascii() and moment.isdecimal() and len(moment) <= 12
+    return known and abs(now_s - int(moment)) <= WINDOW_S
 
 
 def read_hook(request: HookRequest) -> dict[str, Any] | None:

@@ -38,6 +38,11 @@ class TeamsBot:
                     LOG.info("Microsoft did not answer", instance=self._around.instance, error=str(error))
                 await asyncio.sleep(self._config[CHECK_S])
 
+    async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
+        kind, _, token = head.headers.get("authorization", "").partition(" ")
+        known = head.method == "POST" and kind.lower() == "bearer" and token.count(".") == 2
+        return None if known else HookResponse(status=403)
+
     async def answer_hook(self, request: HookRequest) -> HookResponse:
         activity = parse_object(request.body) if request.method == "POST" else None
         if activity is None:

@@ -20,6 +20,7 @@ from gatepost.core.errors import Invalid, NotFound, Unsupported
 from gatepost.messages.outbound import MESSAGES, Op, Outbound
 
 WAY_OUT = "give the program the secret of the channel, or set it anew with `gatepost channel set`"
+NOT_PROVED = "the secret or the signature is wrong"
 
 
 class WebhookPosts:
@@ -33,11 +34,20 @@ class WebhookPosts:
         async with self._inbox.open(receive, skips_invalid=False):
             await asyncio.Event().wait()
 
+    async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
+        if head.method != "POST":
+            return _render(405, {"error": "post a message"})
+        if not wire.may_be_proved(head, await self._around.secret(SECRET)):
+            return _render(401, {"error": NOT_PROVED})
+        if wire.is_by_token(head):
+            head.admit()
+        return None
+
     async def answer_hook(self, request: HookRequest) -> HookResponse:
         if request.method != "POST":
             return _render(405, {"error": "post a message"})
         if not wire.is_proved(request, await self._around.secret(SECRET)):
-            return _render(401, {"error": "the secret or the signature is wrong"})
+            return _render(401, {"error": NOT_PROVED})
         request.admit()
         try:
             event = wire.read_post(request, ids.new("post"))

@@ -30,13 +30,20 @@ def is_proved(request: HookRequest, secret: str) -> bool:
     """By the secret itself, or by a signature. A secret that is too short proves nothing."""
     if len(secret) < SHORTEST_SECRET:
         return False
-    if _is_by_token(request):
+    if is_by_token(request):
         return is_same(request.headers["authorization"].partition(" ")[2].strip(), secret)
     expected = sign_post(secret, request.path, request.headers.get(KEY, ""), request.body)
     return is_same(request.headers.get(SIGNATURE, ""), expected)
 
 
-def _is_by_token(request: HookRequest) -> bool:
+def may_be_proved(head: HookRequest, secret: str) -> bool:
+    """Return False if no body can make it a proved one."""
+    if len(secret) < SHORTEST_SECRET:
+        return False
+    return is_proved(head, secret) if is_by_token(head) else bool(head.headers.get(SIGNATURE))
+
+
+def is_by_token(request: HookRequest) -> bool:
     """Whether it is the secret itself that proves it, and no signature. Asked in one place: what proves a post also
     decides by what it is known."""
     return request.headers.get("authorization", "").partition(" ")[0].lower() == "bearer"
@@ -71,7 +78,7 @@ def _find_identity(request: HookRequest, fresh_id: str) -> str:
         if not _ID.match(key):
             raise Invalid("Idempotency-Key", "at most 200 visible signs of ASCII")
         return key
-    if SIGNATURE in request.headers and not _is_by_token(request):
+    if SIGNATURE in request.headers and not is_by_token(request):
         return hashlib.sha256(request.body).hexdigest()[:32]
     return fresh_id
 

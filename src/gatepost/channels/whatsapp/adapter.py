@@ -22,7 +22,7 @@ from gatepost.channels.contract import (
     HookResponse,
     Receive,
 )
-from gatepost.channels.kit.hooks import HookInbox, is_same, is_signed, parse_object
+from gatepost.channels.kit.hooks import SIGNATURE, HookInbox, has_signature, is_same, is_signed, parse_object
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.channels.kit.uploads import open_upload
@@ -108,12 +108,14 @@ class WhatsAppCloud:
                     _log.warning("WhatsApp does not answer", instance=self._around.instance, error=str(error))
                 await asyncio.sleep(self._config[CHECK_S])
 
+    async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
+        known = head.method == "GET" or has_signature(head, SIGNATURE)
+        return None if known else HookResponse(status=403)
+
     async def answer_hook(self, request: HookRequest) -> HookResponse:
         if request.method == "GET":
             return await self._verify(request)
-        if request.method != "POST" or not is_signed(
-            request, "x-hub-signature-256", await self._around.secret(APP_SECRET)
-        ):
+        if request.method != "POST" or not is_signed(request, SIGNATURE, await self._around.secret(APP_SECRET)):
             return HookResponse(status=403)
         request.admit()
         payload = parse_object(request.body)

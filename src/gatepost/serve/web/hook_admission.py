@@ -3,7 +3,8 @@
 Before, a request has no place of its instance: it is in one pool with those of all strangers. Where the pool is full,
 the one that has been there longest goes. So who is slow makes room, and a platform, which is quick, gets its proof.
 Whoever proves nothing uses up a budget of their address. Behind a reverse proxy a platform has the address of all
-strangers; there nobody has a budget, and the proof alone decides.
+strangers; there nobody has a budget, and the proof alone decides. But who fails there is answered slowly once many do,
+and bytes beyond the first of a body are read at one pace for all who have proved nothing.
 """
 
 import asyncio
@@ -18,6 +19,11 @@ from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.serve.web.client_addresses import ClientAddresses
 
 FULL_S = 1.0  # until a place may be free
+FAILURES = Rate(per_second=2, burst=60, patience_s=float("inf"))  # proofs of one address that fail
+FAILURES_OF_ALL = Rate(per_second=20, burst=200, patience_s=float("inf"))  # the same, of those without an own budget
+UNPROVED_BYTES = Rate(per_second=4 * 1024 * 1024, burst=4 * 1024 * 1024, patience_s=float("inf"))  # of all strangers
+LONGEST_DELAY_S = 2.0  # of the answer to a proof that failed
+FIRST_BYTES = 16 * 1024  # of a body that are read at once: nearly all events of platforms are smaller
 MOST_PEERS = 1000  # whose budgets are remembered, the latest
 
 
@@ -84,9 +90,12 @@ class UnprovedBudgets:
 class HookVisit:
     """One request, until it is answered."""
 
-    def __init__(self, peer: str, load: HookLoad, timeout: asyncio.Timeout, answer_s: float | None) -> None:
+    def __init__(
+        self, peer: str, load: HookLoad, timeout: asyncio.Timeout, answer_s: float | None, volume: TokenBucket
+    ) -> None:
         """`answer_s`: how long the answer may take from the proof on; None: as long as it takes."""
         self.peer, self.is_proved, self.is_displaced = peer, False, False
+        self._volume = volume
         self._load, self._timeout, self._answer_s, self._has_place = load, timeout, answer_s, False
 
     def admit(self) -> None:
@@ -97,6 +106,11 @@ class HookVisit:
         self._load.enter(_now())
         self._has_place = True
         self.allow(self._answer_s)
+
+    async def pace(self, count: int, so_far: int) -> None:
+        """Wait before more of its body is read, if strangers send too much together."""
+        if not self.is_proved and so_far > FIRST_BYTES:
+            await asyncio.sleep(self._volume.charge(count, _now()))
 
     def allow(self, seconds: float | None) -> None:
         """From now on."""
@@ -115,9 +129,10 @@ class HookVisit:
 class UnprovedVisits:
     """The requests of which nobody knows yet who sent them, of all instances, and those who prove nothing."""
 
-    def __init__(self, most: int, of_peer: int, failures: Rate, clients: ClientAddresses) -> None:
+    def __init__(self, most: int, of_peer: int, clients: ClientAddresses, failures: Rate = FAILURES) -> None:
         self._most, self._of_peer, self._clients = most, of_peer, clients
         self._budgets = UnprovedBudgets(failures)
+        self._failures, self._volume = TokenBucket(FAILURES_OF_ALL, 0.0), TokenBucket(UNPROVED_BYTES, 0.0)
         self._visits: list[HookVisit] = []  # oldest first
 
     @asynccontextmanager
@@ -130,7 +145,7 @@ class UnprovedVisits:
         load.check(_now())
         try:
             async with asyncio.timeout(proof_s) as timeout:
-                visit = HookVisit(peer, load, timeout, answer_s)
+                visit = HookVisit(peer, load, timeout, answer_s, self._volume)
                 self._add(visit)
                 try:
                     yield visit
@@ -143,10 +158,12 @@ class UnprovedVisits:
                 raise HookBusy(FULL_S) from None
             raise
 
-    def charge(self, visit: HookVisit) -> None:
-        """It proved nothing."""
+    async def charge(self, visit: HookVisit) -> None:
+        """It proved nothing. Who has no budget of their own waits for the answer, once there are many of them."""
         if visit.peer:
             self._budgets.charge(visit.peer, _now())
+        else:
+            await asyncio.sleep(min(self._failures.charge(1, _now()), LONGEST_DELAY_S))
 
     def _add(self, visit: HookVisit) -> None:
         self._visits = [each for each in self._visits if not each.is_proved]

@@ -8,14 +8,22 @@ Cookies never get here, so a browser that is signed in proves nothing. An error 
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gatepost.channels.contract import ADMIT, Channel, HookRequest, SupportsHook, SupportsStreams
+from gatepost.channels.contract import (
+    ADMIT,
+    Channel,
+    ChecksHookHead,
+    HookRequest,
+    HookResponse,
+    SupportsHook,
+    SupportsStreams,
+)
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config, setting
@@ -34,7 +42,6 @@ PREFIX = "/channels"
 AT_ONCE = 32  # requests of one instance, whose senders are proved
 ARRIVALS = Rate(per_second=200, burst=400, patience_s=float("inf"))  # of these
 UNPROVED_AT_ONCE, UNPROVED_OF_PEER = 128, 16  # requests of all instances, whose senders are not
-FAILURES = Rate(per_second=2, burst=60, patience_s=float("inf"))  # proofs of one address that fail
 UNPROVED = frozenset({401, 403})
 BODY_S = 10.0
 ANSWER_S = 20.0  # platforms give up after ten to thirty seconds, and send again
@@ -63,7 +70,7 @@ class ChannelHooks:
         self._channels, self._largest, self._pace = channels, config[LARGEST], pace
         self._at_once, self._arrivals, self._body_s, self._answer_s = at_once, arrivals, body_s, answer_s
         self._loads: dict[str, HookLoad] = {}
-        self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, FAILURES, make_client_addresses(config))
+        self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, make_client_addresses(config))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -97,7 +104,7 @@ class ChannelHooks:
                 below = {**scope, "root_path": f"{scope.get('root_path', '')}/{instance}", ADMIT: visit.admit}
                 await channel.answer_stream(below, receive, send_on)
                 if not visit.is_proved:
-                    self._unproved.charge(visit)
+                    await self._unproved.charge(visit)
         except HookBusy as error:
             answer = _render_busy(error)
         except TimeoutError:
@@ -120,13 +127,16 @@ class ChannelHooks:
             async with self._unproved.enter(
                 request.scope, self._find_load(instance), self._body_s, self._answer_s
             ) as visit:
-                body = await self._read(instance, request)
-                if isinstance(body, Response):
-                    return body
-                visit.allow(self._answer_s)
-                answer = await self._answer(instance, channel, request, path, body, visit)
+                body = await self._check_head(instance, channel, request, path, visit)
+                if body is None:
+                    body = await self._read(instance, request, visit)
+                if isinstance(body, bytes):
+                    visit.allow(self._answer_s)
+                    answer = await self._answer(instance, channel, _make_request(request, path, visit, body))
+                else:
+                    answer = body
                 if not visit.is_proved and answer.status_code in UNPROVED:
-                    self._unproved.charge(visit)
+                    await self._unproved.charge(visit)
                 return answer
         except HookBusy as error:
             return _render_busy(error)
@@ -136,10 +146,19 @@ class ChannelHooks:
             _log.warning("a hook was not answered in time", channel=instance, seconds=self._answer_s)
             return render_wait(503, RETRY_AFTER_S)
 
-    async def _read(self, instance: str, request: Request) -> bytes | Response:
+    async def _check_head(
+        self, instance: str, channel: SupportsHook, request: Request, path: str, visit: HookVisit
+    ) -> Response | None:
+        """What is answered to a stranger before a body is read; None: it may be somebody's."""
+        if not isinstance(channel, ChecksHookHead):
+            return None
+        head = _make_request(request, path, visit, b"")
+        return await self._run(instance, channel.check_hook_head(head))
+
+    async def _read(self, instance: str, request: Request, visit: HookVisit) -> bytes | Response:
         """The body, or what is answered in its place."""
         try:
-            body = await read_body(request, self._largest)
+            body = await read_body(request, self._largest, visit.pace)
         except ClientDisconnect:
             return Response(status_code=400)
         if body is None:
@@ -147,37 +166,47 @@ class ChannelHooks:
             return Response(status_code=413)
         return body
 
-    async def _answer(
-        self, instance: str, channel: SupportsHook, request: Request, path: str, body: bytes, visit: HookVisit
-    ) -> Response:
-        given = HookRequest(
-            method=request.method,
-            path=path,
-            query=dict(QueryParams(request.scope["query_string"])),
-            headers=list_headers(request.headers),
-            body=body,
-            admit=visit.admit,
-        )
+    async def _answer(self, instance: str, channel: SupportsHook, request: HookRequest) -> Response:
+        return await self._run(instance, channel.answer_hook(request)) or Response(status_code=500)
+
+    async def _run(self, instance: str, work: Awaitable[HookResponse | None]) -> Response | None:
+        """Render what a channel answers. Its mistakes are not for a stranger to read."""
         try:
-            answer = await channel.answer_hook(given)
+            answer = await work
         except (HookBusy, TimeoutError):
             raise
         except Unavailable as error:
             _log.warning("a hook has to come again", channel=instance, error=str(error))
             return render_wait(503, RETRY_AFTER_S if error.retry_after is None else error.retry_after)
-        except Exception as error:  # noqa: BLE001  an adapter's mistake is not for a stranger to read
+        except Exception as error:  # noqa: BLE001  an adapter's mistake must not end the server
             _log.error("a channel broke while it answered a hook", channel=instance, error=repr(error))
             return Response(status_code=500)
-        return Response(answer.body, answer.status, media_type=answer.content_type)
+        return None if answer is None else Response(answer.body, answer.status, media_type=answer.content_type)
 
 
-async def read_body(request: Request, largest: int) -> bytes | None:
-    """None if it is too large. The announced length is not believed: what comes is counted."""
+def _make_request(request: Request, path: str, visit: HookVisit, body: bytes) -> HookRequest:
+    return HookRequest(
+        method=request.method,
+        path=path,
+        query=dict(QueryParams(request.scope["query_string"])),
+        headers=list_headers(request.headers),
+        body=body,
+        admit=visit.admit,
+    )
+
+
+async def read_body(
+    request: Request, largest: int, pace: Callable[[int, int], Awaitable[None]] | None = None
+) -> bytes | None:
+    """None if it is too large. The announced length is not believed: what comes is counted. `pace`: waits before more
+    is read, given the bytes that came and all that did so far."""
     parts = bytearray()
     async for chunk in request.stream():
         parts += chunk
         if len(parts) > largest:
             return None
+        if pace is not None:
+            await pace(len(chunk), len(parts))
     return bytes(parts)
 
 

@@ -77,7 +77,7 @@ class HookLinks:
         self._secrets = SigningSecrets(KeptSecrets(reader, deps.store, deps.clock, MOST_SECRETS))
         self._load: HookLoad | None = None
         clients = make_client_addresses(deps.config)
-        self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, FAILURES, clients)
+        self._unproved = UnprovedVisits(UNPROVED_AT_ONCE, UNPROVED_OF_PEER, clients, FAILURES)
 
     def routes(self) -> list[Route]:
         return [Route(f"{PREFIX}/{{token}}", self.answer, methods=["POST"])]
@@ -110,7 +110,7 @@ class HookLinks:
         async with self._unproved.enter(request.scope, self._load, BODY_S, ANSWER_S) as visit:
             link = await self._find_link(request.path_params["token"])
             if link is None:
-                self._unproved.charge(visit)
+                await self._unproved.charge(visit)
                 return PlainTextResponse(NOTHING, 404)
             self._rates.check(link.id)
             posted = await self._read(request, link, visit)
@@ -130,8 +130,10 @@ class HookLinks:
 
     async def _read(self, request: Request, link: Token, visit: HookVisit) -> Response | LinkPost:
         """What was posted, once it is proved; or what is answered in its place."""
+        if link.signature is SignatureScheme.NONE:  # the address itself is the proof
+            visit.admit()
         try:
-            body = await read_body(request, self._deps.config[LARGEST])
+            body = await read_body(request, self._deps.config[LARGEST], visit.pace)
         except ClientDisconnect:
             return Response(status_code=400)
         if body is None:
@@ -141,7 +143,7 @@ class HookLinks:
             secret = await self._secrets.get(link)
             proof = find_proof(link.signature, secret, headers, body, self._deps.clock.now())
             if not proof:
-                self._unproved.charge(visit)
+                await self._unproved.charge(visit)
                 return _explain(401, f"it has no valid signature of {link.signature}, or is too old")
         visit.admit()
         self._rates.charge(link.id)
