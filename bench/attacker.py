@@ -198,6 +198,13 @@ async def large_integers() -> None:
     await _many_posts(body, b"content-type: application/json\r\ncontent-length: %d" % len(body))
 
 
+async def wide_bodies_out() -> None:
+    """Requests to a model with as many values as pass."""
+    part = b'{"type":"text","text":"x"}'
+    body = b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[%b]}]}' % b",".join([part] * 28_000)
+    await _many_posts(body, b"content-type: application/json\r\ncontent-length: %d" % len(body))
+
+
 async def endless_body() -> None:
     """A request that is refused, and goes on."""
     piece = bytes(256 * 1024)
@@ -284,6 +291,7 @@ ATTACKS: dict[str, Callable[[], Awaitable[None]]] = {
         egress_refusals,
         tiny_chunks,
         large_integers,
+        wide_bodies_out,
         endless_body,
         long_answers,
         own_messages,

@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from multiprocessing import synchronize
 from pathlib import Path
 from typing import Any
@@ -57,12 +57,13 @@ class House:
         plugin = home / "plugins" / "providers" / "attacker.py"
         plugin.parent.mkdir(parents=True)
         shutil.copy(HERE / "attacker.py", plugin)
-        (home / "gatepost.toml").write_text("[sessions]\nidle_s = 600\n")
+        (home / "gatepost.toml").write_text('[sessions]\nidle_s = 600\n[channels.webhook]\nkind = "webhook"\n')
         self.daemon = DaemonProcess(home, sessions_provider="scripted")
         self.control = ControlClient(home / "run" / "control.sock")
         self.started = home / "groups" / "evil" / "started"
 
     def __enter__(self) -> "House":
+        self.daemon.gatepost("secret", "set", "CHANNEL_WEBHOOK_SECRET", "s" * 32)
         self.daemon.start()
         self.operate("group.add", folder="evil", provider="attacker")
         self.operate("route.add", match=f"chat_jid={ROOM}", target="evil", seq=1)
@@ -177,6 +178,19 @@ def wide_bodies(place: Place, stop: Stop) -> None:
             connection.close()
 
 
+def wrong_posts(place: Place, stop: Stop) -> None:
+    """Large posts to a channel's hook, with a secret that is wrong or a signature that is none."""
+    body = b"x" * 1_000_000
+    heads = ({"authorization": "Bearer wrong"}, {"x-gatepost-signature": "sha256=" + "0" * 64})
+    while not stop.is_set():
+        for head in heads:
+            with contextlib.suppress(OSError, HTTPException):
+                connection = HTTPConnection(*place, timeout=5)
+                connection.request("POST", "/channels/webhook/room", body, head)
+                connection.getresponse().read()
+                connection.close()
+
+
 def page_views(place: Place, stop: Stop) -> None:
     """Visitors without a login, as fast as they can."""
     while not stop.is_set():
@@ -189,7 +203,7 @@ def page_views(place: Place, stop: Stop) -> None:
 
 
 OUTSIDE: dict[str, Callable[[Place, Stop], None]] = {
-    each.__name__: each for each in (half_requests, endless_headers, wide_bodies, page_views)
+    each.__name__: each for each in (half_requests, endless_headers, wide_bodies, wrong_posts, page_views)
 }
 
 

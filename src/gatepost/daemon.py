@@ -35,6 +35,7 @@ from gatepost.serve.web.signin.ways import describe_missing, list_missing_ways
 from gatepost.store.gateway_checks import DRAIN_ASKED
 from gatepost.store.open_store import wait_for_store
 
+SWITCH_S = 0.001  # after which a busy thread lets the event loop go on: of what strangers send, threads read much
 WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long
 NOTICE_S = 2.0  # so long a load balancer may go on to send requests to a gateway that has begun to drain
 DRAIN_S = 30.0  # so long turns may go on when somebody else wants this gateway to end
@@ -217,6 +218,7 @@ def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:
     check_config(home, config)
     raise_limit()  # of the whole process, as the next: not before it is known that it starts
     limit_numbers()
+    sys.setswitchinterval(SWITCH_S)
     log.configure(home, config)
     for each in list_mistyped():
         _log.warning(each)

@@ -25,7 +25,7 @@ LARGEST_BODY = 32 * 1024 * 1024  # as Anthropic has it; nobody's models take mor
 DEEPEST = 64
 LEAST_OUTPUT = 256  # tokens; an answer that is cut earlier is of no use, unless it was asked for
 LEAST_THINKING = 1024
-MOST_VALUES = 200_000  # in one body; each becomes an object, whatever it is
+MOST_VALUES = 100_000  # in one body; each becomes an object, whatever it is
 MOST_ESCAPES = 2_000_000  # in one body; each is as much work as a hundred plain signs, and text has far fewer
 
 
@@ -99,6 +99,8 @@ _OPENAI_TYPES = _words(
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use", "local_shell_call", "computer_call", "apply_patch_call")
 _SAID = ("input", "action", "actions", "operation", "tools")
 
+_HOLDERS = (dict, list)
+_SOURCES = _words("file_id audio image_url file_url file url")
 # Fields that no model reads: how long, how often and for whom it answers.
 _NO_PROMPT = _words(
     "max_tokens max_completion_tokens max_output_tokens metadata stop_sequences stop stream stream_options temperature"
@@ -368,14 +370,29 @@ class _ContentContext(Struct, frozen=True):
     tools: _ToolContext
 
 
-def _check_content(walk: _ContentContext, part: Any, depth: int) -> MediaTokens:
-    """Go through everything that the model would read; what of it is not text."""
-    if depth > DEEPEST:
-        raise HttpRefusal(400, f"the content is nested more than {DEEPEST} deep")
-    if isinstance(part, list):
-        return sum((_check_content(walk, each, depth + 1) for each in part), media_tokens.NONE)
-    if not isinstance(part, dict):
-        return media_tokens.NONE
+def _check_content(walk: _ContentContext, content: Any, depth: int) -> MediaTokens:
+    """Go through everything that the model would read; what of it is not text. In one loop: a body may hold so many
+    values that a call for each would hold up everybody."""
+    found, waiting = media_tokens.NONE, [(content, depth)]
+    while waiting:
+        part, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise HttpRefusal(400, f"the content is nested more than {DEEPEST} deep")
+        if type(part) is dict:
+            _check_part(walk, part)
+            if (media := media_tokens.measure_part(part, walk.picture)) is not media_tokens.NONE:
+                found += media
+            skipped = _SAID if part.get("type") in _CALLS else ("tools",)
+            inner = [(each, depth + 1) for name, each in part.items() if type(each) in _HOLDERS and name not in skipped]
+        elif type(part) is list:
+            inner = [(each, depth + 1) for each in part if type(each) in _HOLDERS]
+        else:
+            continue
+        waiting += reversed(inner)
+    return found
+
+
+def _check_part(walk: _ContentContext, part: dict[str, Any]) -> None:
     shape, features, kind = walk.shape, walk.features, part.get("type", "")
     if kind is not None and not isinstance(kind, str):
         raise HttpRefusal(400, "type: is a word")
@@ -383,12 +400,10 @@ def _check_content(walk: _ContentContext, part: Any, depth: int) -> MediaTokens:
         raise _make_type_refusal(str(kind)[:60])
     if kind == "server_tool_use" and not _is_search(part) and ModelFeature.SERVER_TOOLS not in features:
         raise _make_refusal("a call of a tool that the vendor would run", ModelFeature.SERVER_TOOLS)
-    _check_sources(part, features)
-    if shape is not MESSAGES:
+    if not _SOURCES.isdisjoint(part):
+        _check_sources(part, features)
+    if shape is not MESSAGES and "tools" in part:
         _check_tools(walk.tools, part)
-    skipped = _SAID if kind in _CALLS else ("tools",)
-    inner = (_check_content(walk, each, depth + 1) for name, each in part.items() if name not in skipped)
-    return sum(inner, media_tokens.measure_part(part, walk.picture))
 
 
 def _make_type_refusal(kind: str) -> HttpRefusal:
