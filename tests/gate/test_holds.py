@@ -30,20 +30,20 @@ OTHER = "fake:room/2"
 SMALL: Registry[Tool] = Registry("tool")
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def echo(call: ToolCall, text: Body, times: int = 1) -> str:
     """Say it again."""
     return text * times
 
 
-@tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), scoped_by="chatJid", registry=SMALL)
 async def where(call: ToolCall, text: str = "", chatJid: str | None = None) -> str:
     """Tell the place."""
     place = call.place
     return f"{place.instance} {place.address} {place.thread}"
 
 
-@tool(tier=Tier.WORKER, group="x", scoped_by="folder", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), scoped_by="folder", registry=SMALL)
 async def visit(call: ToolCall, folder: str | None = None) -> str:
     """Go to a group."""
     return folder or "here"
@@ -326,3 +326,57 @@ async def test_a_denial_that_lasts_lifts_nothing(tmp_path: Path, store: SqliteSt
     assert (await agent.last()).rule  # which "always allow" would write
     await agent.decide(BLOCK)
     assert await agent.is_held("echo", text="b")
+
+
+SPEAKING = {
+    "send": {"text": "hi"},
+    "reply": {"text": "hi"},
+    "post": {"content": "hi"},
+    "send_card": {"title": "hi"},
+    "send_file": {"filepath": "report.txt"},
+    "edit": {"targetId": 1, "content": "hi"},
+    "like": {"targetId": 1, "reaction": "👍"},
+    "pin_message": {"targetId": 1},
+    "quote": {"sourceMsgId": 1, "comment": "hi"},
+    "repost": {"sourceMsgId": 1},
+    "forward": {"sourceMsgId": 1, "targetJid": ROOM},
+    "pane_set_title": {"title": "hi"},
+    "ask_user_question": {"questions": [{"question": "hi?"}]},
+}
+
+
+@pytest.mark.parametrize("name", SPEAKING)
+async def test_a_hold_on_speaking_in_a_room_holds_every_tool_that_speaks_there(
+    tmp_path: Path, store: SqliteStore, name: str
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS)
+    (agent.around.home.group("acme/eng") / "report.txt").write_text("figures")
+    assert await agent.is_held(name, **SPEAKING[name])
+    assert (await agent.last()).why == f"'hold speak(jid={ROOM})' of acme/eng holds it"
+
+
+async def test_a_hold_on_speaking_in_another_room_holds_nothing_here(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={OTHER})", tools=TOOLS)
+    assert not (await agent.call("reply", text="hi")).failed
+    assert not await agent.is_held("reply", text="hello")
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    assert await agent.is_held("reply", text="hi", chatJid="other")
+
+
+async def test_a_denial_of_speaking_hides_every_tool_that_speaks(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "!speak", tools=TOOLS)
+    seen = {each.name for each in await agent.agent.dispatch.visible_to(agent.agent.caller)}
+    assert not seen & {*SPEAKING, "send_voice"} and "get_work" in seen
+
+
+async def test_always_allow_of_a_subjects_hold_writes_the_rule_of_one_tool(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS)
+    assert await agent.is_held("send", text="hi")
+    assert (await agent.decide(ALLOW_ALWAYS)).rule == f"send(chatJid={ROOM})"
+    assert not await agent.is_held("send", text="hello")
+    assert await agent.is_held("reply", text="hello")
+
+
+async def test_a_task_that_says_a_text_is_held_by_what_holds_speaking(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "schedule_task", f"hold speak(jid={ROOM})", tools=TOOLS, above=())
+    assert await agent.is_held("schedule_task", targetJid=ROOM, cron="0 9 * * *", text="good morning")

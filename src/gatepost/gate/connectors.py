@@ -19,6 +19,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from gatepost.access.subjects import ANY_EFFECTS, NO_EFFECTS, Subject, ToolEffects, make_effects
 from gatepost.access.tiers import Tier
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
@@ -34,7 +35,7 @@ from gatepost.jsonrpc.errors import JsonRpcFailure
 from gatepost.store import costs
 from gatepost.store.secrets import SecretReader, is_channel_secret
 from gatepost.tools.call import ToolCall
-from gatepost.tools.contract import ForwardedResult, Tool
+from gatepost.tools.contract import ForwardedResult, Tool, check_name
 
 MOST_AT_ONCE, MOST_OF_A_GROUP = 16, 4  # runs of one connector; who comes later waits within the same patience
 MOST_TOOLS = 200
@@ -55,6 +56,8 @@ class Connector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env: tuple[str, ...] = ()  # NAME=value
     env_secrets: tuple[str, ...] = ()  # NAME, or VARIABLE=NAME
     tools: tuple[str, ...] = ("*",)
+    reads: tuple[str, ...] = ()  # those that have no effect at all
+    effects: dict[str, tuple[Subject, ...]] = {}  # what those do outside, by pattern
     tier: Literal["root", "world", "agent", "worker"] = "root"
     timeout_s: float = 30.0
 
@@ -80,12 +83,23 @@ class Connector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def offers(self, tool: str) -> bool:
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
+    def only_reads(self, tool: str) -> bool:
+        """As the operator says. A server that says so of its own tool is not believed."""
+        return any(fnmatchcase(tool, pattern) for pattern in self.reads)
+
+    def find_effects(self, tool: str) -> ToolEffects:
+        """What the operator declared; of what nobody declared anything, every effect is presumed."""
+        if self.only_reads(tool):
+            return NO_EFFECTS
+        said = [subjects for pattern, subjects in self.effects.items() if fnmatchcase(tool, pattern)]
+        return make_effects(each for subjects in said for each in subjects) if said else ANY_EFFECTS
+
 
 CONNECTORS = setting_tables(
     "connectors",
     Connector,
     help="Third-party MCP servers that the host runs: a table [connectors.NAME] each, with command, env, env_secrets,"
-    " tools, tier and timeout_s. See connectors.md.",
+    " tools, reads, effects, tier and timeout_s. See connectors.md.",
 )
 
 
@@ -306,14 +320,15 @@ def _make(called: str, name: str, connector: Connector, told: McpListedTool, run
         raise SetupError("a tool's name has letters, digits, _ and -, and at most 100 of them with its connector's")
     if called in ALIASES:
         raise SetupError(f"{called} is an older name of {ALIASES[called].tool}")
+    check_name(called)
     schema = {"properties": {}, **told.inputSchema, "type": "object"}
     listed: dict[str, Any] = {
         "name": called,
         "description": told.description[:LONGEST_DESCRIPTION] or f"{told.name}, of the connector {name}.",
         "inputSchema": schema,
     }
-    if told.annotations is not None:
-        listed["annotations"] = told.annotations
+    if connector.only_reads(told.name):
+        listed["annotations"] = {"readOnlyHint": True}  # the operator's word; the server's own is not passed on
     if told.outputSchema is not None and told.outputSchema.get("type") == "object":
         listed["outputSchema"] = told.outputSchema
     if len(msgspec.json.encode(listed)) > LARGEST_SCHEMA:
@@ -322,6 +337,8 @@ def _make(called: str, name: str, connector: Connector, told: McpListedTool, run
         name=called,
         tier=Tier[connector.tier.upper()],
         group=name,
+        effects=connector.find_effects(told.name),
+        read_only=connector.only_reads(told.name),
         description=listed["description"],
         run=run,
         read=_read_object,

@@ -21,7 +21,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.call_audit import LONGEST_ARGUMENT, AuditedCall, CallAudit
-from gatepost.gate.call_explanation import list_named_groups, render_params, render_usual_params
+from gatepost.gate.call_explanation import list_named_groups, make_request, render_params, render_usual_params
 from gatepost.gate.held_call import make_held_call
 from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.policies import Policies, visible_tools
@@ -191,7 +191,7 @@ class Dispatch:
         self, tool: Tool, call: ToolCall, arguments: dict[str, Any], policy: GroupPolicy, note: AuditedCall
     ) -> ToolAnswer:
         try:
-            if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name):
+            if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name, tool.effects):
                 held = await self._admit(tool, call, arguments, policy)
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
                     if tool.preview is not None:
@@ -236,22 +236,23 @@ class Dispatch:
             for name in tool.also_scoped_by:
                 call.also[name] = await self._also(call, tool, arguments.get(name), name)
                 params[name] = call.also[name].address
+        room = _find_subject_room(tool, call)
         for target in list_named_groups(tool, arguments):
             if not may_act_on(tool.within, caller.folder, target):
                 raise Refused(caller.folder, tool.name, target, f"it must be {tool.within} of {caller.folder}")
-        if policy.has_rules_for(tool.name):
-            asks = await self._asks(tool, call, params)
+        if policy.has_rules_for(tool.name, tool.effects):
+            asks = await self._asks(tool, call, params, room)
             call.allows = lambda folder: all(policy.decide(replace(ask, scope=folder)) for ask in asks)
             call.allows_across = lambda folder: all(policy.decide_across(replace(ask, scope=folder)) for ask in asks)
-            if not all(map(call.allows, targets)) and not policy.reaches_across(tool.name):
+            if not all(map(call.allows, targets)) and not policy.reaches_across(tool.name, tool.effects):
                 raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.spends and await call.read(_is_budget_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")
         also_held = await self._check_twin(tool, call, arguments, policy, targets)
         if not tool.held and not policy.holds:
             return None
-        usual = render_usual_params(tool, caller.folder) if policy.has_rules_for(tool.name) else {}
-        ask = AccessRequest(tool.name, tool.tier, caller.folder, params, usual=usual)
+        usual = render_usual_params(tool, caller.folder) if policy.has_rules_for(tool.name, tool.effects) else {}
+        ask = replace(make_request(tool, caller.folder, params, room), usual=usual)
         holds = (*policy.list_holds(ask), *also_held)
         if not holds and (not tool.held or policy.allows_expressly(ask)):
             return None
@@ -271,12 +272,12 @@ class Dispatch:
         room = str(arguments.get("jid") or "") if call.to is None else call.to.address
         if room and twin.scope is ToolScope.ROOM and twin.scoped_by is not None:
             params["jid"] = params[twin.scoped_by] = room
-        asks = await self._asks(twin, call, params)
+        asks = await self._asks(twin, call, params, room or None)
         if not all(policy.decide(replace(ask, scope=target)) for ask in asks for target in targets):
             raise Refused(
                 call.caller.folder, tool.name, params.get("jid", ""), f"a rule of this gateway forbids {name}"
             )
-        return policy.list_holds(AccessRequest(twin.name, twin.tier, call.caller.folder, params))
+        return policy.list_holds(make_request(twin, call.caller.folder, params, room or None))
 
     async def _is_allowed(self, call: ToolCall, held: HeldCall) -> bool:
         """Whether somebody has allowed such calls for the rest of this session."""
@@ -301,34 +302,31 @@ class Dispatch:
             why = f"{wanted} people must agree to what it was changed into"
             raise Refused(call.caller.folder, call.tool, why=why)
 
-    async def _asks(self, tool: Tool, call: ToolCall, params: Mapping[str, str]) -> list[AccessRequest]:
+    async def _asks(
+        self, tool: Tool, call: ToolCall, params: Mapping[str, str], room: str | None
+    ) -> list[AccessRequest]:
         """The call as it stands, and once more for everybody behind it and where they asked: all must be granted. So
         what a person or a room is denied stays denied in a message that an agent passes on, and after the turn's end.
         """
         caller, turn = call.caller, call.turn
         claims = {"folder": caller.folder, "tier": str(int(caller.tier)), "provider": caller.provider}
         behind = await call.read(_find_people_behind, turn.id if turn is not None else "", caller.session_id or "")
-        asks = [self._ask(tool, call, params, claims, behind)]
+        request = make_request(tool, caller.folder, params, room)
+        asks = [self._ask(request, turn, claims, behind)]
         for each in behind.chain.origins:
             known = {**claims, **self._where(each.instance, each.address, each.thread, each.person)}
             also = (each.address, each.person) if each.person else (each.address,)
-            asks.append(AccessRequest(tool.name, tool.tier, caller.folder, params, known, also))
+            asks.append(replace(request, claims=known, also=also))
         return asks
 
     def _ask(
-        self,
-        tool: Tool,
-        call: ToolCall,
-        params: Mapping[str, str],
-        claims: Mapping[str, str],
-        behind: "_PeopleBehind",
+        self, request: AccessRequest, turn: Turn | None, claims: Mapping[str, str], behind: "_PeopleBehind"
     ) -> AccessRequest:
         """Who calls is told by what the gateway knows, never by what the call says."""
-        turn = call.turn
         if turn is None:
-            return AccessRequest(tool.name, tool.tier, call.caller.folder, params, claims)
+            return replace(request, claims=claims)
         known = {**claims, **self._where(turn.instance, turn.address, turn.thread, behind.asker)}
-        return AccessRequest(tool.name, tool.tier, call.caller.folder, params, known, (turn.address, *behind.senders))
+        return replace(request, claims=known, also=(turn.address, *behind.senders))
 
     def _where(self, instance: str, address: str, thread: str, user: str) -> dict[str, str]:
         return {"platform": self._around.reach.platform(instance), "room": address, "topic": thread, "user": user}
@@ -403,6 +401,13 @@ def _find_tool(tools: Mapping[str, Tool], name: str) -> Tool | None:
     return tool
 
 
+def _find_subject_room(tool: Tool, call: ToolCall) -> str | None:
+    """The room of a call for rules about subjects; None: nothing tells."""
+    if tool.here:
+        return call.turn.address if call.turn is not None else None
+    return call.to.address if call.to is not None else None
+
+
 class _PeopleBehind(NamedTuple):
     """Whose wish a call may be."""
 
@@ -422,7 +427,7 @@ def _find_people_behind(db: Db, turn_id: str, session_id: str) -> _PeopleBehind:
 
 def render_listed_tool(tool: Tool, policy: GroupPolicy) -> dict[str, Any]:
     """As in tools/list."""
-    spoken = policy.list_rules_for(tool.name)
+    spoken = policy.list_rules_for(tool.name, tool.effects)
     if not spoken:
         return tool.listed
     lines = "\n".join(spoken)

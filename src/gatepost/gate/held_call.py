@@ -36,11 +36,11 @@ def make_held_call(
     elif tool.scope is ToolScope.GROUP:
         place = ", ".join(targets)
     said = [f"{hold.rule!r} of {hold.folder} holds it" for hold in holds]
-    named = policy.list_named_params(tool.name)
+    named = policy.list_named_params(tool.name, tool.effects)
     lifted = policy.grants_itself(ask) and not any(hold.binds for hold in holds)
     return HeldCall(
         arguments=whole,
-        about=_make_subject(tool, place, holds, {name: ask.params.get(name) for name in named}),
+        about=_make_about(tool, place, holds, {name: ask.params.get(name) for name in named}),
         why=", ".join(said) or "every call of this tool needs a person",
         rule=_make_rule(tool, ask.params, named) if lifted else "",
         rooms=rooms,
@@ -48,7 +48,7 @@ def make_held_call(
     )
 
 
-def _make_subject(tool: Tool, place: str, holds: Sequence[GroupHold], values: Mapping[str, str | None]) -> str:
+def _make_about(tool: Tool, place: str, holds: Sequence[GroupHold], values: Mapping[str, str | None]) -> str:
     """The same tool in the same place, held by the same rules for the same values."""
     held = [(hold.folder, hold.rule) for hold in holds]
     return f"{tool.name} {hashlib.sha256(msgspec.json.encode([place, held, values])).hexdigest()}"

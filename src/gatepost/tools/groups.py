@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
 from gatepost.access.tree_scope import TreeScope, may_act_on, may_watch, world_of
 from gatepost.core.bounds import fitting
@@ -80,7 +81,14 @@ def _schedules(arguments: Mapping[str, Any]) -> str:
     return "schedule_task" if arguments.get("fromPrototype") else ""
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", within=TreeScope.CHILD, group="groups", acts_as=_schedules)
+@tool(
+    tier=Tier.WORLD,
+    scoped_by="folder",
+    within=TreeScope.CHILD,
+    group="groups",
+    effects=(Subject.CHANGE_RIGHTS,),
+    acts_as=_schedules,
+)
 async def register_group(
     call: ToolCall,
     jid: Annotated[str, Meta(description="The room whose messages the new group gets, like telegram:group/-100.")],
@@ -201,7 +209,7 @@ def _same_world(own: str, other: str) -> bool:
     return world_of(own) == world_of(other)
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", idempotent=True)
+@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", effects=(Subject.CHANGE_RIGHTS,), idempotent=True)
 async def set_group_open(
     call: ToolCall, open: Annotated[bool, Meta(description="true: its siblings may watch it.")], folder: Folder = None
 ) -> GroupOpenState:
@@ -217,7 +225,7 @@ async def set_group_open(
     return GroupOpenState(ok=True, folder=target, open=open)
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", idempotent=True)
+@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", effects=(Subject.CHANGE_RIGHTS,), idempotent=True)
 async def set_observe_window(
     call: ToolCall,
     messages: Annotated[Most | None, Meta(description="Most messages; -1: the gateway's own.")] = None,
@@ -244,7 +252,14 @@ def _change(db: Db, folder: str, values: Mapping[str, Any]) -> None:
         raise NotFound("group", folder, "use refresh_groups to see which there are")
 
 
-@tool(tier=Tier.AGENT, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="source",
+    within=TreeScope.WORLD,
+    group="groups",
+    effects=(Subject.CHANGE_RIGHTS,),
+    idempotent=True,
+)
 async def observe_group(
     call: ToolCall, source: Annotated[str, Meta(description="The group to watch, in your world.")]
 ) -> GroupObservation:
@@ -269,7 +284,14 @@ async def observe_group(
     return GroupObservation(ok=True, observer=own, source=source)
 
 
-@tool(tier=Tier.AGENT, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="source",
+    within=TreeScope.WORLD,
+    group="groups",
+    effects=(Subject.CHANGE_RIGHTS,),
+    idempotent=True,
+)
 async def unobserve_group(
     call: ToolCall, source: Annotated[str, Meta(description="The group that you watch.")]
 ) -> GroupObservation:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, Unsupported
 from gatepost.messages.outbound import Op
@@ -22,7 +23,9 @@ LONGEST_REACTION = 64
 DISLIKE = "👎"
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", destructive=True, idempotent=True)
+@tool(
+    tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), destructive=True, idempotent=True
+)
 async def edit(
     call: ToolCall,
     targetId: MessageRef,
@@ -40,7 +43,9 @@ async def edit(
     )
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", destructive=True, idempotent=True)
+@tool(
+    tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.ERASE,), destructive=True, idempotent=True
+)
 async def delete(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> SendReceipt:
     """Take back a message that you sent, when it should not stand there at all.
 
@@ -52,7 +57,7 @@ async def delete(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> 
     )
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", idempotent=True)
+@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), idempotent=True)
 async def like(
     call: ToolCall,
     targetId: MessageRef,
@@ -70,7 +75,7 @@ async def like(
     return await _react(call, targetId, chosen)
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), idempotent=True)
 async def dislike(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> SendReceipt:
     """Disagree with a message by a thumb down, when no reason is needed.
 
@@ -80,7 +85,13 @@ async def dislike(call: ToolCall, targetId: MessageRef, chatJid: Room = None) ->
     return await _react(call, targetId, DISLIKE)
 
 
-@tool(tier=Tier.AGENT, scoped_by="targetJid", also_scoped_by=("sourceJid",), group="messages")
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="targetJid",
+    also_scoped_by=("sourceJid",),
+    group="messages",
+    effects=(Subject.SPEAK, Subject.HAND_OUT),
+)
 async def forward(
     call: ToolCall,
     sourceMsgId: MessageRef,
@@ -95,7 +106,13 @@ async def forward(
     return await _share_message(call, Op.FORWARD, sourceMsgId, _comment(call, comment) if comment else "")
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", also_scoped_by=("sourceJid",), group="messages")
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="chatJid",
+    also_scoped_by=("sourceJid",),
+    group="messages",
+    effects=(Subject.SPEAK, Subject.PUBLISH),
+)
 async def quote(
     call: ToolCall,
     sourceMsgId: MessageRef,
@@ -110,7 +127,13 @@ async def quote(
     return await _share_message(call, Op.QUOTE, sourceMsgId, _comment(call, comment))
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", also_scoped_by=("sourceJid",), group="messages")
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="chatJid",
+    also_scoped_by=("sourceJid",),
+    group="messages",
+    effects=(Subject.SPEAK, Subject.PUBLISH),
+)
 async def repost(
     call: ToolCall, sourceMsgId: MessageRef, chatJid: Room = None, sourceJid: Source = None
 ) -> SendReceipt:
@@ -121,7 +144,7 @@ async def repost(
     return await _share_message(call, Op.REPOST, sourceMsgId, "")
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), idempotent=True)
 async def pin_message(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> SendReceipt:
     """Pin a message, anybody's, so that people find it: a status that you keep current by edit, a decision, a link.
 
@@ -133,7 +156,7 @@ async def pin_message(call: ToolCall, targetId: MessageRef, chatJid: Room = None
     )
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), idempotent=True)
 async def unpin_message(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> SendReceipt:
     """Take the pin off one message; the message stays.
 
@@ -145,7 +168,9 @@ async def unpin_message(call: ToolCall, targetId: MessageRef, chatJid: Room = No
     )
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", destructive=True, idempotent=True)
+@tool(
+    tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), destructive=True, idempotent=True
+)
 async def unpin_all(call: ToolCall, chatJid: Room = None) -> SendReceipt:
     """Take the pins off every message of a room, other people's too. Only when that is what they want.
 

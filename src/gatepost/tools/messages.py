@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Op, OutboundFile
@@ -24,7 +25,7 @@ RepliedMessageRef = Annotated[
 ]
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages")
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,))
 async def send(
     call: ToolCall, text: Annotated[Body, Meta(description="What to say. Markdown.")], chatJid: Room = None
 ) -> SendReceipt:
@@ -37,7 +38,7 @@ async def send(
     return await outbox_effects.commit_effects(call, lambda db: _add_message(db, call, said))
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages")
+@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,))
 async def reply(
     call: ToolCall,
     text: Annotated[Body, Meta(description="What to say. Markdown.")],
@@ -54,7 +55,9 @@ async def reply(
     )
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages")
+@tool(
+    tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK, Subject.PUBLISH, Subject.HAND_OUT)
+)
 async def post(
     call: ToolCall,
     content: Annotated[Body, Meta(description="What to publish. Markdown.")],
@@ -77,7 +80,7 @@ async def post(
         return await outbox_effects.commit_effects(call, publish)
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages")
+@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK, Subject.HAND_OUT))
 async def send_file(
     call: ToolCall,
     filepath: Annotated[str, Meta(description="A file under /workspace/agent or /workspace (not in/), or relative.")],

@@ -5,6 +5,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
@@ -126,7 +127,7 @@ def _sends(arguments: Mapping[str, Any]) -> str:
     return "send" if arguments.get("text") else ""
 
 
-@tool(tier=Tier.WORLD, scoped_by="targetJid", group="scheduling", acts_as=_sends)
+@tool(tier=Tier.WORLD, scoped_by="targetJid", group="scheduling", effects=(Subject.SCHEDULE,), acts_as=_sends)
 async def schedule_task(
     call: ToolCall,
     targetJid: Annotated[str, Meta(description="The room where it runs, and where the answer goes.")],
@@ -214,7 +215,7 @@ async def _change(call: ToolCall, task_id: str, change: Callable[[Db], Task]) ->
     return TaskChanged(True, task.id, task.state, iso(task.next_at, task.zone))
 
 
-@tool(tier=Tier.WORLD, group="scheduling", idempotent=True)
+@tool(tier=Tier.WORLD, group="scheduling", effects=(Subject.SCHEDULE,), idempotent=True)
 async def update_task(
     call: ToolCall,
     taskId: TaskId,
@@ -253,14 +254,14 @@ async def update_task(
     return await _change(call, taskId, update)
 
 
-@tool(tier=Tier.WORLD, group="scheduling", idempotent=True)
+@tool(tier=Tier.WORLD, group="scheduling", effects=(Subject.SCHEDULE,), idempotent=True)
 async def pause_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     """Hold a scheduled task: it does not run until resume_task. A run that has begun goes on."""
     by = f"agent:{call.caller.folder}"
     return await _change(call, taskId, lambda db: task_changes.pause_task(db, taskId, by, call.now))
 
 
-@tool(tier=Tier.WORLD, group="scheduling", idempotent=True)
+@tool(tier=Tier.WORLD, group="scheduling", effects=(Subject.SCHEDULE,), idempotent=True)
 async def resume_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     """Let a paused task run again, from its next time on. What it missed meanwhile is not made up for.
 
@@ -276,7 +277,7 @@ async def resume_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     return await _change(call, taskId, resume)
 
 
-@tool(tier=Tier.WORLD, group="scheduling", destructive=True)
+@tool(tier=Tier.WORLD, group="scheduling", effects=(Subject.SCHEDULE, Subject.ERASE), destructive=True)
 async def cancel_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     """End a scheduled task for good. A run that has begun goes on. To hold it for a while use pause_task."""
     by = f"agent:{call.caller.folder}"

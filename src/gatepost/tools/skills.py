@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
@@ -43,7 +44,9 @@ async def preview_skill(call: ToolCall, arguments: Mapping[str, Any]) -> str:
     return "\n".join([head, "", "```", *(lines or ["(nothing changes)"]), "```"])
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", held=True, preview=preview_skill)
+@tool(
+    tier=Tier.WORLD, scoped_by="folder", group="groups", effects=(Subject.INSTRUCT,), held=True, preview=preview_skill
+)
 async def write_skill(
     call: ToolCall,
     name: Annotated[str, Meta(description="Lower-case letters, digits and hyphens, like weekly-report.")],

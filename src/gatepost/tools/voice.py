@@ -9,6 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, Refused, SetupError, Unsupported
@@ -43,7 +44,7 @@ _FRONT = re.compile(r"---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _VOICE = re.compile(r"^voice:[ \t]*(.*)$", re.MULTILINE)
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", spends=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK, Subject.SPEND))
 async def send_voice(
     call: ToolCall,
     text: Annotated[Body, Meta(description="What to say, as it is spoken: no Markdown. At most 5000 bytes.")],
