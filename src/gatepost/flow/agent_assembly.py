@@ -70,7 +70,7 @@ def make_tools(
     forker = SessionForker(home, store, clock, config, deps.files, end_session)
     replayer = SessionReplayer(home, store, clock, config, bells, deps.files)
     placed = deps.shared and config[PLACE] == GroupPlace.LOCAL
-    held_calls = HeldCalls(store, clock, config, bells, channels.reach, deps.owner if placed else "")
+    held_calls = HeldCalls(store, clock, config, bells, channels.reach, deps.owner if placed else "", home.media)
     questions = AgentQuestions(store, clock, config, bells, channels.reach)
     around = ToolDeps(
         store=store,

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -36,10 +36,11 @@ from gatepost.gate.mcp_server_process import McpServerError, run_mcp_server
 from gatepost.gate.secret_scrubber import SecretScrubber
 from gatepost.jsonrpc.errors import JsonRpcFailure
 from gatepost.messages.visible_text import hides_something, render_changes, show_hidden, show_hidden_in_lines
-from gatepost.store import audit, connector_tools, costs
+from gatepost.store import audit, connector_tools, costs, secrets
 from gatepost.store.audit import AuditRecord
 from gatepost.store.connector_tools import AcceptedTool, SeenTool
 from gatepost.store.port import Db, Store
+from gatepost.store.requests import BoundFact, BoundKind, BoundReads
 from gatepost.store.secrets import SecretReader, is_channel_secret
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import ForwardedResult, Tool, check_name
@@ -144,6 +145,7 @@ class ConnectorCheck(Struct, frozen=True):
 
 
 RunTool = Callable[..., Any]
+ReadBound = Callable[[ToolCall, Mapping[str, Any]], Awaitable[BoundReads]]
 
 
 def folder_of(home: Home, name: str, caller: str = "") -> Path:
@@ -321,7 +323,7 @@ class Connectors:
 
     def _register(self, name: str, connector: Connector, listed: list[McpListedTool]) -> bool:
         runs = partial(self._runs, name, connector)
-        return _register_tools(self._tools, name, connector, listed, runs, self._declared)
+        return _register_tools(self._tools, name, connector, listed, runs, self._declared, self._reads(connector))
 
     def _runs(self, name: str, connector: Connector, tool: str) -> RunTool:
         async def run(call: ToolCall, /, **arguments: Any) -> ForwardedResult:
@@ -354,6 +356,23 @@ class Connectors:
 
         return run
 
+    def _reads(self, connector: Connector) -> ReadBound | None:
+        """Which secrets a call uses: another value, or another's, is another account."""
+        if not connector.secrets:
+            return None
+
+        async def read(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+            user = await call.read(costs.find_asker, call.turn.id) if call.turn is not None else ""
+
+            def find(db: Db) -> BoundReads:
+                return BoundReads(
+                    facts=tuple(_bind_secret(db, each, call.caller.folder, user) for each in connector.secrets.values())
+                )
+
+            return await call.read(find)
+
+        return read
+
     async def _values(self, name: str, connector: Connector, call: ToolCall, user: str) -> dict[str, str]:
         """The secrets that hold for the caller's group and for whoever asked, by variable. Each use is on record."""
         values = {}
@@ -365,6 +384,14 @@ class Connectors:
                 )
             values[variable] = value
         return values
+
+
+def _bind_secret(db: Db, name: str, folder: str, user: str) -> BoundFact:
+    found = secrets.find_version(db, name, folder, user)
+    if found is None:
+        return BoundFact(BoundKind.SECRET, name, "", "it is not set")
+    digest = hashlib.sha256(f"{found.scope} ".encode() + found.mark).hexdigest()
+    return BoundFact(BoundKind.SECRET, name, digest, f"of {secrets.render_scope(found.scope)}")
 
 
 def check_names(declared: Iterable[str], tools: Registry[Tool]) -> None:
@@ -389,6 +416,7 @@ def _register_tools(
     listed: list[McpListedTool],
     runs: Callable[[str], RunTool],
     declared: Iterable[str] = (),
+    reads: ReadBound | None = None,
 ) -> bool:
     """Make the registry hold what the server lists now; True if that is something else than before."""
     origin = f"{ORIGIN}{name}"
@@ -401,7 +429,7 @@ def _register_tools(
         try:
             if why := _find_name_conflict(called, name, declared):
                 raise SetupError(why)
-            tool = _make(called, name, connector, told, runs(told.name))
+            tool = replace(_make(called, name, connector, told, runs(told.name)), reads=reads)
             tools.add(called, tool, origin)
         except SetupError as error:
             _log.warning("a connector's tool is left out", connector=name, tool=told.name[:100], why=str(error))

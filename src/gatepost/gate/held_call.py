@@ -10,6 +10,7 @@ import msgspec
 from gatepost.access import grants
 from gatepost.access.grants import ParamCondition
 from gatepost.access.policy import AccessRequest, GroupHold, GroupPolicy
+from gatepost.store.requests import BoundReads
 from gatepost.tools.call import HeldCall, ToolCall
 from gatepost.tools.contract import Tool, ToolScope
 
@@ -24,14 +25,18 @@ def make_held_call(
     holds: Sequence[GroupHold],
     policy: GroupPolicy,
     ask: AccessRequest,
+    why: str = "",
 ) -> HeldCall:
-    """`targets`: the groups that the call is about. The rooms of a turn are named: it runs when the turn is over."""
+    """`targets`: the groups that the call is about. `why`: if no rule holds it. The rooms of a turn are named: it runs
+    when the turn is over."""
     whole = dict(arguments)
-    place, rooms = "", dict[str, str]()
+    place, rooms, threads = "", dict[str, str](), dict[str, str]()
     if tool.scope is ToolScope.ROOM and tool.scoped_by is not None and call.to is not None:
         whole[tool.scoped_by] = call.to.address
         whole |= {name: room.address for name, room in call.also.items()}
-        rooms = {tool.scoped_by: call.to.instance} | {name: room.instance for name, room in call.also.items()}
+        named_rooms = {tool.scoped_by: call.to, **call.also}
+        rooms = {name: room.instance for name, room in named_rooms.items()}
+        threads = {name: room.thread for name, room in named_rooms.items()}
         place = f"{call.to.instance} {call.to.address}"
     elif tool.scope is ToolScope.GROUP:
         place = ", ".join(targets)
@@ -41,9 +46,10 @@ def make_held_call(
     return HeldCall(
         arguments=whole,
         about=_make_about(tool, place, holds, {name: ask.params.get(name) for name in named}),
-        why=", ".join(said) or "every call of this tool needs a person",
+        why=", ".join(said) or why or "every call of this tool needs a person",
         rule=_make_rule(tool, ask.params, named) if lifted else "",
         rooms=rooms,
+        bound=BoundReads(threads=threads),
         quorums=tuple(hold.quorum for hold in holds),
     )
 

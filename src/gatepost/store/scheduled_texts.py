@@ -42,6 +42,12 @@ def record_delivered(db: Db, task_id: str, due_at: int) -> None:
     )
 
 
+def find_task(db: Db, message_id: int) -> str | None:
+    """The task whose text a message is; None: it is no such text."""
+    keys = [str(row[0]) for row in db.rows("SELECT key FROM outbox WHERE message_id = ?", (message_id,))]
+    return next((found[0] for key in keys if (found := parse_key(key)) is not None), None)
+
+
 def set_waiting(db: Db, firing_id: int, reason: str) -> None:
     """It is not said before a person agrees."""
     db.run(

@@ -20,6 +20,7 @@ from gatepost.access.tree_scope import TreeScope
 from gatepost.core.errors import SetupError
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
+from gatepost.store.requests import BoundReads
 from gatepost.tools.call import ToolCall
 
 BODY = "gatepost:body"
@@ -69,7 +70,9 @@ class Tool(Struct, frozen=True, kw_only=True):
     acts_as: Callable[[Mapping[str, Any]], str] | None = None  # a tool whose rules hold for such a call, too; '': none
     not_root: bool = False  # root has nobody to do it with
     held: bool = False
+    holds_if: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None  # why a person must agree; '': not
     preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None  # what a call would change
+    reads: Callable[[ToolCall, Mapping[str, Any]], Awaitable[BoundReads]] | None = None  # besides its arguments
     here: bool = False  # it speaks in the room of its turn, which no parameter names
     quick: bool = False
 
@@ -96,7 +99,9 @@ def tool(
     acts_as: Callable[[Mapping[str, Any]], str] | None = None,
     not_root: bool = False,
     held: bool = False,
+    holds_if: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None,
     preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None,
+    reads: Callable[[ToolCall, Mapping[str, Any]], Awaitable[BoundReads]] | None = None,
     here: bool = False,
     quick: bool = False,
     read_only: bool = False,
@@ -111,8 +116,10 @@ def tool(
     `about` finds the groups that a call is about where no one parameter names them (it may raise Invalid).
     `acts_as` names the tool whose rules hold for a call as well, because it does later what that does now.
     `also_scoped_by`: further rooms that the call touches, each of which must be within reach; they are in `call.also`.
-    Left out, one is the room of the turn. `held`: a person must agree to every call. `preview` renders, as markdown,
-    what a call would change: for the card of one that is held. `here`: it speaks in the room of its turn. `quick`: it
+    Left out, one is the room of the turn. `held`: a person must agree to every call. `holds_if` says why a person must
+    agree to this one, '' if nobody must. `preview` renders, as markdown, what a call would change: for the card of one
+    that is held. `reads` finds what a call reads besides its arguments. Of a call that was allowed it must find the
+    same: else people are asked again. `here`: it speaks in the room of its turn. `quick`: it
     waits for nothing but quick reads, and needs no task.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
@@ -130,7 +137,9 @@ def tool(
             scope=ToolScope.GROUP if about is not None else _scope(scoped_by),
             not_root=not_root,
             held=held,
+            holds_if=holds_if,
             preview=preview,
+            reads=reads,
             here=here,
             quick=quick,
         )

@@ -2,7 +2,8 @@
 result comes later as a message, to the conversation that gave the work out."""
 
 import re
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -18,6 +19,7 @@ from gatepost.store import destinations, errands
 from gatepost.store.destinations import DestinationKind
 from gatepost.store.errands import Errand, ErrandState
 from gatepost.store.port import Db, quick
+from gatepost.store.requests import BoundReads
 from gatepost.tools import outgoing_files
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
@@ -72,7 +74,11 @@ async def escalate_group(call: ToolCall, prompt: Prompt, chatJid: Room = None, d
     return _render(given, parent)
 
 
-@tool(tier=Tier.AGENT, group="groups", effects=(Subject.INSTRUCT, Subject.HAND_OUT))
+async def _read_files(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    return await outgoing_files.freeze_files(call, arguments.get("files") or (), "files")
+
+
+@tool(tier=Tier.AGENT, group="groups", effects=(Subject.INSTRUCT, Subject.HAND_OUT), reads=_read_files)
 async def send_to_agent(
     call: ToolCall,
     group: Annotated[str, Meta(description="One of your names for agents, or a group: you, below you, or above.")],

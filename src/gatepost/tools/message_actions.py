@@ -3,7 +3,8 @@
 Where a channel has no such verb, the call is refused before anything is written, with a call that works.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -14,6 +15,7 @@ from gatepost.messages.outbound import Op
 from gatepost.messages.text import clean
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.requests import BoundReads
 from gatepost.tools import outbox_effects
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
@@ -23,8 +25,38 @@ LONGEST_REACTION = 64
 DISLIKE = "👎"
 
 
+async def _read_own(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    named = arguments["targetId"]
+
+    def read(db: Db) -> BoundReads:
+        return outbox_effects.bind_message(db, outbox_effects.find_own_message(db, call, named), named)
+
+    return await call.read(read)
+
+
+async def _read_source(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    named = arguments["sourceMsgId"]
+
+    def read(db: Db) -> BoundReads:
+        return outbox_effects.bind_message(db, outbox_effects.find_source(db, call, named), named)
+
+    return await call.read(read)
+
+
+async def _find_approval(call: ToolCall, arguments: Mapping[str, Any]) -> str:
+    """What a person let be said is not changed or taken back without one."""
+    return await outbox_effects.find_approval(call, arguments["targetId"])
+
+
 @tool(
-    tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), destructive=True, idempotent=True
+    tier=Tier.WORKER,
+    scoped_by="chatJid",
+    group="messages",
+    effects=(Subject.SPEAK,),
+    destructive=True,
+    idempotent=True,
+    reads=_read_own,
+    holds_if=_find_approval,
 )
 async def edit(
     call: ToolCall,
@@ -44,7 +76,14 @@ async def edit(
 
 
 @tool(
-    tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.ERASE,), destructive=True, idempotent=True
+    tier=Tier.AGENT,
+    scoped_by="chatJid",
+    group="messages",
+    effects=(Subject.ERASE,),
+    destructive=True,
+    idempotent=True,
+    reads=_read_own,
+    holds_if=_find_approval,
 )
 async def delete(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> SendReceipt:
     """Take back a message that you sent, when it should not stand there at all.
@@ -91,6 +130,7 @@ async def dislike(call: ToolCall, targetId: MessageRef, chatJid: Room = None) ->
     also_scoped_by=("sourceJid",),
     group="messages",
     effects=(Subject.SPEAK, Subject.HAND_OUT),
+    reads=_read_source,
 )
 async def forward(
     call: ToolCall,
@@ -112,6 +152,7 @@ async def forward(
     also_scoped_by=("sourceJid",),
     group="messages",
     effects=(Subject.SPEAK, Subject.PUBLISH),
+    reads=_read_source,
 )
 async def quote(
     call: ToolCall,
@@ -133,6 +174,7 @@ async def quote(
     also_scoped_by=("sourceJid",),
     group="messages",
     effects=(Subject.SPEAK, Subject.PUBLISH),
+    reads=_read_source,
 )
 async def repost(
     call: ToolCall, sourceMsgId: MessageRef, chatJid: Room = None, sourceJid: Source = None

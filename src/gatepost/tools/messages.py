@@ -1,6 +1,7 @@
 """What an agent says: send, reply, post, send_file. Each is a committed outbox row before the call returns."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -11,6 +12,7 @@ from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.store import inbox
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.requests import BoundReads
 from gatepost.tools import outbox_effects, outgoing_files
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
@@ -55,8 +57,20 @@ async def reply(
     )
 
 
+async def _read_media(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    return await outgoing_files.freeze_files(call, arguments.get("media") or (), "media")
+
+
+async def _read_file(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    return await outgoing_files.freeze_files(call, [arguments["filepath"]], "filepath")
+
+
 @tool(
-    tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK, Subject.PUBLISH, Subject.HAND_OUT)
+    tier=Tier.AGENT,
+    scoped_by="chatJid",
+    group="messages",
+    effects=(Subject.SPEAK, Subject.PUBLISH, Subject.HAND_OUT),
+    reads=_read_media,
 )
 async def post(
     call: ToolCall,
@@ -80,7 +94,13 @@ async def post(
         return await outbox_effects.commit_effects(call, publish)
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK, Subject.HAND_OUT))
+@tool(
+    tier=Tier.WORKER,
+    scoped_by="chatJid",
+    group="messages",
+    effects=(Subject.SPEAK, Subject.HAND_OUT),
+    reads=_read_file,
+)
 async def send_file(
     call: ToolCall,
     filepath: Annotated[str, Meta(description="A file under /workspace/agent or /workspace (not in/), or relative.")],
