@@ -28,7 +28,7 @@ from gatepost.store.requests import NewRequest, Request, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
-from gatepost.tools.call import HeldCall, ToolCall
+from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import TOOLS, Body, Tool, tool
 
 load_package("gatepost.tools")
@@ -66,9 +66,15 @@ class HeldAgent:
 
     @classmethod
     async def create(
-        cls, home: Path, store: SqliteStore, *rules: str, tools: Registry[Tool] = SMALL, above: tuple[str, ...] = ()
+        cls,
+        home: Path,
+        store: SqliteStore,
+        *rules: str,
+        tools: Registry[Tool] = SMALL,
+        above: tuple[str, ...] = (),
+        folder: str = "acme/eng",
     ) -> "HeldAgent":
-        agent = await GateAgent.create(home, store, "acme/eng", tools=tools)
+        agent = await GateAgent.create(home, store, folder, tools=tools)
 
         def add(db: Db) -> None:
             db.run(
@@ -76,9 +82,9 @@ class HeldAgent:
                 " ON CONFLICT DO NOTHING",
                 (NOON,),
             )
-            for folder, given in (("acme/eng", rules), ("acme", above)):
+            for group, given in ((folder, rules), ("acme", above)):
                 for rule in given:
-                    grant_changes.add_rule(db, folder, rule, "test", NOON)
+                    grant_changes.add_rule(db, group, rule, "test", NOON)
 
         await store.write(add)
         return cls(agent, tools)
@@ -274,8 +280,7 @@ async def test_a_rule_says_how_many_must_agree_and_the_strictest_counts(tmp_path
 
 @pytest.mark.parametrize(("quorums", "wanted"), [((), 4), ((0,), 4), ((2,), 2), ((2, 0), 4), ((5, 0), 5), ((1,), 1)])
 def test_where_a_rule_names_no_number_the_gateways_counts(quorums: tuple[int, ...], wanted: int) -> None:
-    held = HeldCall(arguments={}, about="", why="", rule="", quorums=quorums)
-    assert choose_quorum(held, 4) == wanted
+    assert choose_quorum(quorums, 4) == wanted
 
 
 async def test_what_is_edited_is_judged_anew(tmp_path: Path, store: SqliteStore) -> None:
@@ -580,3 +585,27 @@ async def test_an_own_voice_that_was_changed_after_the_card_is_not_used(tmp_path
     agent.write("---\nvoice: nova\n---\n", "PERSONA.md")
     assert await agent.is_held("send_voice", text="hello")
     assert "Voice voice: nova" in (await agent.last()).preview
+
+
+async def test_a_task_that_was_allowed_is_not_changed_without_a_person(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold schedule_task", tools=TOOLS, folder="acme")
+    assert await agent.is_held("schedule_task", targetJid=ROOM, cron="0 9 * * *", prompt="say good morning")
+    done = await agent.run(await agent.decide(ALLOW_ONCE))
+    task_id = json.loads(done.text)["taskId"]
+    assert await agent.is_held("update_task", taskId=task_id, prompt="say something else")
+    assert "the task was allowed as it is" in (await agent.last()).why
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("schedule_task", {"targetJid": ROOM, "cron": "0 9 * * *", "prompt": "say it there"}),
+        ("inject_message", {"chatJid": ROOM, "content": "say it there"}),
+    ],
+)
+async def test_an_agent_does_not_have_itself_asked_to_speak_where_that_is_held(
+    tmp_path: Path, store: SqliteStore, name: str, arguments: dict[str, object]
+) -> None:
+    """What it answers there is no call."""
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS, folder="acme")
+    assert await agent.is_held(name, **arguments)

@@ -194,7 +194,7 @@ class Dispatch:
     ) -> ToolAnswer:
         try:
             held = None
-            if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name, tool.effects):
+            if tool.is_judged or policy.has_rules_for(tool.name, tool.effects):
                 held = await self._admit(tool, call, arguments, policy)
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
                     return await self._hold(tool, call, arguments, held, note)

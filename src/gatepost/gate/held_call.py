@@ -45,7 +45,7 @@ def make_held_call(
     lifted = policy.grants_itself(ask) and not any(hold.binds for hold in holds)
     return HeldCall(
         arguments=whole,
-        about=_make_about(tool, place, holds, {name: ask.params.get(name) for name in named}),
+        about=make_about(tool.name, place, holds, {name: ask.params.get(name) for name in named}),
         why=", ".join(said) or why or "every call of this tool needs a person",
         rule=_make_rule(tool, ask.params, named) if lifted else "",
         rooms=rooms,
@@ -54,10 +54,10 @@ def make_held_call(
     )
 
 
-def _make_about(tool: Tool, place: str, holds: Sequence[GroupHold], values: Mapping[str, str | None]) -> str:
+def make_about(tool: str, place: str, holds: Sequence[GroupHold], values: Mapping[str, str | None]) -> str:
     """The same tool in the same place, held by the same rules for the same values."""
     held = [(hold.folder, hold.rule) for hold in holds]
-    return f"{tool.name} {hashlib.sha256(msgspec.json.encode([place, held, values])).hexdigest()}"
+    return f"{tool} {hashlib.sha256(msgspec.json.encode([place, held, values])).hexdigest()}"
 
 
 def _make_rule(tool: Tool, params: Mapping[str, str], named: Sequence[str]) -> str:

@@ -77,6 +77,11 @@ class Tool(Struct, frozen=True, kw_only=True):
     quick: bool = False
 
     @property
+    def is_judged(self) -> bool:
+        """Whether a call needs more than to be seen, also where no rule speaks of the tool."""
+        return self.scope is not None or self.held or self.holds_if is not None or self.spends
+
+    @property
     def spends(self) -> bool:
         """Whether it costs money: not when the budget is spent. What nobody declared is not known to."""
         return Subject.SPEND in self.effects.subjects and not self.effects.presumed

@@ -260,7 +260,7 @@ async def reset_session(
     return SessionReset(ok=True, folder=folder, sessions=await call.write(forget))
 
 
-@tool(tier=Tier.WORLD, scoped_by="chatJid", group="sessions", effects=(Subject.INSTRUCT,))
+@tool(tier=Tier.WORLD, scoped_by="chatJid", group="sessions", effects=(Subject.INSTRUCT, Subject.SPEAK))
 async def inject_message(
     call: ToolCall,
     content: Annotated[Body, Meta(description="What the agent there should read.")],

@@ -91,7 +91,7 @@ class HeldCalls:
 
         def add(db: Db) -> AskedRequest:
             if requests.find_same(db, new) is None:
-                check_limits(db, new, call)
+                check_limits(db, new, call.now)
             return ask(db, self._reach, rules, new, call.now)
 
         try:
@@ -122,7 +122,7 @@ class HeldCalls:
             await asyncio.to_thread(_remove_folders, [each for each in old if each not in used])
 
     def find_quorum(self, held: HeldCall) -> int:
-        return choose_quorum(held, read_rules(self._config).quorum)
+        return choose_quorum(held.quorums, read_rules(self._config).quorum)
 
     async def start_allowed(self, gate: CallGate, tasks: asyncio.TaskGroup, *, placed: bool = False) -> None:
         """Run what was allowed and has not run: of one session one after another, so that a call that takes long holds
@@ -207,7 +207,7 @@ def _list_allowed(db: Db, place: str | None) -> list[Request]:
     return [each for each in found if runners.get(group_places.get_world(each.folder), "") == place][:AT_ONCE]
 
 
-def check_limits(db: Db, new: NewRequest, call: ToolCall) -> None:
+def check_limits(db: Db, new: NewRequest, now: int) -> None:
     """People have to read each of them: an agent does not flood their rooms."""
     db.alone(LockKind.QUOTA, "requests", new.folder)
     session_id, why = new.session_id or "", ""
@@ -215,15 +215,15 @@ def check_limits(db: Db, new: NewRequest, call: ToolCall) -> None:
         why = f"{MOST_WAITING} requests of this conversation wait for a decision already"
     elif waiting_requests.count_waiting_in_group(db, new.folder) >= MOST_WAITING_IN_GROUP:
         why = f"{MOST_WAITING_IN_GROUP} requests of this group wait for a decision already"
-    elif requests.count_asked_since(db, session_id, call.now - HOUR) >= MOST_AN_HOUR:
+    elif requests.count_asked_since(db, session_id, now - HOUR) >= MOST_AN_HOUR:
         why = f"this conversation has asked people {MOST_AN_HOUR} times in an hour; wait, or do without it"
     if why:
-        raise Refused(call.caller.folder, call.tool, why=why)
+        raise Refused(new.folder, new.tool, why=why)
 
 
-def choose_quorum(held: HeldCall, usual: int) -> int:
+def choose_quorum(quorums: Sequence[int], usual: int) -> int:
     """How many must agree: the strictest rule counts. `usual`: for a rule that says nothing of it."""
-    return max((quorum or usual for quorum in held.quorums), default=usual)
+    return max((quorum or usual for quorum in quorums), default=usual)
 
 
 def make_request(call: ToolCall, held: HeldCall) -> NewRequest:

@@ -30,7 +30,10 @@ from gatepost.store.rooms import RoomPolicy
 from gatepost.store.tasks import MissedPolicy, NewTask, Task, TaskContext, TaskState
 
 SCHEDULE, SEND = "schedule_task", "send"  # the tools that make a task, and that say now what a text says later
-EFFECTS = {SCHEDULE: make_effects([Subject.SCHEDULE]), SEND: make_effects([Subject.SPEAK])}  # as the tools declare them
+EFFECTS = {  # as the tools declare them
+    SCHEDULE: make_effects([Subject.SCHEDULE, Subject.SPEAK]),
+    SEND: make_effects([Subject.SPEAK]),
+}
 RIGHT = "op:tasks.write"  # what a person needs to make one
 NO_RULES = AccessRules()
 OWN_INSTANCES = frozenset({agents.INSTANCE, errands.INSTANCE, REPLAY_INSTANCE})  # whose rooms have no policy
