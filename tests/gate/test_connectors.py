@@ -20,8 +20,13 @@ from gatepost.access.grants import parse
 from gatepost.access.subjects import ANY_EFFECTS, Subject, make_effects
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config, load
+from gatepost.flow import grant_changes
+from gatepost.flow.requests.choices import ALLOW_ONCE
+from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.gate.connectors import (
     CONNECTORS,
     MOST_OF_A_GROUP,
@@ -34,12 +39,12 @@ from gatepost.gate.connectors import (
     read_cached_tools,
     record_accepted,
 )
-from gatepost.gate.dispatch import INVALID_PARAMS
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.gate.json_depth import DEEPEST
 from gatepost.gate.mcp_protocol import McpProtocol
 from gatepost.gate.mcp_server_process import KEEPS, LARGEST_OUTPUT, MOST_LINES, run_mcp_server
 from gatepost.gate.secret_scrubber import STRUCK, SecretScrubber
-from gatepost.store import acl, audit, connector_tools, groups, secrets, users
+from gatepost.store import acl, audit, connector_tools, groups, requests, secrets, users, waiting_requests
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.waiting import PATIENCE_S, block_until, until
@@ -812,3 +817,26 @@ async def test_a_parameter_whose_name_hides_a_sign_leaves_its_tool_out(desk: Des
     await desk.connect(agent, hub=hub).run()
 
     assert await seen(agent) == ALL - {"hub_create-issue"}
+
+
+async def test_a_held_call_whose_secret_was_set_anew_after_the_card_is_asked_about_again(desk: Desk) -> None:
+    agent = await ready(desk, env_secrets=("TOKEN",))
+    await desk.put(agent, "TOKEN", "first", secrets.SecretOwner())
+    await desk.store.write(grant_changes.add_rule, "root", "hold hub_look", "test", 1)
+    around = agent.around
+    holder = HeldCalls(desk.store, around.clock, around.config, around.bells, around.reach)  # type: ignore[arg-type]
+    agent.dispatch = Dispatch(desk.tools, replace(around, holder=holder))
+
+    assert "waits for a person's decision" in (await agent.call("hub_look")).text
+    (request,) = await desk.store.read(waiting_requests.list_pending)
+    assert "Secret TOKEN: of the gateway" in request.preview
+    await desk.put(agent, "TOKEN", "another account", secrets.SecretOwner())
+    await desk.store.write(
+        lambda db: decide(db, around.reach, request.id, ALLOW_ONCE, "operator", 1)  # type: ignore[arg-type]
+    )
+    allowed = await desk.store.read(requests.get, request.id)
+    assert allowed is not None
+    asked = await agent.dispatch.call(agent.caller, "hub_look", b"{}", request.id, approved=allowed)
+
+    assert asked.failed and "people are asked again" in asked.text
+    assert len(desk.runs) == 1  # when it was asked for its list

@@ -175,7 +175,7 @@ def find_syntax_error(text: str) -> str:
         return f"{text!r}: write hold[2] and the tool; the number of people who must agree is 1 to {MOST_QUORUM}"
     action, paren, rest = call.partition("(")
     if not action or re.match(r"hold\b", action) or "!" in action or action.split() != [action]:
-        return f"{text!r} names no tool; write send, send(jid=telegram:*), !send, hold send or hold[2] send"
+        return f"{text!r} names no tool; write send, speak(jid=telegram:*), !speak, hold speak or hold[2] send"
     if paren and (not rest.endswith(")") or parse_params(rest[:-1]) is None):
         return f"{text!r}: what follows the tool must be (param=glob, !param, param)"
     return ""

@@ -54,6 +54,8 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
     steps += reach
     ask = replace(request, usual=render_usual_params(tool, folder))
     holds = policy.list_holds(ask)
+    if tool.holds_if is not None:
+        steps.append(PolicyStep("approval", "a person must agree, if one allowed what it would change", "–"))
     steps += [
         PolicyStep("approval", f"{_render_quorum(hold.quorum)} must agree: {hold.rule!r} of {hold.folder}", "hold")
         for hold in holds

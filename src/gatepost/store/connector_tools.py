@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from gatepost.store.port import Db
+from gatepost.store.port import Db, LockKind
 from gatepost.store.table import Table
 
 FIRST = "first seen"  # by whom tools are accepted that a connector has when it is new: the operator declared it
@@ -34,6 +34,7 @@ class SeenTool(Struct, frozen=True):
 
 def review(db: Db, connector: str, seen: Sequence[SeenTool], now: int) -> frozenset[str]:
     """The tools that are not as they were accepted. All of a connector that is new are accepted by this."""
+    db.alone(LockKind.RULES, "connector", connector)  # another gateway may see it at the same time
     known = {each.tool: each.digest for each in _list(db, connector)}
     if not known:
         accept(db, connector, (SeenTool(_ITSELF, "", "{}"), *seen), FIRST, now)

@@ -37,7 +37,7 @@ def command() -> None:
 
     \b
     gatepost grant add acme/eng 'schedule_task'            one more tool for this group
-    gatepost grant add acme '!send(jid=discord:*)'         and one less, for it and all below
+    gatepost grant add acme '!speak(jid=discord:*)'        nothing is said there, by it and all below
     gatepost grant add acme 'hold speak(jid=telegram:*)'   a person must agree to whatever is said there
     gatepost grant add acme 'hold post'                    a person must agree to each call of this tool
     gatepost grant add acme 'hold[2] reset_session'        two people must
