@@ -38,8 +38,8 @@ def command() -> None:
     \b
     gatepost grant add acme/eng 'schedule_task'            one more tool for this group
     gatepost grant add acme '!speak(jid=discord:*)'        nothing is said there, by it and all below
-    gatepost grant add acme 'hold speak(jid=telegram:*)'   a person must agree to whatever is said there
-    gatepost grant add acme 'hold post'                    a person must agree to each call of this tool
+    gatepost grant add acme 'hold speak(jid=telegram:*)'   a person must agree to what is said there
+    gatepost grant add acme 'hold post'                    a person must agree to each call of it
     gatepost grant add acme 'hold[2] reset_session'        two people must
     gatepost grant allow role:ops mcp:reset_session --scope 'acme/**' --grant-option
     gatepost grant member telegram:user/9 role:ops
