@@ -71,7 +71,7 @@ def _sixty() -> Registry[Tool]:
             return text
 
         more.__name__ = f"more_{number}"
-        tool(tier=Tier.WORKER, group="bench", registry=made)(more)
+        tool(tier=Tier.WORKER, group="bench", effects=(), registry=made)(more)
     return made
 
 

@@ -84,6 +84,15 @@ CREATE TABLE commands (
             created_at INTEGER NOT NULL,
             done_at INTEGER
         ) STRICT;
+CREATE TABLE connector_tools (
+            connector TEXT NOT NULL,
+            tool TEXT NOT NULL,                   -- as its server names it; '': the connector itself was seen
+            digest TEXT NOT NULL,                 -- of all that the server tells of it
+            listed TEXT NOT NULL,                 -- JSON: what it told then
+            accepted_by TEXT NOT NULL,
+            accepted_at INTEGER NOT NULL,
+            PRIMARY KEY (connector, tool)
+        ) STRICT;
 CREATE TABLE conversations (
         session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
         provider TEXT NOT NULL,
@@ -533,7 +542,7 @@ CREATE TABLE requests (
     answered_by TEXT NOT NULL DEFAULT '',
     settled_at INTEGER,                            -- when what follows from the answer was done
     notified_at INTEGER                                -- when whoever asked was told
-, asker TEXT NOT NULL DEFAULT 'person', editable INTEGER NOT NULL DEFAULT 0, rooms TEXT NOT NULL DEFAULT '{}', preview TEXT NOT NULL DEFAULT '') STRICT;
+, asker TEXT NOT NULL DEFAULT 'person', editable INTEGER NOT NULL DEFAULT 0, rooms TEXT NOT NULL DEFAULT '{}', preview TEXT NOT NULL DEFAULT '', bound TEXT NOT NULL DEFAULT '{}') STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,

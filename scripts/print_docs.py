@@ -14,6 +14,7 @@ import click
 
 import channel_tables
 from gatepost import declarations
+from gatepost.access.subjects import MEANINGS, Subject
 from gatepost.access.tiers import Tier
 from gatepost.cli.commands.settings import render_markdown
 from gatepost.cli.program import gatepost as program
@@ -71,12 +72,30 @@ person has agreed, the budget is not spent."""
 def tools() -> str:
     out = TOOLS_HEAD.splitlines()
     known = [TOOLS[name] for name in TOOLS]
-    for subject in sorted({tool.group for tool in known}):
-        out += ["", f"## {subject}"]
+    out += ["", *_list_subjects(known)]
+    for group in sorted({tool.group for tool in known}):
+        out += ["", f"## {group}"]
         for tool in known:
-            if tool.group == subject:
+            if tool.group == group:
                 out += ["", *_tool(tool)]
     return "\n".join(out) + "\n"
+
+
+SUBJECTS_HEAD = """## What tools do outside
+
+Rules may name a subject in place of a tool ([permissions](permissions.md#subjects)). A tool that is not named here only
+reads, or changes its own session alone. A connector's tool has the effects that the operator declares, else all.
+
+| subject | tools that |
+|---|---|"""
+
+
+def _list_subjects(known: list[Tool]) -> list[str]:
+    rows = []
+    for subject in Subject:
+        named = ", ".join(f"`{tool.name}`" for tool in known if subject in tool.effects.subjects)
+        rows.append(f"| `{subject}` | {MEANINGS[subject]}: {named} |")
+    return [*SUBJECTS_HEAD.splitlines(), *rows]
 
 
 MCP_HEAD = """# The tools of the servers for agents
@@ -106,6 +125,7 @@ def _tool(tool: Tool, *, tiers: bool = True) -> list[str]:
     hints = tool.listed["annotations"]
     words = [f"Down to tier {int(tool.tier)} ({Tier(tool.tier).name.lower()})"] if tiers else []
     words += [text for hint, text in HINTS.items() if hints.get(hint)]
+    words += [", ".join(f"`{each}`" for each in sorted(tool.effects.subjects))] if tool.effects.subjects else []
     line = " · ".join(words)
     told = [f"{line[0].upper()}{line[1:]}.", ""] if line else []
     out = [f"### {tool.name}", "", *told, *tool.description.splitlines()]

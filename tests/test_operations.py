@@ -161,6 +161,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "target": lambda text: routing.check_syntax("", text, MODES[0]),
     "window": parse_window,
     "connector.check name": settings.check_name,
+    "connector.changes name": settings.check_name,
+    "connector.accept name": settings.check_name,
     "settings.set name": settings.SETTINGS.__getitem__,
     "settings.unset name": settings.SETTINGS.__getitem__,
     "value": str,

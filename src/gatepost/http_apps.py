@@ -57,6 +57,7 @@ def make_operation_deps(gateway: Gateway) -> OperationDeps:
             "retention": gateway.retention,
             "erasure": gateway.erasure,
             "tools": gateway.tools,
+            "connectors": gateway.connectors,
             "channels": gateway.supervisor,
             "forker": gateway.forker,
             "reach": gateway.reach,

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatepost.access.acl import list_valid_rows
+from gatepost.access.acl import find_refusal_reason, list_valid_rows
 from gatepost.access.grants import parse
 from gatepost.access.policy import AccessRequest, AccessRules, GroupPolicy
-from gatepost.access.tiers import Tier
+from gatepost.access.subjects import ANY_EFFECTS, NO_EFFECTS, Subject, ToolEffects, make_effects
+from gatepost.access.tiers import ROOT_FOLDER, Tier, covers
 from gatepost.core.records import replace
 from gatepost.messages.untrusted import make_untrusted
 from gatepost.store.acl import OPERATOR, AclEffect, AclRow
@@ -29,20 +30,20 @@ def ask(tool: str = "send", tier: Tier = Tier.AGENT, scope: str = "acme/eng", **
 def test_arizuko_9_without_rules_the_tier_decides(folder: str, tool: Tier) -> None:
     ours = policy(folder)
     assert ours.decide(ask(tier=tool)) is (ours.tier <= tool)
-    assert ours.visible("send", tool) is (ours.tier <= tool)
+    assert ours.visible("send", tool, NO_EFFECTS) is (ours.tier <= tool)
     assert ours.plain
 
 
 def test_a_rule_of_the_group_shows_and_hides_a_tool_against_its_tier() -> None:
     more = policy("acme/eng/sre", {"acme/eng/sre": ["schedule_task(jid=web:*)"]})
-    assert more.visible("schedule_task", Tier.WORLD)
+    assert more.visible("schedule_task", Tier.WORLD, NO_EFFECTS)
     assert not more.decide(ask("schedule_task", Tier.WORLD))
     assert more.decide(ask("schedule_task", Tier.WORLD, jid="web:a"))
 
     less = policy("root", {"root": ["!reply"]})
-    assert not less.visible("reply", Tier.WORKER)
+    assert not less.visible("reply", Tier.WORKER, NO_EFFECTS)
     part = policy("root", {"root": ["!reply(jid=web:*)"]})
-    assert part.visible("reply", Tier.WORKER)
+    assert part.visible("reply", Tier.WORKER, NO_EFFECTS)
     assert not part.decide(ask("reply", Tier.WORKER, jid="web:a"))
 
 
@@ -51,7 +52,7 @@ def test_what_a_group_is_denied_no_group_below_it_can_allow_itself() -> None:
     ours = policy("acme/eng", rules)
     assert not ours.decide(ask(jid="discord:1"))
     assert ours.decide(ask(jid="telegram:1"))
-    assert not policy("acme/eng", {"acme": ["!send"], "acme/eng": ["send"]}).visible("send", Tier.AGENT)
+    assert not policy("acme/eng", {"acme": ["!send"], "acme/eng": ["send"]}).visible("send", Tier.AGENT, NO_EFFECTS)
     assert policy("other/ops", rules).decide(ask(jid="discord:1"))
 
 
@@ -67,7 +68,7 @@ def test_rows_are_a_set_in_which_deny_wins_also_over_rules() -> None:
     assert policy("acme/eng", rows=(allow,)).decide(ask("schedule_task", Tier.WORLD))
     both = policy("acme/eng", {"acme/eng": ["schedule_task"]}, (deny, allow))
     assert not both.decide(ask("schedule_task", Tier.WORLD))
-    assert not both.visible("schedule_task", Tier.WORLD)
+    assert not both.visible("schedule_task", Tier.WORLD, NO_EFFECTS)
     assert policy("acme/ops", rows=(deny, allow)).decide(ask("schedule_task", Tier.WORLD))
 
 
@@ -75,7 +76,7 @@ def test_an_allowing_row_does_not_open_what_a_rule_denies() -> None:
     allow = AclRow(id=1, principal="folder:acme/eng", action="mcp:send")
     ours = policy("acme/eng", {"acme/eng": ["!send"]}, (allow,))
     assert not ours.decide(ask())
-    assert not ours.visible("send", Tier.AGENT)
+    assert not ours.visible("send", Tier.AGENT, NO_EFFECTS)
 
 
 def test_a_room_can_be_denied_something_and_gives_an_agent_nothing() -> None:
@@ -86,7 +87,7 @@ def test_a_room_can_be_denied_something_and_gives_an_agent_nothing() -> None:
     assert not ours.decide(AccessRequest("send_file", Tier.WORKER, "acme/eng", also=there))
     assert ours.decide(AccessRequest("send_file", Tier.WORKER, "acme/eng"))
     assert not ours.decide(AccessRequest("schedule_task", Tier.WORLD, "acme/eng", also=there))
-    assert not ours.visible("schedule_task", Tier.WORLD)
+    assert not ours.visible("schedule_task", Tier.WORLD, NO_EFFECTS)
 
 
 def test_a_role_gives_what_it_holds_to_its_members() -> None:
@@ -164,8 +165,8 @@ def test_evaluation_is_total_and_explained_as_it_is_decided(
     verdict = ours.decide(wanted)
     assert verdict is ours.explain(wanted)[0]
     assert verdict is ours.decide(wanted)
-    if verdict:
-        assert ours.visible(wanted.tool, wanted.tier)
+    if verdict and (folder == ROOT_FOLDER or covers(folder, wanted.scope)):  # no call is about another part of the tree
+        assert ours.visible(wanted.tool, wanted.tier, NO_EFFECTS)
 
 
 @given(LISTS, ROWS, MEMBERS, ASKS, st.sampled_from(FOLDERS), st.sampled_from(FOLDERS), RULES)
@@ -181,7 +182,9 @@ def test_adding_a_denying_rule_never_widens(
     more = {**lists, where: [*lists.get(where, []), "!" + rule.removeprefix("!")]}
     before, after = (GroupPolicy(folder, facts(each, rows, members)) for each in (lists, more))
     assert before.decide(wanted) or not after.decide(wanted)
-    assert before.visible(wanted.tool, wanted.tier) or not after.visible(wanted.tool, wanted.tier)
+    assert before.visible(wanted.tool, wanted.tier, NO_EFFECTS) or not after.visible(
+        wanted.tool, wanted.tier, NO_EFFECTS
+    )
 
 
 @given(LISTS, ROWS, MEMBERS, ASKS, st.sampled_from(FOLDERS), ROWS)
@@ -234,3 +237,48 @@ def test_who_only_claims_a_name_is_denied_what_it_is_denied_and_given_nothing(pr
     assert policy("acme/eng").decide(tool)
     assert not policy("acme/eng", rows=(denies,)).decide(tool)
     assert not policy("acme/eng/sre", rows=(allows,)).decide(scarce)
+
+
+SPEAKS = make_effects([Subject.SPEAK])
+
+
+def speaking(room: str | None, effects: ToolEffects = SPEAKS) -> AccessRequest:
+    return AccessRequest("say_it", Tier.AGENT, "acme/eng", {}, effects=effects, room=room)
+
+
+def test_a_rule_about_a_subject_speaks_of_every_tool_that_declares_it() -> None:
+    ours = policy("acme/eng", {"acme/eng": ["!speak(jid=discord:*)", "hold speak(jid=telegram:*)"]})
+    assert not ours.decide(speaking("discord:1")) and ours.decide(speaking("telegram:1"))
+    assert ours.list_holds(speaking("telegram:1")) and not ours.list_holds(speaking("web:1"))
+    assert ours.decide(speaking("discord:1", NO_EFFECTS))
+
+
+def test_a_call_whose_room_is_not_known_is_restricted_in_every_room_and_allowed_in_none() -> None:
+    assert not policy("acme/eng", {"acme/eng": ["!speak(jid=discord:*)"]}).decide(speaking(None))
+    deeper = policy("acme/eng/sre", {"acme/eng/sre": ["speak(jid=discord:*)"]})
+    assert deeper.decide(speaking("discord:1")) and not deeper.decide(speaking(None))
+
+
+def test_effects_that_are_presumed_restrict_and_never_allow() -> None:
+    assert not policy("acme/eng", {"acme/eng": ["!spend"]}).decide(speaking("web:1", ANY_EFFECTS))
+    assert policy("acme/eng/sre", {"acme/eng/sre": ["speak"]}).decide(speaking("web:1"))
+    assert not policy("acme/eng/sre", {"acme/eng/sre": ["speak"]}).decide(speaking("web:1", ANY_EFFECTS))
+
+
+def test_a_row_may_name_a_subject() -> None:
+    denied = AclRow(1, "folder:acme/eng", "mcp:speak", "**", AclEffect.DENY, params="jid=discord:*")
+    ours = policy("acme/eng", rows=(denied,))
+    assert not ours.decide(speaking("discord:1")) and ours.decide(speaking("web:1"))
+    assert not ours.decide(speaking(None)) and ours.decide(speaking("discord:1", NO_EFFECTS))
+    given = AclRow(1, "folder:acme/eng/sre", "mcp:speak", "**", AclEffect.ALLOW)
+    deeper = policy("acme/eng/sre", rows=(given,))
+    assert deeper.decide(speaking("web:1")) and not deeper.decide(speaking("web:1", ANY_EFFECTS))
+
+
+def test_who_is_denied_a_subject_gives_none_of_its_tools_on() -> None:
+    rows = (
+        AclRow(1, "role:ops", "mcp:send", "**", AclEffect.ALLOW, grant_option=True, granted_by=OPERATOR),
+        AclRow(2, "role:ops", "mcp:speak", "**", AclEffect.DENY, granted_by=OPERATOR),
+    )
+    wanted = AclRow(3, "folder:acme", "mcp:send", "**", AclEffect.ALLOW, granted_by="role:ops")
+    assert "denied" in find_refusal_reason(rows, {}, "role:ops", wanted)

@@ -17,7 +17,7 @@ from gatepost.store import dropped, engagements, groups, inbox, ledger, messages
 from gatepost.store.engagements import Engagement
 from gatepost.store.outbox import NewEffect, add
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
+from gatepost.store.requests import BoundFile, BoundReads, NewRequest, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.clock import NOON, FixedClock
@@ -89,6 +89,15 @@ async def test_stranger_07_media_over_age_are_removed_and_what_an_open_row_names
     assert await sweeper(home, store, media=30).sweep() == RetentionCounts(media=3)
 
     assert [path.exists() for path in (*old, young, asked, goes)] == [False, False, False, True, True, True]
+
+
+async def test_copies_that_an_open_request_needs_stay_whatever_their_age(home: Home, store: SqliteStore) -> None:
+    needed, ended = aged(home.media / "held/h-1/0", 99), aged(home.media / "held/h-2/0", 99)
+    bound = BoundReads(files=(BoundFile("report.txt", str(needed), 1, "0" * 64),))
+    await store.write(requests.add, NewRequest(kind=RequestKind.CALL, name="k", input={}, bound=bound), NOON)
+
+    assert await sweeper(home, store, media=30).sweep() == RetentionCounts(media=1)
+    assert (needed.exists(), ended.exists()) == (True, False)
 
 
 async def test_each_of_two_gateways_removes_the_files_on_its_own_disk_and_keeps_what_either_has_in_use(

@@ -233,7 +233,7 @@ def happen(key: str) -> None:
         record.write(key + "\\\\n")
 
 
-@tool(tier=Tier.WORKER, group="money")
+@tool(tier=Tier.WORKER, group="money", effects=())
 async def charge(call: ToolCall, amount: int) -> str:
     """Charge somebody."""
     await call.note()

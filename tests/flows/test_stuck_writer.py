@@ -22,7 +22,7 @@ from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 
 
-@tool(tier=Tier.WORLD, group="tests")
+@tool(tier=Tier.WORLD, group="tests", effects=())
 async def compute_for_ever(call: ToolCall, marker: str) -> str:
     """Keep the writer at work."""
 
@@ -35,7 +35,7 @@ async def compute_for_ever(call: ToolCall, marker: str) -> str:
     return "done"
 
 
-@tool(tier=Tier.WORLD, group="tests")
+@tool(tier=Tier.WORLD, group="tests", effects=())
 async def sleep_for_ever(call: ToolCall, marker: str) -> str:
     """Keep the writer where nothing can interrupt it."""
 

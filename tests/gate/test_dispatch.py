@@ -36,38 +36,38 @@ SMALL: Registry[Tool] = Registry("tool")
 OTHER = "fake:room/2"
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def echo(call: ToolCall, text: Body, times: int = 1) -> str:
     """Say it again."""
     return text * times
 
 
-@tool(tier=Tier.WORLD, group="x", registry=SMALL)
+@tool(tier=Tier.WORLD, group="x", effects=(), registry=SMALL)
 async def rule(call: ToolCall) -> str:
     """Rule the world."""
     return "ruled"
 
 
-@tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), scoped_by="chatJid", registry=SMALL)
 async def where(call: ToolCall, chatJid: str | None = None) -> str:
     """Tell the place."""
     place = call.place
     return f"{place.instance} {place.address} {place.thread}"
 
 
-@tool(tier=Tier.WORKER, group="x", scoped_by="folder", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), scoped_by="folder", registry=SMALL)
 async def visit(call: ToolCall, folder: str | None = None) -> str:
     """Go to a group."""
     return folder or "here"
 
 
-@tool(tier=Tier.WORKER, group="x", held=True, registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), held=True, registry=SMALL)
 async def launch(call: ToolCall) -> str:
     """Launch it."""
     raise AssertionError("a held tool must not run")
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def burst(call: ToolCall) -> str:
     """Break."""
     raise RuntimeError("secret detail")
@@ -407,14 +407,14 @@ async def texts(call: ToolCall, number: int, size: int, sign: str = "x") -> Many
     return Many([sign * size] * number)
 
 
-@tool(tier=Tier.WORKER, group="x", registry=LARGE)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=LARGE)
 async def passed(call: ToolCall, text: int = 0, image: int = 0, structure: int = 0) -> ForwardedResult:
     """Pass on what another server said."""
     blocks = [{"type": "text", "text": "x" * text}, {"type": "image", "data": "x" * image, "mimeType": "image/png"}]
     return ForwardedResult(blocks, {"text": "x" * structure} if structure else None)
 
 
-@tool(tier=Tier.WORKER, group="x", registry=LARGE)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=LARGE)
 async def complain(call: ToolCall, size: int) -> str:
     """Complain a lot."""
     raise Invalid("size", "x" * size)

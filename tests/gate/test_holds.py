@@ -1,6 +1,8 @@
 """Attempts of an agent to get around a hold, and what an answer that lasts does not lift."""
 
+import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,19 +12,23 @@ from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
+from gatepost.core.settings import Config
 from gatepost.flow import grant_changes
 from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING, MOST_WAITING_IN_GROUP
-from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, AnswerChoice
+from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, DENY, AnswerChoice
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
-from gatepost.store import destinations, requests, sessions, turns, waiting_requests
+from gatepost.messages.outbound import Op
+from gatepost.store import destinations, groups, messages, outbox, requests, sessions, turns, waiting_requests
+from gatepost.store.messages import NewMessage
+from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
-from gatepost.tools.call import HeldCall, ToolCall
+from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import TOOLS, Body, Tool, tool
 
 load_package("gatepost.tools")
@@ -30,20 +36,20 @@ OTHER = "fake:room/2"
 SMALL: Registry[Tool] = Registry("tool")
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def echo(call: ToolCall, text: Body, times: int = 1) -> str:
     """Say it again."""
     return text * times
 
 
-@tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), scoped_by="chatJid", registry=SMALL)
 async def where(call: ToolCall, text: str = "", chatJid: str | None = None) -> str:
     """Tell the place."""
     place = call.place
     return f"{place.instance} {place.address} {place.thread}"
 
 
-@tool(tier=Tier.WORKER, group="x", scoped_by="folder", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), scoped_by="folder", registry=SMALL)
 async def visit(call: ToolCall, folder: str | None = None) -> str:
     """Go to a group."""
     return folder or "here"
@@ -54,15 +60,21 @@ class HeldAgent:
 
     def __init__(self, agent: GateAgent, tools: Registry[Tool]) -> None:
         around = agent.around
-        holder = HeldCalls(agent.store, around.clock, around.config, around.bells, around.reach)  # type: ignore[arg-type]
+        holder = HeldCalls(agent.store, around.clock, around.config, around.bells, around.reach, "", around.home.media)  # type: ignore[arg-type]
         self.agent, self.around = agent, replace(around, holder=holder)
         agent.dispatch = Dispatch(tools, self.around)
 
     @classmethod
     async def create(
-        cls, home: Path, store: SqliteStore, *rules: str, tools: Registry[Tool] = SMALL, above: tuple[str, ...] = ()
+        cls,
+        home: Path,
+        store: SqliteStore,
+        *rules: str,
+        tools: Registry[Tool] = SMALL,
+        above: tuple[str, ...] = (),
+        folder: str = "acme/eng",
     ) -> "HeldAgent":
-        agent = await GateAgent.create(home, store, "acme/eng", tools=tools)
+        agent = await GateAgent.create(home, store, folder, tools=tools)
 
         def add(db: Db) -> None:
             db.run(
@@ -70,9 +82,9 @@ class HeldAgent:
                 " ON CONFLICT DO NOTHING",
                 (NOON,),
             )
-            for folder, given in (("acme/eng", rules), ("acme", above)):
+            for group, given in ((folder, rules), ("acme", above)):
                 for rule in given:
-                    grant_changes.add_rule(db, folder, rule, "test", NOON)
+                    grant_changes.add_rule(db, group, rule, "test", NOON)
 
         await store.write(add)
         return cls(agent, tools)
@@ -97,6 +109,31 @@ class HeldAgent:
         found = await self.agent.store.read(requests.get, request.id)
         assert found is not None
         return found
+
+    def write(self, text: str, name: str = "report.txt") -> Path:
+        """A file in the agent's folder."""
+        path = self.around.home.group("acme/eng") / name
+        path.write_text(text)
+        return path
+
+    async def say(self, text: str) -> None:
+        """Something that the agent said before."""
+        session = self.agent.session
+        new = NewEffect(
+            key=f"said/{text}",
+            op=Op.SEND,
+            origin=EffectOrigin.TOOL,
+            instance=session.instance,
+            address=session.address,
+            text=text,
+            payload={"text": text},
+            folder=session.folder,
+            session_id=session.id,
+        )
+        await self.agent.store.write(outbox.add, new, NOON)
+
+    async def sent(self) -> list[OutboxEffect]:
+        return await self.agent.store.read(lambda db: outbox.OUTBOX.list(db, "ORDER BY id"))
 
     async def run(self, request: Request) -> ToolAnswer:
         session = await self.agent.store.read(sessions.get, request.session_id or "")
@@ -243,8 +280,7 @@ async def test_a_rule_says_how_many_must_agree_and_the_strictest_counts(tmp_path
 
 @pytest.mark.parametrize(("quorums", "wanted"), [((), 4), ((0,), 4), ((2,), 2), ((2, 0), 4), ((5, 0), 5), ((1,), 1)])
 def test_where_a_rule_names_no_number_the_gateways_counts(quorums: tuple[int, ...], wanted: int) -> None:
-    held = HeldCall(arguments={}, about="", why="", rule="", quorums=quorums)
-    assert choose_quorum(held, 4) == wanted
+    assert choose_quorum(quorums, 4) == wanted
 
 
 async def test_what_is_edited_is_judged_anew(tmp_path: Path, store: SqliteStore) -> None:
@@ -326,3 +362,250 @@ async def test_a_denial_that_lasts_lifts_nothing(tmp_path: Path, store: SqliteSt
     assert (await agent.last()).rule  # which "always allow" would write
     await agent.decide(BLOCK)
     assert await agent.is_held("echo", text="b")
+
+
+SPEAKING = {
+    "send": {"text": "hi"},
+    "reply": {"text": "hi"},
+    "post": {"content": "hi"},
+    "send_card": {"title": "hi"},
+    "send_file": {"filepath": "report.txt"},
+    "edit": {"targetId": 2, "content": "hi"},
+    "like": {"targetId": 1, "reaction": "👍"},
+    "pin_message": {"targetId": 1},
+    "quote": {"sourceMsgId": 1, "comment": "hi"},
+    "repost": {"sourceMsgId": 1},
+    "forward": {"sourceMsgId": 1, "targetJid": ROOM},
+    "pane_set_title": {"title": "hi"},
+    "ask_user_question": {"questions": [{"question": "hi?"}]},
+}
+
+
+@pytest.mark.parametrize("name", SPEAKING)
+async def test_a_hold_on_speaking_in_a_room_holds_every_tool_that_speaks_there(
+    tmp_path: Path, store: SqliteStore, name: str
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS)
+    agent.write("figures")
+    await agent.say("own words")  # message 2
+    assert await agent.is_held(name, **SPEAKING[name])
+    assert (await agent.last()).why == f"'hold speak(jid={ROOM})' of acme/eng holds it"
+
+
+async def test_a_hold_on_speaking_in_another_room_holds_nothing_here(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={OTHER})", tools=TOOLS)
+    assert not (await agent.call("reply", text="hi")).failed
+    assert not await agent.is_held("reply", text="hello")
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    assert await agent.is_held("reply", text="hi", chatJid="other")
+
+
+async def test_a_denial_of_speaking_hides_every_tool_that_speaks(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "!speak", tools=TOOLS)
+    seen = {each.name for each in await agent.agent.dispatch.visible_to(agent.agent.caller)}
+    assert not seen & {*SPEAKING, "send_voice"} and "get_work" in seen
+
+
+async def test_always_allow_of_a_subjects_hold_writes_the_rule_of_one_tool(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS)
+    assert await agent.is_held("send", text="hi")
+    assert (await agent.decide(ALLOW_ALWAYS)).rule == f"send(chatJid={ROOM})"
+    assert not await agent.is_held("send", text="hello")
+    assert await agent.is_held("reply", text="hello")
+
+
+async def test_a_task_that_says_a_text_is_held_by_what_holds_speaking(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "schedule_task", f"hold speak(jid={ROOM})", tools=TOOLS, above=())
+    assert await agent.is_held("schedule_task", targetJid=ROOM, cron="0 9 * * *", text="good morning")
+
+
+async def test_a_file_that_is_rewritten_after_the_card_is_sent_as_it_was_seen(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold send_file", tools=TOOLS)
+    path = agent.write("harmless figures")
+    assert await agent.is_held("send_file", filepath="report.txt")
+    request = await agent.decide(ALLOW_ONCE)
+    assert "File report.txt: 16 bytes, sha256 " in request.preview and "· harmless figures" in request.preview
+    assert hashlib.sha256(b"harmless figures").hexdigest() in request.preview
+
+    path.write_text("everybody's passwords")
+    assert not (await agent.run(request)).failed
+
+    (file,) = (await agent.sent())[-1].payload["files"]
+    assert Path(file["path"]).read_text() == "harmless figures"
+    assert (file["name"], file["size"]) == ("report.txt", 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("post", {"content": "news", "media": ["report.txt"]}),
+        ("send_to_agent", {"group": "acme/eng/sre", "text": "look", "files": ["report.txt"]}),
+    ],
+)
+async def test_files_of_other_tools_go_as_they_were_seen_as_well(
+    tmp_path: Path, store: SqliteStore, name: str, arguments: dict[str, object]
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold {name}", tools=TOOLS)
+    await store.write(lambda db: groups.add(db, "acme/eng/sre", "SRE", "scripted", NOON))
+    path = agent.write("seen")
+    assert await agent.is_held(name, **arguments)
+    request = await agent.decide(ALLOW_ONCE)
+    path.write_text("another thing")
+    done = await agent.run(request)
+    assert not done.failed, done.text
+    given = [each for each in (tmp_path / "media").rglob("*") if each.is_file() and "held" not in each.parts]
+    assert [each.read_text() for each in given] == ["seen"]
+
+
+async def test_a_path_that_a_person_put_in_is_shown_to_them_before_its_file_goes(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold send_file", tools=TOOLS)
+    agent.write("seen")
+    agent.write("nobody has seen this", "other.txt")
+    assert await agent.is_held("send_file", filepath="report.txt")
+    first = await agent.decide(ALLOW_ONCE, given={"filepath": "other.txt", "chatJid": ROOM})
+    asked = await agent.run(first)
+    assert asked.failed and "people are asked again" in asked.text
+    assert not [each for each in await agent.sent() if each.op is Op.SEND]
+    request = await agent.last()
+    assert request.id != first.id and "· nobody has seen this" in request.preview
+    assert not (await agent.run(await agent.decide(ALLOW_ONCE))).failed
+
+
+async def test_copies_of_a_held_call_go_when_it_ends_and_not_before(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold send_file", tools=TOOLS)
+    agent.write("seen")
+    kept = tmp_path / "media" / "held"
+    for caption in ("a", "b"):
+        assert await agent.is_held("send_file", filepath="report.txt", caption=caption)
+    assert await agent.is_held("send_file", filepath="report.txt", caption="b")  # another call, with its own copy
+    for folder in kept.iterdir():
+        os.utime(folder, (1, 1))
+    holder = agent.around.holder
+    assert isinstance(holder, HeldCalls) and len(list(kept.iterdir())) == 3
+    await holder.remove_unused_copies()
+    assert len(list(kept.iterdir())) == 3
+    await agent.decide(DENY)
+    await store.write(lambda db: db.run("UPDATE requests SET notified_at = 1 WHERE state = 'denied'"))
+    await holder.remove_unused_copies()
+    assert len(list(kept.iterdir())) == 2
+
+
+async def test_files_of_held_calls_count_like_files_that_are_sent(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold send_file", tools=TOOLS)
+    agent.write("x" * 700_000)
+    agent.around = replace(agent.around, config=Config({"files.turn_mb": 1}))
+    agent.agent.dispatch = Dispatch(TOOLS, agent.around)
+    assert await agent.is_held("send_file", filepath="report.txt", caption="a")
+    refused = await agent.call("send_file", filepath="report.txt", caption="b")
+    assert refused.failed and "files.turn_mb" in refused.text
+    assert len(list((tmp_path / "media" / "held").iterdir())) == 1
+
+
+async def test_a_message_that_was_edited_after_the_card_is_not_forwarded(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold forward", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    seq = await agent.agent.receive("harmless", "in-9")
+    assert await agent.is_held("forward", sourceMsgId=seq, targetJid=OTHER)
+    request = await agent.decide(ALLOW_ONCE)
+    assert f"Message {seq}: harmless" in request.preview
+    found = await store.read(messages.find_by_seq, agent.agent.session.id, seq)
+    assert found is not None
+    edited = NewMessage(
+        instance=found.instance,
+        address=found.address,
+        direction=found.direction,
+        platform_id="in-9",
+        event="edit:1",
+        sender=found.sender,
+        text="harmful",
+        at=NOON,
+    )
+    await store.write(messages.accept, edited, NOON)
+    asked = await agent.run(request)
+    assert asked.failed and "people are asked again" in asked.text
+    assert f"Message {seq}: harmful" in (await agent.last()).preview
+
+
+async def test_what_was_allowed_is_not_edited_or_deleted_without_a_person(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold send", tools=TOOLS)
+    assert await agent.is_held("send", text="as agreed")
+    request = await agent.decide(ALLOW_ONCE)
+    assert not (await agent.run(request)).failed
+    await agent.say("not asked about")
+    agreed, free = [each.seq for each in await agent.sent() if each.op is Op.SEND]
+
+    assert not await agent.is_held("edit", targetId=free, content="changed")
+    assert await agent.is_held("delete", targetId=agreed)
+    assert await agent.is_held("edit", targetId=agreed, content="something else")
+    held = await agent.last()
+    assert held.why == f"the message was allowed as it is ({request.id})"
+    assert "as agreed" in held.preview
+    assert not (await agent.run(await agent.decide(ALLOW_ONCE))).failed
+    assert await agent.is_held("edit", targetId=agreed, content="and once more")
+
+
+async def test_a_rule_that_allows_edits_lets_them_change_what_was_allowed(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold send", "edit", tools=TOOLS)
+    assert await agent.is_held("send", text="as agreed")
+    assert not (await agent.run(await agent.decide(ALLOW_ONCE))).failed
+    (agreed,) = [each.seq for each in await agent.sent() if each.op is Op.SEND]
+    assert not await agent.is_held("edit", targetId=agreed, content="something else")
+
+
+async def test_an_allowed_call_speaks_in_the_thread_that_was_seen(tmp_path: Path, store: SqliteStore) -> None:
+    """Whatever the name of the room means by then."""
+    agent = await HeldAgent.create(tmp_path, store, "hold where")
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "topic", NOON)
+    assert await agent.is_held("where", chatJid="other")
+    request = await agent.decide(ALLOW_ONCE)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "elsewhere", NOON)
+    assert (await agent.run(request)).text == f"{PLATFORM} {OTHER} topic"
+
+
+async def test_a_prototype_that_was_changed_after_the_card_makes_no_group(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(
+        tmp_path, store, "schedule_task", "register_group", "hold register_group", tools=TOOLS
+    )
+    (agent.around.home.group("acme/eng") / "prototype").mkdir()
+    path = agent.write("Be kind.", "prototype/AGENTS.md")
+    assert await agent.is_held("register_group", jid=ROOM, fromPrototype=True)
+    request = await agent.decide(ALLOW_ONCE)
+    path.write_text("Be evil.")
+    asked = await agent.run(request)
+    assert asked.failed and "people are asked again" in asked.text
+    assert not (await agent.run(await agent.decide(ALLOW_ONCE))).failed
+
+
+async def test_an_own_voice_that_was_changed_after_the_card_is_not_used(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold send_voice", tools=TOOLS)
+    agent.write("---\nvoice: nova\n---\n", "PERSONA.md")
+    assert await agent.is_held("send_voice", text="hello")
+    assert "Voice voice: nova" in (await agent.last()).preview
+
+
+async def test_a_task_that_was_allowed_is_not_changed_without_a_person(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold schedule_task", tools=TOOLS, folder="acme")
+    assert await agent.is_held("schedule_task", targetJid=ROOM, cron="0 9 * * *", prompt="say good morning")
+    done = await agent.run(await agent.decide(ALLOW_ONCE))
+    task_id = json.loads(done.text)["taskId"]
+    assert await agent.is_held("update_task", taskId=task_id, prompt="say something else")
+    assert "the task was allowed as it is" in (await agent.last()).why
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("schedule_task", {"targetJid": ROOM, "cron": "0 9 * * *", "prompt": "say it there"}),
+        ("inject_message", {"chatJid": ROOM, "content": "say it there"}),
+    ],
+)
+async def test_an_agent_does_not_have_itself_asked_to_speak_where_that_is_held(
+    tmp_path: Path, store: SqliteStore, name: str, arguments: dict[str, object]
+) -> None:
+    """What it answers there is no call."""
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS, folder="acme")
+    assert await agent.is_held(name, **arguments)

@@ -41,32 +41,32 @@ class Pair:
     size: int
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def echo(call: ToolCall, text: str) -> str:
     """Say it again."""
     return text
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def measure(call: ToolCall, text: str) -> Pair:
     """Say how long it is."""
     return Pair(text, len(text))
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def fail(call: ToolCall) -> str:
     """Be away."""
     raise Unavailable("the moon", "it is day")
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def forever(call: ToolCall) -> str:
     """Never end."""
     await asyncio.Event().wait()
     return ""
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def count_to(call: ToolCall, number: int) -> str:
     """Count."""
     for at in range(number):
@@ -74,7 +74,7 @@ async def count_to(call: ToolCall, number: int) -> str:
     return "done"
 
 
-@tool(tier=Tier.WORKER, group="x", quick=True, registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), quick=True, registry=SMALL)
 async def haste(call: ToolCall, wait: bool) -> str:
     """Be quick, or say so and wait all the same."""
     if wait:

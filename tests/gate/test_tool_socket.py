@@ -55,20 +55,20 @@ class Gates:
     heard: ClassVar[list[int]] = []  # by call of echo: in which turn
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def echo(call: ToolCall, text: str) -> str:
     """Say it again."""
     Gates.heard.append(Gates.turn)
     return text
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def measure(call: ToolCall, text: str) -> Pair:
     """Say how it begins and how long it is."""
     return Pair(text[:100], len(text))
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def wait(call: ToolCall) -> str:
     """Wait for the test."""
     Gates.entered.set()
@@ -569,7 +569,7 @@ async def page(call: ToolCall) -> str:
     return "x" * PAGE
 
 
-@tool(tier=Tier.WORKER, group="x", registry=PAGES)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=PAGES)
 async def act(call: ToolCall) -> str:
     """Do something and say a page."""
     Begun.pages += 1

@@ -41,13 +41,13 @@ class Gate:
     opened: asyncio.Event
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def echo(call: ToolCall, text: str) -> str:
     """Say it again."""
     return text
 
 
-@tool(tier=Tier.WORKER, group="x", registry=SMALL)
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
 async def wait(call: ToolCall) -> str:
     """Wait for the test."""
     await Gate.opened.wait()

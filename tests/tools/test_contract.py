@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
@@ -71,7 +72,7 @@ def test_a_scope_that_is_no_parameter_stops_the_start() -> None:
         return room
 
     with pytest.raises(SetupError, match="scoped by 'chatJid'"):
-        tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", registry=registry())(bad)
+        tool(tier=Tier.WORKER, group="x", effects=(), scoped_by="chatJid", registry=registry())(bad)
 
 
 @pytest.mark.parametrize("also", ["elsewhereJid", "folder"])
@@ -80,7 +81,9 @@ def test_a_second_scope_must_be_a_room_that_is_among_the_parameters(also: str) -
         """Pass on."""
         return ""
 
-    declare = tool(tier=Tier.WORKER, group="x", scoped_by="chatJid", also_scoped_by=(also,), registry=registry())
+    declare = tool(
+        tier=Tier.WORKER, group="x", effects=(), scoped_by="chatJid", also_scoped_by=(also,), registry=registry()
+    )
     with pytest.raises(SetupError, match=f"also scoped by '{also}'"):
         declare(pass_on)
 
@@ -90,7 +93,7 @@ def test_a_tool_without_a_docstring_stops_the_start() -> None:
         return ""
 
     with pytest.raises(SetupError, match="no docstring"):
-        tool(tier=Tier.WORKER, group="x", registry=registry())(mute)
+        tool(tier=Tier.WORKER, group="x", effects=(), registry=registry())(mute)
 
 
 def test_a_result_that_is_neither_structure_nor_text_stops_the_start() -> None:
@@ -99,7 +102,7 @@ def test_a_result_that_is_neither_structure_nor_text_stops_the_start() -> None:
         return {}
 
     with pytest.raises(SetupError, match="dataclass"):
-        tool(tier=Tier.WORKER, group="x", registry=registry())(loose)
+        tool(tier=Tier.WORKER, group="x", effects=(), registry=registry())(loose)
 
 
 def test_two_tools_of_one_name_stop_the_start() -> None:
@@ -109,9 +112,9 @@ def test_two_tools_of_one_name_stop_the_start() -> None:
         """One."""
         return ""
 
-    tool(tier=Tier.WORKER, group="x", registry=known)(twin)
+    tool(tier=Tier.WORKER, group="x", effects=(), registry=known)(twin)
     with pytest.raises(SetupError, match="two tools are named 'twin'"):
-        tool(tier=Tier.WORKER, group="x", registry=known)(twin)
+        tool(tier=Tier.WORKER, group="x", effects=(), registry=known)(twin)
 
 
 async def test_a_write_and_its_audit_row_are_one_transaction(tmp_path: Path, store: SqliteStore) -> None:
@@ -122,7 +125,7 @@ async def test_a_write_and_its_audit_row_are_one_transaction(tmp_path: Path, sto
         if title == "bad":
             raise ValueError("no such title")
 
-    @tool(tier=Tier.WORKER, group="x", registry=known)
+    @tool(tier=Tier.WORKER, group="x", effects=(), registry=known)
     async def entitle(call: ToolCall, title: str) -> str:
         """Name it."""
         assert call.caller.session_id is not None
@@ -139,3 +142,23 @@ async def test_a_write_and_its_audit_row_are_one_transaction(tmp_path: Path, sto
     assert session is not None and session.title == "good"
     assert await agent.audited() == [("entitle", "allowed")]  # the failure is written behind
     assert (await store.read(audit.verify))[1] is None
+
+
+def test_a_tool_that_does_not_say_what_it_does_outside_stops_the_start() -> None:
+    async def act(call: ToolCall) -> str:
+        """Act."""
+        return ""
+
+    with pytest.raises(SetupError, match="what it does outside its session"):
+        tool(tier=Tier.WORKER, group="x", registry=registry())(act)
+    with pytest.raises(SetupError, match="leave one of them out"):
+        tool(tier=Tier.WORKER, group="x", effects=(Subject.SPEAK,), read_only=True, registry=registry())(act)
+
+
+def test_a_tool_that_is_named_like_a_subject_stops_the_start() -> None:
+    async def speak(call: ToolCall) -> str:
+        """Speak."""
+        return ""
+
+    with pytest.raises(SetupError, match="is a subject that rules speak of"):
+        tool(tier=Tier.WORKER, group="x", effects=(Subject.SPEAK,), registry=registry())(speak)

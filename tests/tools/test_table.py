@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import Registry, load_package
+from gatepost.flow.schedule.task_rights import EFFECTS
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import FOLDERS, GateAgent
@@ -30,15 +32,52 @@ TABLE = {  # the deepest tier that has a tool
     Tier.ROOT: "network_allow network_deny set_web_host",
 }
 
+SUBJECTS = {  # what tools do outside; those that are in no row read, or change their own session alone
+    Subject.SPEAK: "send reply post send_file send_voice send_card ask_user_question edit like dislike forward quote"
+    " repost pin_message unpin_message unpin_all pane_set_prompts pane_set_title"
+    " schedule_task update_task inject_message",  # the turn that they begin answers in its room
+    Subject.HAND_OUT: "send_file post forward send_to_agent",
+    Subject.PUBLISH: "post quote repost issue_chat_link issue_webhook set_web_route del_web_route set_web_host",
+    Subject.INSTRUCT: "delegate_group escalate_group send_to_agent write_skill inject_message replay_session",
+    Subject.CHANGE_RIGHTS: "register_group set_group_open set_observe_window observe_group unobserve_group add_route"
+    " set_routes delete_route invite_create issue_chat_link issue_webhook revoke_token set_web_host network_allow"
+    " network_deny",
+    Subject.SPEND: "send_voice",
+    Subject.SCHEDULE: "schedule_task update_task pause_task resume_task cancel_task",
+    Subject.ERASE: "delete reset_session cancel_task delete_route revoke_token del_web_route",
+}
+OWN_SESSION = (
+    "fetch_history set_work fork_topic engage disengage network_request log_external_cost set_title set_branch"
+)
+
+
+@pytest.mark.parametrize("subject", list(Subject))
+def test_each_subject_has_exactly_the_tools_of_the_table(subject: Subject) -> None:
+    found = {name for name in _list_own() if subject in TOOLS[name].effects.subjects}
+    assert found == set(SUBJECTS[subject].split())
+
+
+def test_a_tool_without_a_subject_reads_or_changes_its_own_session_alone() -> None:
+    others = {name for name in _list_own() if not TOOLS[name].effects.subjects and not TOOLS[name].read_only}
+    assert others == set(OWN_SESSION.split())
+
+
+def test_what_a_tasks_text_and_its_making_are_judged_by_is_what_these_tools_declare() -> None:
+    assert {name: TOOLS[name].effects for name in EFFECTS} == EFFECTS
+
+
+def _list_own() -> list[str]:
+    """Not what another test has loaded from outside."""
+    return [name for name in TOOLS if TOOLS.origin(name).startswith("gatepost.tools.")]
+
 
 @pytest.mark.parametrize("tier", list(Tier))
 async def test_a_caller_of_each_tier_sees_exactly_the_tools_of_the_table(
     tier: Tier, tmp_path: Path, store: SqliteStore
 ) -> None:
     own: Registry[Tool] = Registry("tool")
-    for name, each in TOOLS.items():
-        if TOOLS.origin(name).startswith("gatepost.tools."):  # not what another test has loaded from outside
-            own.add(name, each, TOOLS.origin(name))
+    for name in _list_own():
+        own.add(name, TOOLS[name], TOOLS.origin(name))
     agent = await GateAgent.create(tmp_path, store, FOLDERS[tier], tools=own)
     expected = {name for deepest, names in TABLE.items() if deepest >= tier for name in names.split()}
     expected -= {"escalate_group"} if tier is Tier.ROOT else set()  # nobody is above it

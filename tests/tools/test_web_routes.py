@@ -107,7 +107,7 @@ async def test_what_becomes_public_waits_for_a_person_where_a_rule_holds_it(tmp_
     agent = await start(tmp_path, store)
     await store.write(grant_changes.add_rule, "acme", "hold set_web_route(access=public)", "test", 1)
     around = agent.around
-    holder = HeldCalls(store, around.clock, around.config, around.bells, around.reach)  # type: ignore[arg-type]
+    holder = HeldCalls(store, around.clock, around.config, around.bells, around.reach, "", around.home.media)  # type: ignore[arg-type]
     agent.dispatch = Dispatch(TOOLS, replace(around, holder=holder))
     answer = await agent.call("set_web_route", path="/pub/acme", access="public")
     assert "waits for a person's decision" in answer.text

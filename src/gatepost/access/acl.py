@@ -8,7 +8,8 @@ authority flows from the operator downward and ends where it is taken away.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from gatepost.access.grants import ParamCondition, check_condition, parse_params
+from gatepost.access.grants import ParamCondition, check_condition, check_subject_condition, parse_params
+from gatepost.access.subjects import ROOM_PARAM, find_subject
 from gatepost.core.globs import glob_to_regex, is_glob
 from gatepost.core.linear_regex import BadPattern, compile_linear_regex
 from gatepost.messages.untrusted import get_claimed, is_untrusted
@@ -116,9 +117,7 @@ def applies(
         return False
     if not matches_scope(row.scope, scope) and not (row.effect is AclEffect.DENY and _compile_scope(row.scope) is None):
         return False
-    return _check_conditions(row.params, params, row.effect, empty=True) and _check_conditions(
-        row.predicate, claims, row.effect, empty=False
-    )
+    return _check_params(row, params) and _check_conditions(row.predicate, claims, row.effect, empty=False)
 
 
 def denies_by_other_name(
@@ -211,6 +210,7 @@ def covers_row(held: AclRow, wanted: AclRow) -> bool:
 def _overlaps(denied: AclRow, wanted: AclRow) -> bool:
     """Whether a denial speaks of what is to be given; in doubt it does."""
     action = covers_action(denied.action, wanted.action) or covers_action(wanted.action, denied.action)
+    action = action or (names_subject(denied) and wanted.action.startswith("mcp:"))  # which tools it stands for is open
     one, other = denied.scope, wanted.scope
     scope = covers_scope(one, other) or covers_scope(other, one) or (is_glob(one) and is_glob(other))
     return action and scope
@@ -265,6 +265,22 @@ def _one_segment(folder: str) -> bool:
 @lru_cache(maxsize=4096)
 def _parse_conditions(text: str) -> tuple[ParamCondition, ...] | None:
     return parse_params(text)
+
+
+def names_subject(row: AclRow) -> bool:
+    """Whether it speaks of every tool that declares a subject."""
+    return row.action.startswith("mcp:") and find_subject(row.action.removeprefix("mcp:")) is not None
+
+
+def _check_params(row: AclRow, params: Mapping[str, str]) -> bool:
+    """Of a row about a subject, `params` have the room alone, if it is known."""
+    if not names_subject(row):
+        return _check_conditions(row.params, params, row.effect, empty=True)
+    deny = row.effect is AclEffect.DENY
+    conditions = _parse_conditions(row.params) if row.params else ()
+    if conditions is None:
+        return deny
+    return all(check_subject_condition(each, params.get(ROOM_PARAM), restricts=deny) for each in conditions)
 
 
 def _check_conditions(text: str, given: Mapping[str, str], effect: AclEffect, *, empty: bool) -> bool:

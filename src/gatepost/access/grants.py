@@ -1,10 +1,10 @@
 """Grants: what a group may call. The default comes from the tool's tier; rules change it.
 
-A rule is `[!|hold |hold[2] ]action[(param=glob, !param, param)]`, and `*` in it is anything. Among rules the last that
-matches wins; where none matches, the tier decides. `hold` gives nothing and takes nothing: a call that is granted waits
-for a person, or for so many, unless a later rule of the same group allows it. A slip of the pen never widens access: a
-rule that cannot be read allows nothing, and a denial or a hold whose conditions or number cannot be read holds without
-them.
+A rule is `[!|hold |hold[2] ]action[(param=glob, !param, param)]`, and `*` in it is anything. The action is a tool, or a
+subject, which stands for every tool that declares it (`subjects.py`). Among rules the last that matches wins; where
+none matches, the tier decides. `hold` gives nothing and takes nothing: a call that is granted waits for a person, or
+for so many, unless a later rule of the same group allows it. A slip of the pen never widens access: a rule that cannot
+be read allows nothing, and a denial or a hold whose conditions or number cannot be read holds without them.
 """
 
 import re
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from gatepost.access.subjects import NO_EFFECTS, ROOM_PARAM, Subject, ToolEffects, find_subject
 from gatepost.core.globs import matches_wildcard
 
 MOST_QUORUM = 20  # people whom a rule may ask for
@@ -33,6 +34,15 @@ class GrantRule(Struct, frozen=True):
     hold: bool = False
     params: tuple[ParamCondition, ...] = ()
     quorum: int = 0  # of a hold: how many must agree; 0: as the gateway says
+
+    @property
+    def subject(self) -> Subject | None:
+        """The subject that it names; None: it names a tool, or a pattern of tools."""
+        return find_subject(self.action)
+
+    @property
+    def restricts(self) -> bool:
+        return self.deny or self.hold
 
     @property
     def effect(self) -> str:
@@ -90,7 +100,9 @@ def _parse_param(piece: str) -> ParamCondition:
     return ParamCondition(name.strip(), pattern.strip() if equals else None)
 
 
-def matches_action(rule: GrantRule, action: str) -> bool:
+def matches_action(rule: GrantRule, action: str, effects: ToolEffects = NO_EFFECTS) -> bool:
+    if (subject := rule.subject) is not None:
+        return subject in effects.subjects and (rule.restricts or not effects.presumed)
     return bool(rule.action) and matches_wildcard(rule.action, action)
 
 
@@ -107,26 +119,53 @@ def check_condition(param: ParamCondition, params: Mapping[str, str], *, deny: b
     return (deny or not ("," in value or ")" in value)) and matches_wildcard(param.pattern, value)
 
 
-def list_matching(rules: Sequence[GrantRule], action: str) -> tuple[GrantRule, ...]:
+def list_matching(rules: Sequence[GrantRule], action: str, effects: ToolEffects = NO_EFFECTS) -> tuple[GrantRule, ...]:
     """Every rule that speaks of this action, for the tool's description."""
-    return tuple(rule for rule in rules if matches_action(rule, action))
+    return tuple(rule for rule in rules if matches_action(rule, action, effects))
 
 
-def find_deciding(rules: Sequence[GrantRule], action: str, *readings: Mapping[str, str]) -> GrantRule | None:
-    """The last rule that matches a call in one of its readings; None: none does."""
+def find_deciding(
+    rules: Sequence[GrantRule],
+    action: str,
+    *readings: Mapping[str, str],
+    effects: ToolEffects = NO_EFFECTS,
+    room: str | None = None,
+) -> GrantRule | None:
+    """The last rule that matches a call in one of its readings; None: none does. `room`: of the call, as rules about
+    subjects see it."""
     for rule in reversed(rules):
-        if matches_action(rule, action) and any(_check_conditions(rule, params) for params in readings):
+        if not matches_action(rule, action, effects):
+            continue
+        if _check_room(rule, room) if rule.subject else any(_check_conditions(rule, each) for each in readings):
             return rule
     return None
 
 
 def _check_conditions(rule: GrantRule, params: Mapping[str, str]) -> bool:
-    return all(check_condition(param, params, deny=rule.deny or rule.hold) for param in rule.params)
+    return all(check_condition(param, params, deny=rule.restricts) for param in rule.params)
 
 
-def find_granting(rules: Sequence[GrantRule], action: str, params: Mapping[str, str]) -> GrantRule | None:
+def _check_room(rule: GrantRule, room: str | None) -> bool:
+    return all(check_subject_condition(param, room, restricts=rule.restricts) for param in rule.params)
+
+
+def check_subject_condition(param: ParamCondition, room: str | None, *, restricts: bool) -> bool:
+    """A call whose room is not known may be about any room, so every restriction holds for it and no allowance. The
+    same is true of a condition that subjects do not have."""
+    if param.name != ROOM_PARAM or room is None:
+        return restricts
+    return check_condition(param, {ROOM_PARAM: room}, deny=restricts)
+
+
+def find_granting(
+    rules: Sequence[GrantRule],
+    action: str,
+    params: Mapping[str, str],
+    effects: ToolEffects = NO_EFFECTS,
+    room: str | None = None,
+) -> GrantRule | None:
     """The last rule that matches a call and allows or denies it."""
-    return find_deciding([rule for rule in rules if not rule.hold], action, params)
+    return find_deciding([rule for rule in rules if not rule.hold], action, params, effects=effects, room=room)
 
 
 def find_syntax_error(text: str) -> str:
@@ -136,7 +175,7 @@ def find_syntax_error(text: str) -> str:
         return f"{text!r}: write hold[2] and the tool; the number of people who must agree is 1 to {MOST_QUORUM}"
     action, paren, rest = call.partition("(")
     if not action or re.match(r"hold\b", action) or "!" in action or action.split() != [action]:
-        return f"{text!r} names no tool; write send, send(jid=telegram:*), !send, hold send or hold[2] send"
+        return f"{text!r} names no tool; write send, speak(jid=telegram:*), !speak, hold speak or hold[2] send"
     if paren and (not rest.endswith(")") or parse_params(rest[:-1]) is None):
         return f"{text!r}: what follows the tool must be (param=glob, !param, param)"
     return ""

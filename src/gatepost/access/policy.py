@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from gatepost.access import acl, grants
 from gatepost.access.grants import GrantRule
+from gatepost.access.subjects import NO_EFFECTS, ROOM_PARAM, ToolEffects, find_subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier, tier_of
 from gatepost.access.tree_scope import world_of
 from gatepost.messages.untrusted import get_claimed, is_untrusted
@@ -40,6 +41,8 @@ class AccessRequest(Struct, frozen=True):
     claims: Mapping[str, str] = field(default_factory=dict)  # who calls: platform, user, provider, room
     also: tuple[str, ...] = ()  # principals besides the group: the room of the turn
     usual: Mapping[str, str] = field(default_factory=dict)  # what holds for parameters that were left out
+    effects: ToolEffects = NO_EFFECTS
+    room: str | None = None  # for rules about subjects; None: it is not known, and may be any
 
 
 class GroupHold(Struct, frozen=True):
@@ -67,10 +70,10 @@ class AccessRules(Struct, frozen=True):
 
     rules: Mapping[str, tuple[GrantRule, ...]] = field(default_factory=dict)  # by folder, in their order
     rows: tuple[AclRow, ...] = ()  # those that count
-    subjects: Mapping[str, frozenset[str]] = msgspec.field(
+    tool_groups: Mapping[str, frozenset[str]] = msgspec.field(
         default_factory=dict
     )  # by folder: all that its list is cut to
-    every_subject: frozenset[str] | None = None  # the same for folders that say nothing; None: no cut
+    every_tool_group: frozenset[str] | None = None  # the same for folders that say nothing; None: no cut
     members: acl.RoleMemberships = field(default_factory=dict)
 
 
@@ -88,8 +91,8 @@ class GroupPolicy:
         "holds",
         "own",
         "rows",
-        "subjects",
         "tier",
+        "tool_groups",
     )
 
     def __init__(self, folder: str, facts: AccessRules) -> None:
@@ -99,7 +102,7 @@ class GroupPolicy:
         self._who = acl.expand_roles([f"folder:{folder}"], facts.members)
         self._across = any(_widens(row) and acl.concerns(row, self._who) for row in facts.rows)
         self.rows = tuple(row for row in facts.rows if self._may_concern(row))
-        self.subjects = facts.subjects.get(folder, facts.every_subject)
+        self.tool_groups = facts.tool_groups.get(folder, facts.every_tool_group)
         self._speaks = bool(self.own or self.above or self.rows)
         self.holds = any(rule.hold for rule in self.own) or any(rule.hold for _, rule in self.above)
         self._standings: dict[str, _ToolRules] = {}
@@ -107,25 +110,25 @@ class GroupPolicy:
     @property
     def plain(self) -> bool:
         """Nothing was ever said about it: its tier is all there is."""
-        return not self._speaks and self.subjects is self._facts.every_subject
+        return not self._speaks and self.tool_groups is self._facts.every_tool_group
 
-    def has_rules_for(self, tool: str) -> bool:
+    def has_rules_for(self, tool: str, effects: ToolEffects) -> bool:
         """Whether anything but the tier has a say about this tool."""
-        return self._speaks and bool(self._find_rules(tool))
+        return self._speaks and bool(self._find_rules(tool, effects))
 
     def decide(self, ask: AccessRequest) -> bool:
-        standing = self._find_rules(ask.tool) if self._speaks else None
+        standing = self._find_rules(ask.tool, ask.effects) if self._speaks else None
         return self._evaluate(ask, standing, None) if standing else self.tier <= ask.tier
 
     def explain(self, ask: AccessRequest) -> tuple[bool, list[PolicyStep]]:
         """The same, with everything that took part, in the order of its say."""
         steps: list[PolicyStep] = []
-        verdict = self._evaluate(ask, self._find_rules(ask.tool), steps)
+        verdict = self._evaluate(ask, self._find_rules(ask.tool, ask.effects), steps)
         return verdict, steps
 
     def list_holds(self, ask: AccessRequest) -> tuple[GroupHold, ...]:
         """What makes a call wait for a person: rules of groups above, which bind, and the group's own last word."""
-        standing = self._find_rules(ask.tool) if self._speaks else None
+        standing = self._find_rules(ask.tool, ask.effects) if self._speaks else None
         if not standing:
             return ()
         found = [
@@ -140,13 +143,13 @@ class GroupPolicy:
 
     def allows_expressly(self, ask: AccessRequest) -> bool:
         """Whether the group's own last word about a call allows it."""
-        standing = self._find_rules(ask.tool) if self._speaks else None
+        standing = self._find_rules(ask.tool, ask.effects) if self._speaks else None
         rule = _find_last(standing.own, ask) if standing else None
         return rule is not None and not rule.deny and not rule.hold
 
-    def reaches_across(self, tool: str) -> bool:
+    def reaches_across(self, tool: str, effects: ToolEffects) -> bool:
         """Whether a row gives this group a tool beyond its own part of the tree, for some call."""
-        return any(_widens(row) and row.action == f"mcp:{tool}" for row in self._find_rules(tool).rows)
+        return any(_widens(row) and row.action == f"mcp:{tool}" for row in self._find_rules(tool, effects).rows)
 
     def decide_across(self, ask: AccessRequest) -> bool:
         """May a call be about a group of its world that is not below it? Only by a row that names the tool: neither a
@@ -154,24 +157,24 @@ class GroupPolicy:
         if ask.scope == ROOT_FOLDER or world_of(ask.scope) != world_of(self.folder):
             return False
         who, action = self._who, f"mcp:{ask.tool}"
-        rows = [row for row in self._find_rules(ask.tool).rows if _widens(row) and row.action == action]
+        rows = [row for row in self._find_rules(ask.tool, ask.effects).rows if _widens(row) and row.action == action]
         given = any(acl.applies(row, who, action, ask.scope, ask.params, ask.claims) for row in rows)
         return given and self.decide(ask)
 
     def grants_itself(self, ask: AccessRequest) -> bool:
         """Whether the group's own rules or its tier grant a call, without any row of the access list."""
-        rule = grants.find_granting(self._find_rules(ask.tool).own, ask.tool, ask.params)
+        rule = _find_granting(self._find_rules(ask.tool, ask.effects).own, ask)
         return self.tier <= ask.tier if rule is None else not rule.deny
 
-    def list_named_params(self, tool: str) -> tuple[str, ...]:
+    def list_named_params(self, tool: str, effects: ToolEffects) -> tuple[str, ...]:
         """The parameters that rules about a tool look at: calls that agree in these are alike to all of them."""
-        standing = self._find_rules(tool)
+        standing = self._find_rules(tool, effects)
         rules = [*(rule for _, rule in standing.above), *standing.own]
         return tuple(sorted({param.name for rule in rules for param in rule.params}))
 
-    def visible(self, tool: str, tier: Tier) -> bool:
+    def visible(self, tool: str, tier: Tier, effects: ToolEffects) -> bool:
         """Is there any call of this tool that would be granted?"""
-        standing = self._find_rules(tool)
+        standing = self._find_rules(tool, effects)
         if any(
             _denies_all([rule for each, rule in standing.above if each == folder])
             for folder in list_ancestors(self.folder)
@@ -187,28 +190,31 @@ class GroupPolicy:
         )
         return opened or self.tier <= tier
 
-    def list_rules_for(self, tool: str) -> tuple[str, ...]:
+    def list_rules_for(self, tool: str, effects: ToolEffects) -> tuple[str, ...]:
         """What the tool's description should tell: the rules and rows that speak of it."""
-        standing = self._find_rules(tool)
+        standing = self._find_rules(tool, effects)
         rules = [rule.text for _, rule in standing.above] + [rule.text for rule in standing.own]
         return (*rules, *(str(row) for row in standing.rows))
 
-    def list_hold_rules(self, tool: str) -> tuple[str, ...]:
-        """The rules that may hold a call of this tool, those above first."""
-        standing = self._find_rules(tool)
-        return tuple(rule.text for rule in (*(rule for _, rule in standing.above), *standing.own) if rule.hold)
+    def list_restrictions(self, tool: str, effects: ToolEffects) -> tuple[GrantRule, ...]:
+        """The rules that may deny or hold a call of this tool, those above first."""
+        standing = self._find_rules(tool, effects)
+        return tuple(rule for rule in (*(rule for _, rule in standing.above), *standing.own) if rule.restricts)
 
-    def _find_rules(self, tool: str) -> _ToolRules:
+    def list_hold_rules(self, tool: str, effects: ToolEffects) -> tuple[str, ...]:
+        return tuple(rule.text for rule in self.list_restrictions(tool, effects) if rule.hold)
+
+    def _find_rules(self, tool: str, effects: ToolEffects) -> _ToolRules:
         found = self._standings.get(tool)
         if found is None:
-            action = f"mcp:{tool}"
             found = self._standings[tool] = _ToolRules(
-                above=tuple((each, rule) for each, rule in self.above if grants.matches_action(rule, tool)),
-                own=grants.list_matching(self.own, tool),
+                above=tuple((each, rule) for each, rule in self.above if grants.matches_action(rule, tool, effects)),
+                own=grants.list_matching(self.own, tool, effects),
                 rows=tuple(
                     row
                     for row in self.rows
-                    if acl.covers_action(row.action, action) and (tool in ACROSS or self._is_near(row))
+                    if acl.covers_action(row.action, _name_action(row, tool, effects))
+                    and (tool in ACROSS or self._is_near(row))
                 ),
             )
         return found
@@ -238,10 +244,10 @@ class GroupPolicy:
         denied = False
         for folder in list_ancestors(self.folder) if standing.above else ():
             rules = [rule for each, rule in standing.above if each == folder]
-            rule = grants.find_granting(rules, ask.tool, ask.params)
+            rule = _find_granting(rules, ask)
             denied = denied or (rule is not None and rule.deny)
             _explain_rules(steps, folder, rules, rule, binds=True)
-        rule = grants.find_granting(standing.own, ask.tool, ask.params) if standing.own else None
+        rule = _find_granting(standing.own, ask) if standing.own else None
         denied, allowed = denied or (rule is not None and rule.deny), rule is not None and not rule.deny
         _explain_rules(steps, self.folder, standing.own, rule, binds=False)
         who = acl.expand_roles([*self._who, *ask.also], self._facts.members) if ask.also else self._who
@@ -250,7 +256,9 @@ class GroupPolicy:
         for row in standing.rows:
             # A name that is only claimed gives nothing, and what it is denied stays denied.
             concerned = bound if row.effect is AclEffect.DENY else who
-            act = (row, concerned, f"mcp:{ask.tool}", ask.scope, ask.params, ask.claims)
+            action = _name_action(row, ask.tool, ask.effects)
+            params = _choose_params(row, ask)
+            act = (row, concerned, action, ask.scope, params, ask.claims)
             hit = acl.applies(*act) or acl.denies_by_other_name(*act, self._facts.members)
             denied = denied or (hit and row.effect is AclEffect.DENY)
             allowed = allowed or (hit and row.effect is AclEffect.ALLOW)
@@ -275,7 +283,27 @@ def list_ancestors(folder: str) -> list[str]:
 
 def _find_last(rules: Sequence[GrantRule], ask: AccessRequest) -> GrantRule | None:
     """Among rules of one group. Whatever was left out is read as absent, and as what it stands for."""
-    return grants.find_deciding(rules, ask.tool, ask.params, {**ask.usual, **ask.params})
+    readings = (ask.params, {**ask.usual, **ask.params})
+    return grants.find_deciding(rules, ask.tool, *readings, effects=ask.effects, room=ask.room)
+
+
+def _find_granting(rules: Sequence[GrantRule], ask: AccessRequest) -> GrantRule | None:
+    return grants.find_granting(rules, ask.tool, ask.params, ask.effects, ask.room)
+
+
+def _choose_params(row: AclRow, ask: AccessRequest) -> Mapping[str, str]:
+    """Tools name their parameters differently: a row about a subject looks at the room alone."""
+    if not acl.names_subject(row):
+        return ask.params
+    return {ROOM_PARAM: ask.room} if ask.room is not None else NOTHING
+
+
+def _name_action(row: AclRow, tool: str, effects: ToolEffects) -> str:
+    """A tool as a row sees it: under its own name, or as the subject that the row names."""
+    subject = find_subject(row.action.removeprefix("mcp:"))
+    if subject not in effects.subjects or (effects.presumed and row.effect is AclEffect.ALLOW):
+        return f"mcp:{tool}"
+    return f"mcp:{subject}"
 
 
 def _widens(row: AclRow) -> bool:

@@ -25,6 +25,7 @@ from gatepost.flow.sessions.host_uids import uid_range
 from gatepost.flow.sessions.provider_specs import list_plugin_providers, load_spec
 from gatepost.flow.sessions.sandbox_plan import KIND
 from gatepost.gate import connectors
+from gatepost.messages.visible_text import show_hidden
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
 from gatepost.serve.control.client import ControlClient
@@ -136,6 +137,12 @@ def _connectors(home: Home, config: Config) -> Iterator[Finding]:
     """Each is started as the gateway starts it to ask for its tools: without any secret."""
     if not home.path.is_dir():
         return
+    for name, each in config[connectors.CONNECTORS].items():
+        held = [tool for tool in connectors.read_cached_tools(home, name, each).held if each.offers(tool)]
+        if held:
+            named = ", ".join(show_hidden(tool[:40]) for tool in held[:5]) + (" …" if len(held) > 5 else "")
+            text = f"{name}: new or told of in other words, and so not offered to agents: {named}"
+            yield Finding("warn", "connectors", text, f"gatepost connector changes {name}")
     for found in asyncio.run(connectors.check_connectors(home, config[connectors.CONNECTORS])):
         if found.trouble:
             yield Finding("warn", "connectors", found.trouble, f"mend [connectors.{found.name}], or remove it")

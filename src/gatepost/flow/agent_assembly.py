@@ -64,13 +64,13 @@ def make_tools(
 ) -> ToolAssembly:
     home, store, clock, config, bells = deps.home, deps.store, deps.clock, deps.config, deps.bells
     tools = TOOLS.copy()
-    connectors = Connectors(config[CONNECTORS], tools, home, bells, deps.secrets)
+    connectors = Connectors(config[CONNECTORS], tools, home, bells, deps.secrets, store, clock)
     jobs = SandboxJobs(home, config, store, clock, egress.deps, deps.freezer)
     worktrees = Worktrees(home, config, store, clock, jobs)
     forker = SessionForker(home, store, clock, config, deps.files, end_session)
     replayer = SessionReplayer(home, store, clock, config, bells, deps.files)
     placed = deps.shared and config[PLACE] == GroupPlace.LOCAL
-    held_calls = HeldCalls(store, clock, config, bells, channels.reach, deps.owner if placed else "")
+    held_calls = HeldCalls(store, clock, config, bells, channels.reach, deps.owner if placed else "", home.media)
     questions = AgentQuestions(store, clock, config, bells, channels.reach)
     around = ToolDeps(
         store=store,

@@ -5,10 +5,22 @@ from typing import Any
 
 import msgspec
 
+from gatepost.access.grants import GrantRule
 from gatepost.access.policy import AccessRequest, GroupPolicy, PolicyStep
+from gatepost.access.subjects import MEANINGS, Subject
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.access.tree_scope import may_act_on
+from gatepost.core.records import replace
+from gatepost.core.registry import Registry
 from gatepost.tools.contract import Tool, ToolScope
+
+MOST_NAMED = 20  # tools in one line
+ANSWERS = "an agent's answer in the room of its own turn is no call: neither a denial nor a hold of speak stops it"
+
+
+def make_request(tool: Tool, scope: str, params: Mapping[str, str], room: str | None) -> AccessRequest:
+    """`room`: as rules about subjects see it; None: it is not known."""
+    return AccessRequest(tool.name, tool.tier, scope, params, effects=tool.effects, room=room)
 
 
 def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tuple[bool, list[PolicyStep]]:
@@ -20,9 +32,12 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
         params["jid"] = params[tool.scoped_by]
         also = (params["jid"],)
         claims |= {"room": params["jid"], "platform": params["jid"].partition(":")[0]}
+    named_later = tool.here or tool.scope is ToolScope.ROOM  # the room of the turn, about which nothing is said here
+    room = params.get("jid") if tool.scope is ToolScope.ROOM else None
+    request = make_request(tool, folder, params, "" if room is None and named_later else room)
     allowed, steps, reach = True, list[PolicyStep](), list[PolicyStep]()
     for target in list_named_groups(tool, arguments) or (folder,):
-        granted, said = policy.explain(AccessRequest(tool.name, tool.tier, target, params, claims, also))
+        granted, said = policy.explain(replace(request, scope=target, claims=claims, also=also))
         within = target == folder or may_act_on(tool.within, folder, target)
         allowed = allowed and granted and within
         steps += [step for step in said if step not in steps]
@@ -30,15 +45,17 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
             reach.append(
                 PolicyStep("structure", f"{target} must be {tool.within} of {folder}", "–" if within else "deny")
             )
-    if policy.subjects is not None and tool.group not in policy.subjects:
+    if policy.tool_groups is not None and tool.group not in policy.tool_groups:
         allowed = False
-        steps.append(PolicyStep("tool_groups", f"the list is cut to {', '.join(sorted(policy.subjects))}", "deny"))
+        steps.append(PolicyStep("tool_groups", f"the list is cut to {', '.join(sorted(policy.tool_groups))}", "deny"))
     if tool.not_root and folder == ROOT_FOLDER:
         allowed = False
         steps.append(PolicyStep("structure", "root stands alone: there is nobody to do this with", "deny"))
     steps += reach
-    ask = AccessRequest(tool.name, tool.tier, folder, params, usual=render_usual_params(tool, folder))
+    ask = replace(request, usual=render_usual_params(tool, folder))
     holds = policy.list_holds(ask)
+    if tool.holds_if is not None:
+        steps.append(PolicyStep("approval", "a person must agree, if one allowed what it would change", "–"))
     steps += [
         PolicyStep("approval", f"{_render_quorum(hold.quorum)} must agree: {hold.rule!r} of {hold.folder}", "hold")
         for hold in holds
@@ -46,6 +63,33 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
     if not holds and tool.held and not policy.allows_expressly(ask):
         steps.append(PolicyStep("approval", "a person must agree to every call of this tool", "hold"))
     return allowed, steps
+
+
+def list_gaps(tools: Registry[Tool], rule: GrantRule) -> list[str]:
+    """What a restriction leaves free: other tools that do the same, if it names one tool; an agent's answers, if it is
+    about speaking."""
+    if not rule.restricts:
+        return []
+    if rule.subject is Subject.SPEAK or (tool := tools.get(rule.action)) is None:
+        return [ANSWERS] if rule.subject is Subject.SPEAK else []
+    found = []
+    for subject in sorted(tool.effects.subjects) if not tool.effects.presumed else ():
+        alike = [each for name, each in tools.items() if name != tool.name and subject in each.effects.subjects]
+        declared = [each.name for each in alike if not each.effects.presumed]
+        if not alike:
+            continue
+        named = ", ".join(declared[:MOST_NAMED]) + (" …" if len(declared) > MOST_NAMED else "")
+        unknown = "tools of connectors that declare nothing" if len(declared) < len(alike) else ""
+        wider = rule.text.removesuffix(rule.call) + subject + _render_room(tool, rule)
+        found.append(f"{' and '.join(filter(None, [named, unknown]))} {MEANINGS[subject]} as well: {wider} covers all")
+    return found
+
+
+def _render_room(tool: Tool, rule: GrantRule) -> str:
+    """The condition on the room, as rules about subjects have it."""
+    names = ("jid", tool.scoped_by) if tool.scope is ToolScope.ROOM else ("jid",)
+    room = next((each.pattern for each in rule.params if each.name in names and each.pattern is not None), None)
+    return f"(jid={room})" if room is not None else ""
 
 
 def _render_quorum(quorum: int) -> str:

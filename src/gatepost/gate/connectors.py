@@ -3,6 +3,7 @@ seen, granted, refused and audited by the same gate, under the name `<connector>
 
 A server is started for each call and killed after it, so what one group's secrets opened is not there for the next.
 What is known of its tools is kept in a file beside its folder, for the time until it has been asked and for commands.
+A tool that is new, or told of in other words than the operator accepted, is not offered until it is accepted again.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import hashlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,14 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from gatepost.access.subjects import ANY_EFFECTS, NO_EFFECTS, Subject, ToolEffects, make_effects
 from gatepost.access.tiers import Tier
 from gatepost.core import log
+from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.secret_scrubber import SecretScrubber
 from gatepost.core.settings import setting_tables
@@ -31,14 +35,23 @@ from gatepost.gate.aliases import ALIASES
 from gatepost.gate.mcp_messages import McpListedTool
 from gatepost.gate.mcp_server_process import McpServerError, run_mcp_server
 from gatepost.jsonrpc.errors import JsonRpcFailure
-from gatepost.store import costs
+from gatepost.messages.visible_text import hides_something, render_changes, show_hidden, show_hidden_in_lines
+from gatepost.store import audit, connector_tools, costs, secrets
+from gatepost.store.audit import AuditRecord
+from gatepost.store.connector_tools import AcceptedTool, SeenTool
+from gatepost.store.port import Db, Store
+from gatepost.store.requests import BoundFact, BoundKind, BoundReads
 from gatepost.store.secrets import SecretReader, is_channel_secret
 from gatepost.tools.call import ToolCall
-from gatepost.tools.contract import ForwardedResult, Tool
+from gatepost.tools.contract import ForwardedResult, Tool, check_name
 
 MOST_AT_ONCE, MOST_OF_A_GROUP = 16, 4  # runs of one connector; who comes later waits within the same patience
 MOST_TOOLS = 200
 ORIGIN = "connectors."
+MOST_SEEN = 1000  # of what it lists: the rest is not there
+MOST_NAMED, LONGEST_NAME = 20, 100  # tools that a record names, and characters of a name
+DIGEST = 12  # hex digits
+MOST_CHANGED, WIDTH = 1000, 120  # lines of a comparison, and characters of each
 LONGEST_DESCRIPTION = 4000
 LARGEST_SCHEMA = 64 * 1024  # bytes
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")  # what the models' vendors take as a name
@@ -55,6 +68,8 @@ class Connector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     env: tuple[str, ...] = ()  # NAME=value
     env_secrets: tuple[str, ...] = ()  # NAME, or VARIABLE=NAME
     tools: tuple[str, ...] = ("*",)
+    reads: tuple[str, ...] = ()  # those that have no effect at all
+    effects: dict[str, tuple[Subject, ...]] = {}  # what those do outside, by pattern
     tier: Literal["root", "world", "agent", "worker"] = "root"
     timeout_s: float = 30.0
 
@@ -80,20 +95,45 @@ class Connector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def offers(self, tool: str) -> bool:
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
+    def only_reads(self, tool: str) -> bool:
+        """As the operator says. A server that says so of its own tool is not believed."""
+        return any(fnmatchcase(tool, pattern) for pattern in self.reads)
+
+    def find_effects(self, tool: str) -> ToolEffects:
+        """What the operator declared; of what nobody declared anything, every effect is presumed."""
+        if self.only_reads(tool):
+            return NO_EFFECTS
+        said = [subjects for pattern, subjects in self.effects.items() if fnmatchcase(tool, pattern)]
+        return make_effects(each for subjects in said for each in subjects) if said else ANY_EFFECTS
+
 
 CONNECTORS = setting_tables(
     "connectors",
     Connector,
     help="Third-party MCP servers that the host runs: a table [connectors.NAME] each, with command, env, env_secrets,"
-    " tools, tier and timeout_s. See connectors.md.",
+    " tools, reads, effects, tier and timeout_s. See connectors.md.",
 )
 
 
 class CachedToolList(msgspec.Struct, frozen=True):
-    """What a server told of its tools."""
+    """What a server told of its tools. `held`: the names of those that nobody has accepted as they are now."""
 
     command: tuple[str, ...]
     tools: list[McpListedTool]
+    held: tuple[str, ...] = ()
+
+    @property
+    def offered(self) -> list[McpListedTool]:
+        return [each for each in self.tools if each.name not in self.held]
+
+
+class ToolChange(Struct, frozen=True):
+    """A tool that waits to be accepted. `lines`: what is said of it now in other words, with the signs that hide."""
+
+    connector: str
+    tool: str
+    new: bool
+    lines: list[str]
 
 
 class ConnectorCheck(Struct, frozen=True):
@@ -105,6 +145,7 @@ class ConnectorCheck(Struct, frozen=True):
 
 
 RunTool = Callable[..., Any]
+ReadBound = Callable[[ToolCall, Mapping[str, Any]], Awaitable[BoundReads]]
 
 
 def folder_of(home: Home, name: str, caller: str = "") -> Path:
@@ -158,15 +199,59 @@ async def check_connectors(home: Home, declared: Mapping[str, Connector]) -> lis
 def load_cached_tools(home: Home, declared: Mapping[str, Connector], tools: Registry[Tool]) -> None:
     """For commands: what the gateway learnt when it last asked. Nothing of it can be called here."""
     for name, connector in declared.items():
-        _register_tools(
-            tools, name, connector, _read_cached_tools(home, name, connector), lambda tool: _not_here, declared
-        )
+        told = read_cached_tools(home, name, connector).offered
+        _register_tools(tools, name, connector, told, lambda tool: _not_here, declared)
 
 
 def list_cached_tools(home: Home, name: str, connector: Connector) -> tuple[str, ...]:
     """The names of its tools as agents call them, by what it told last."""
-    told = _read_cached_tools(home, name, connector)
+    told = read_cached_tools(home, name, connector).offered
     return tuple(f"{name}_{each.name}" for each in told if connector.offers(each.name))[:MOST_TOOLS]
+
+
+def list_changes(name: str, cached: CachedToolList, accepted: Mapping[str, AcceptedTool]) -> list[ToolChange]:
+    """What waits to be accepted, beside what was."""
+    found = []
+    for each in cached.tools:
+        if each.name in cached.held:
+            known = accepted.get(each.name)
+            before = _render_tool(msgspec.json.decode(known.listed, type=McpListedTool)) if known else ""
+            lines = render_changes(before, _render_tool(each), MOST_CHANGED)
+            found.append(ToolChange(name, show_hidden(each.name[:LONGEST_NAME]), known is None, lines))
+    return found
+
+
+def _render_tool(told: McpListedTool) -> str:
+    """All that is said of a tool, in lines none of which is cut in a comparison."""
+    facts = {"input": told.inputSchema, "output": told.outputSchema, "annotations": told.annotations}
+    texts = [told.description, *(f"{name}: {_render_json(value)}" for name, value in facts.items() if value)]
+    lines = [line for text in texts for line in text.splitlines()]
+    return "\n".join(line[at : at + WIDTH] for line in lines for at in range(0, len(line), WIDTH))
+
+
+def _render_json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=1).decode()
+
+
+def choose_seen(cached: CachedToolList, tool: str = "") -> list[SeenTool]:
+    """Those that wait to be accepted, or one of them."""
+    return [_see(each) for each in cached.tools if each.name in cached.held and tool in ("", each.name)]
+
+
+def get_digest(seen: Iterable[SeenTool]) -> str:
+    """By which somebody accepts what they saw, and nothing that came after it."""
+    return hashlib.sha256("".join(sorted(each.digest for each in seen)).encode()).hexdigest()[:DIGEST]
+
+
+def record_accepted(home: Home, name: str, cached: CachedToolList, accepted: Iterable[SeenTool]) -> None:
+    """In the file: from the next start on, or the next look at it, they are offered."""
+    gone = {each.tool for each in accepted}
+    _write_cached_tools(home, name, replace(cached, held=tuple(each for each in cached.held if each not in gone)))
+
+
+def _see(told: McpListedTool) -> SeenTool:
+    listed = msgspec.json.encode(told, order="sorted")
+    return SeenTool(told.name, hashlib.sha256(listed).hexdigest(), listed.decode())
 
 
 async def _not_here(call: ToolCall, /, **arguments: Any) -> ForwardedResult:
@@ -183,22 +268,17 @@ class Connectors:
         home: Home,
         bells: EventBus,
         secrets: SecretReader,
+        store: Store,
+        clock: Clock,
     ) -> None:
         self._declared, self._tools, self._home, self._bells = declared, tools, home, bells
-        self._secrets = secrets
+        self._secrets, self._store, self._clock = secrets, store, clock
         self._slots = {name: asyncio.Semaphore(MOST_AT_ONCE) for name in declared}
         # A group waits for its own before it takes one of everybody's.
         self._of_group = defaultdict[tuple[str, str], asyncio.Semaphore](lambda: asyncio.Semaphore(MOST_OF_A_GROUP))
         check_names(declared, tools)
         for name, connector in declared.items():
-            _register_tools(
-                tools,
-                name,
-                connector,
-                _read_cached_tools(home, name, connector),
-                partial(self._runs, name, connector),
-                declared,
-            )
+            self._register(name, connector, read_cached_tools(home, name, connector).offered)
 
     async def run(self) -> None:
         """Ask every server what it has, beside everything else. One that does not start is a line in the log."""
@@ -206,13 +286,44 @@ class Connectors:
 
     async def _learn(self, name: str, connector: Connector) -> None:
         try:
-            listed = await list_server_tools(self._home, name, connector)
-            _write_cached_tools(self._home, name, CachedToolList(connector.command, listed))
+            listed = (await list_server_tools(self._home, name, connector))[:MOST_SEEN]
+            held = await self._review(name, connector, listed)
+            _write_cached_tools(self._home, name, CachedToolList(connector.command, listed, held))
         except (GatepostError, OSError) as error:
             _log.warning("a connector was not asked for its tools", connector=name, why=str(error))
             return
-        if _register_tools(self._tools, name, connector, listed, partial(self._runs, name, connector), self._declared):
+        if self._register(name, connector, CachedToolList(connector.command, listed, held).offered):
             self._bells.tools(None)
+
+    async def _review(self, name: str, connector: Connector, listed: list[McpListedTool]) -> tuple[str, ...]:
+        """Which of its tools are not as they were accepted. What is new about that is on record."""
+        seen, now = await asyncio.to_thread(lambda: [_see(each) for each in listed]), self._clock.now()
+        before = set(read_cached_tools(self._home, name, connector).held)
+
+        def review(db: Db) -> tuple[str, ...]:
+            held = tuple(sorted(connector_tools.review(db, name, seen, now)))
+            if changed := [each[:LONGEST_NAME] for each in held if each not in before and connector.offers(each)]:
+                details = {"connector": name, "tools": changed[:MOST_NAMED], "count": len(changed)}
+                audit.append(db, AuditRecord(now, "gatepost", "connector.changed", "held", details))
+            return held
+
+        held = await self._store.write(review)
+        if held:
+            way = f"gatepost connector changes {name}"
+            _log.warning("tools of a connector have changed and wait", connector=name, tools=len(held), way=way)
+        return held
+
+    def reload(self, name: str) -> None:
+        """Offer what was accepted meanwhile."""
+        connector = self._declared.get(name)
+        if connector is None:
+            return
+        if self._register(name, connector, read_cached_tools(self._home, name, connector).offered):
+            self._bells.tools(None)
+
+    def _register(self, name: str, connector: Connector, listed: list[McpListedTool]) -> bool:
+        runs = partial(self._runs, name, connector)
+        return _register_tools(self._tools, name, connector, listed, runs, self._declared, self._reads(connector))
 
     def _runs(self, name: str, connector: Connector, tool: str) -> RunTool:
         async def run(call: ToolCall, /, **arguments: Any) -> ForwardedResult:
@@ -245,6 +356,23 @@ class Connectors:
 
         return run
 
+    def _reads(self, connector: Connector) -> ReadBound | None:
+        """Which secrets a call uses: another value, or another's, is another account."""
+        if not connector.secrets:
+            return None
+
+        async def read(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+            user = await call.read(costs.find_asker, call.turn.id) if call.turn is not None else ""
+
+            def find(db: Db) -> BoundReads:
+                return BoundReads(
+                    facts=tuple(_bind_secret(db, each, call.caller.folder, user) for each in connector.secrets.values())
+                )
+
+            return await call.read(find)
+
+        return read
+
     async def _values(self, name: str, connector: Connector, call: ToolCall, user: str) -> dict[str, str]:
         """The secrets that hold for the caller's group and for whoever asked, by variable. Each use is on record."""
         values = {}
@@ -256,6 +384,14 @@ class Connectors:
                 )
             values[variable] = value
         return values
+
+
+def _bind_secret(db: Db, name: str, folder: str, user: str) -> BoundFact:
+    found = secrets.find_version(db, name, folder, user)
+    if found is None:
+        return BoundFact(BoundKind.SECRET, name, "", "it is not set")
+    digest = hashlib.sha256(f"{found.scope} ".encode() + found.mark).hexdigest()
+    return BoundFact(BoundKind.SECRET, name, digest, f"of {secrets.render_scope(found.scope)}")
 
 
 def check_names(declared: Iterable[str], tools: Registry[Tool]) -> None:
@@ -280,6 +416,7 @@ def _register_tools(
     listed: list[McpListedTool],
     runs: Callable[[str], RunTool],
     declared: Iterable[str] = (),
+    reads: ReadBound | None = None,
 ) -> bool:
     """Make the registry hold what the server lists now; True if that is something else than before."""
     origin = f"{ORIGIN}{name}"
@@ -292,7 +429,7 @@ def _register_tools(
         try:
             if why := _find_name_conflict(called, name, declared):
                 raise SetupError(why)
-            tool = _make(called, name, connector, told, runs(told.name))
+            tool = replace(_make(called, name, connector, told, runs(told.name)), reads=reads)
             tools.add(called, tool, origin)
         except SetupError as error:
             _log.warning("a connector's tool is left out", connector=name, tool=told.name[:100], why=str(error))
@@ -306,22 +443,26 @@ def _make(called: str, name: str, connector: Connector, told: McpListedTool, run
         raise SetupError("a tool's name has letters, digits, _ and -, and at most 100 of them with its connector's")
     if called in ALIASES:
         raise SetupError(f"{called} is an older name of {ALIASES[called].tool}")
-    schema = {"properties": {}, **told.inputSchema, "type": "object"}
+    check_name(called)
+    schema = _clean_schema({"properties": {}, **told.inputSchema, "type": "object"})
+    description = show_hidden_in_lines(told.description[:LONGEST_DESCRIPTION]).strip()
     listed: dict[str, Any] = {
         "name": called,
-        "description": told.description[:LONGEST_DESCRIPTION] or f"{told.name}, of the connector {name}.",
+        "description": description or f"{told.name}, of the connector {name}.",
         "inputSchema": schema,
     }
-    if told.annotations is not None:
-        listed["annotations"] = told.annotations
+    if connector.only_reads(told.name):
+        listed["annotations"] = {"readOnlyHint": True}  # the operator's word; the server's own is not passed on
     if told.outputSchema is not None and told.outputSchema.get("type") == "object":
-        listed["outputSchema"] = told.outputSchema
+        listed["outputSchema"] = _clean_schema(told.outputSchema)
     if len(msgspec.json.encode(listed)) > LARGEST_SCHEMA:
         raise SetupError(f"what it says of itself is larger than {LARGEST_SCHEMA} bytes")
     return Tool(
         name=called,
         tier=Tier[connector.tier.upper()],
         group=name,
+        effects=connector.find_effects(told.name),
+        read_only=connector.only_reads(told.name),
         description=listed["description"],
         run=run,
         read=_read_object,
@@ -329,6 +470,25 @@ def _make(called: str, name: str, connector: Connector, told: McpListedTool, run
         structured=True,
         listed=listed,
     )
+
+
+def _clean_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Signs that hide are shown in what is only read; elsewhere they would change what is called."""
+    return {key: _clean_value(key, value) for key, value in schema.items()}
+
+
+def _clean_value(key: str, value: Any) -> Any:
+    if hides_something(key):
+        raise SetupError(f"a name in its schema has a sign that hides: {show_hidden(key[:LONGEST_NAME])}")
+    if isinstance(value, dict):
+        return _clean_schema(value)
+    if isinstance(value, list):
+        return [_clean_value("", each) for each in value]
+    if isinstance(value, str) and key in ("description", "title"):
+        return show_hidden_in_lines(value)
+    if isinstance(value, str) and hides_something(value):
+        raise SetupError(f"a value in its schema has a sign that hides: {show_hidden(value[:LONGEST_NAME])}")
+    return value
 
 
 def _cache_path(home: Home, name: str) -> Path:
@@ -342,10 +502,12 @@ def _write_cached_tools(home: Home, name: str, known: CachedToolList) -> None:
     beside.replace(path)
 
 
-def _read_cached_tools(home: Home, name: str, connector: Connector) -> list[McpListedTool]:
+def read_cached_tools(home: Home, name: str, connector: Connector) -> CachedToolList:
     """What is kept of this very server; another command under the same name is another server."""
     try:
         known = msgspec.json.decode(_cache_path(home, name).read_bytes(), type=CachedToolList)
     except (OSError, ValueError):
-        return []
-    return known.tools if known.command == connector.command else []
+        known = None
+    if known is None or known.command != connector.command:
+        return CachedToolList(connector.command, [])
+    return known

@@ -21,7 +21,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.call_audit import LONGEST_ARGUMENT, AuditedCall, CallAudit
-from gatepost.gate.call_explanation import list_named_groups, render_params, render_usual_params
+from gatepost.gate.call_explanation import list_named_groups, make_request, render_params, render_usual_params
 from gatepost.gate.held_call import make_held_call
 from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.policies import Policies, visible_tools
@@ -31,10 +31,10 @@ from gatepost.store import budgets, costs, destinations, inbox, origins, request
 from gatepost.store.destinations import DestinationKind
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, FailingSoon, quick
-from gatepost.store.requests import Request
+from gatepost.store.requests import BoundReads, Request
 from gatepost.store.sessions import SessionMode
 from gatepost.store.turns import Turn
-from gatepost.tools.call import Caller, HeldCall, Progress, ReachableRoom, ToolCall, ToolDeps
+from gatepost.tools.call import Caller, CallHolder, HeldCall, Progress, ReachableRoom, ToolCall, ToolDeps
 from gatepost.tools.contract import Tool, ToolScope
 
 __all__ = ["INVALID_PARAMS", "Dispatch", "ToolAnswer"]
@@ -42,6 +42,8 @@ __all__ = ["INVALID_PARAMS", "Dispatch", "ToolAnswer"]
 
 NO_ROUTE = "it has no route to this group or those below it"
 PENDING = "{} waits for a person's decision (request {}). Go on without it: what becomes of it is told to you later."
+
+MOST_CHANGED = 5  # things that an answer names
 
 REPLAY = "this is a replay, in which nothing is sent, changed or started; go on as if it had been done"
 
@@ -191,14 +193,17 @@ class Dispatch:
         self, tool: Tool, call: ToolCall, arguments: dict[str, Any], policy: GroupPolicy, note: AuditedCall
     ) -> ToolAnswer:
         try:
-            if tool.scope is not None or tool.held or tool.spends or policy.has_rules_for(tool.name):
+            held = None
+            if tool.is_judged or policy.has_rules_for(tool.name, tool.effects):
                 held = await self._admit(tool, call, arguments, policy)
                 if held is not None and call.approved is None and not await self._is_allowed(call, held):
-                    if tool.preview is not None:
-                        held = replace(held, preview=await tool.preview(call, arguments))
-                    return await self._hold(call, held, note)
+                    return await self._hold(tool, call, arguments, held, note)
                 if held is not None and call.approved is not None:
                     self._check_edited(call, held, call.approved)
+            if call.approved is not None and tool.reads is not None:
+                found = await tool.reads(call, arguments)
+                if changed := call.approved.reads.list_changed(found):
+                    return await self._ask_again(tool, call, held, found, changed, note)
             if not tool.read_only:
                 call.check_contact()
             answer = await make_answer(tool, call, await tool.run(call, **arguments))
@@ -236,26 +241,28 @@ class Dispatch:
             for name in tool.also_scoped_by:
                 call.also[name] = await self._also(call, tool, arguments.get(name), name)
                 params[name] = call.also[name].address
+        room = _find_subject_room(tool, call)
         for target in list_named_groups(tool, arguments):
             if not may_act_on(tool.within, caller.folder, target):
                 raise Refused(caller.folder, tool.name, target, f"it must be {tool.within} of {caller.folder}")
-        if policy.has_rules_for(tool.name):
-            asks = await self._asks(tool, call, params)
+        if policy.has_rules_for(tool.name, tool.effects):
+            asks = await self._asks(tool, call, params, room)
             call.allows = lambda folder: all(policy.decide(replace(ask, scope=folder)) for ask in asks)
             call.allows_across = lambda folder: all(policy.decide_across(replace(ask, scope=folder)) for ask in asks)
-            if not all(map(call.allows, targets)) and not policy.reaches_across(tool.name):
+            if not all(map(call.allows, targets)) and not policy.reaches_across(tool.name, tool.effects):
                 raise Refused(caller.folder, tool.name, params.get("jid", ""), "a rule of this gateway forbids it")
         if tool.spends and await call.read(_is_budget_spent, caller.folder, caller.session_id, call.turn, call.now):
             raise Refused(caller.folder, tool.name, why="the budget is spent")
         also_held = await self._check_twin(tool, call, arguments, policy, targets)
-        if not tool.held and not policy.holds:
+        why = await tool.holds_if(call, arguments) if tool.holds_if is not None else ""
+        if not tool.held and not why and not policy.holds:
             return None
-        usual = render_usual_params(tool, caller.folder) if policy.has_rules_for(tool.name) else {}
-        ask = AccessRequest(tool.name, tool.tier, caller.folder, params, usual=usual)
+        usual = render_usual_params(tool, caller.folder) if policy.has_rules_for(tool.name, tool.effects) else {}
+        ask = replace(make_request(tool, caller.folder, params, room), usual=usual)
         holds = (*policy.list_holds(ask), *also_held)
-        if not holds and (not tool.held or policy.allows_expressly(ask)):
+        if not holds and (not (tool.held or why) or policy.allows_expressly(ask)):
             return None
-        return make_held_call(tool, call, arguments, targets, holds, policy, ask)
+        return make_held_call(tool, call, arguments, targets, holds, policy, ask, why)
 
     async def _check_twin(
         self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], policy: GroupPolicy, targets: Sequence[str]
@@ -271,27 +278,55 @@ class Dispatch:
         room = str(arguments.get("jid") or "") if call.to is None else call.to.address
         if room and twin.scope is ToolScope.ROOM and twin.scoped_by is not None:
             params["jid"] = params[twin.scoped_by] = room
-        asks = await self._asks(twin, call, params)
+        asks = await self._asks(twin, call, params, room or None)
         if not all(policy.decide(replace(ask, scope=target)) for ask in asks for target in targets):
             raise Refused(
                 call.caller.folder, tool.name, params.get("jid", ""), f"a rule of this gateway forbids {name}"
             )
-        return policy.list_holds(AccessRequest(twin.name, twin.tier, call.caller.folder, params))
+        return policy.list_holds(make_request(twin, call.caller.folder, params, room or None))
 
     async def _is_allowed(self, call: ToolCall, held: HeldCall) -> bool:
         """Whether somebody has allowed such calls for the rest of this session."""
         session_id = call.caller.session_id
         return session_id is not None and await call.read(requests.find_lasting, session_id, held.about) is not None
 
-    async def _hold(self, call: ToolCall, held: HeldCall, note: AuditedCall) -> ToolAnswer:
+    async def _hold(
+        self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], held: HeldCall, note: AuditedCall
+    ) -> ToolAnswer:
         """The agent is told at once that its call waits. What becomes of it comes later, as a message."""
-        caller, holder = call.caller, self._around.holder
-        if holder is None or caller.session_id is None:
-            raise Refused(caller.folder, call.tool, why="it needs a person's approval, and nobody can be asked here")
+        holder = self._get_holder(call)
+        preview = await tool.preview(call, arguments) if tool.preview is not None else ""
+        found = await tool.reads(call, arguments) if tool.reads is not None else BoundReads()
         call.record = lambda: note.record("held", "")
-        request_id = await holder.hold(call, held)
+        request_id = await holder.hold(call, replace(held, preview=preview, bound=_join(held.bound, found)))
         told = {"status": "pending", "request": request_id, "why": held.why}
         return ToolAnswer(PENDING.format(call.tool, request_id), structured=_encode(told))
+
+    async def _ask_again(
+        self,
+        tool: Tool,
+        call: ToolCall,
+        held: HeldCall | None,
+        found: BoundReads,
+        changed: Sequence[str],
+        note: AuditedCall,
+    ) -> ToolAnswer:
+        """What people allowed is not what the call reads now: nothing is done, and they see it as it is now."""
+        named = ", ".join(each[:LONGEST_ARGUMENT] for each in changed[:MOST_CHANGED])
+        why = f"what it reads has changed since it was allowed: {named}"
+        if held is None:
+            raise Refused(call.caller.folder, tool.name, why=f"{why}; call it again")
+        call.record = lambda: note.record("held", why)
+        asked = replace(held, why=f"{held.why}; {why}", bound=_join(held.bound, found))
+        request_id = await self._get_holder(call).hold(call, asked)
+        return ToolAnswer(f"{why}. It was not done, and people are asked again (request {request_id}).", failed=True)
+
+    def _get_holder(self, call: ToolCall) -> CallHolder:
+        holder = self._around.holder
+        if holder is None or call.caller.session_id is None:
+            why = "it needs a person's approval, and nobody can be asked here"
+            raise Refused(call.caller.folder, call.tool, why=why)
+        return holder
 
     def _check_edited(self, call: ToolCall, held: HeldCall, approved: Request) -> None:
         """A person put other arguments in place of those that were asked for: a rule that asks more people about those
@@ -301,34 +336,31 @@ class Dispatch:
             why = f"{wanted} people must agree to what it was changed into"
             raise Refused(call.caller.folder, call.tool, why=why)
 
-    async def _asks(self, tool: Tool, call: ToolCall, params: Mapping[str, str]) -> list[AccessRequest]:
+    async def _asks(
+        self, tool: Tool, call: ToolCall, params: Mapping[str, str], room: str | None
+    ) -> list[AccessRequest]:
         """The call as it stands, and once more for everybody behind it and where they asked: all must be granted. So
         what a person or a room is denied stays denied in a message that an agent passes on, and after the turn's end.
         """
         caller, turn = call.caller, call.turn
         claims = {"folder": caller.folder, "tier": str(int(caller.tier)), "provider": caller.provider}
         behind = await call.read(_find_people_behind, turn.id if turn is not None else "", caller.session_id or "")
-        asks = [self._ask(tool, call, params, claims, behind)]
+        request = make_request(tool, caller.folder, params, room)
+        asks = [self._ask(request, turn, claims, behind)]
         for each in behind.chain.origins:
             known = {**claims, **self._where(each.instance, each.address, each.thread, each.person)}
             also = (each.address, each.person) if each.person else (each.address,)
-            asks.append(AccessRequest(tool.name, tool.tier, caller.folder, params, known, also))
+            asks.append(replace(request, claims=known, also=also))
         return asks
 
     def _ask(
-        self,
-        tool: Tool,
-        call: ToolCall,
-        params: Mapping[str, str],
-        claims: Mapping[str, str],
-        behind: "_PeopleBehind",
+        self, request: AccessRequest, turn: Turn | None, claims: Mapping[str, str], behind: "_PeopleBehind"
     ) -> AccessRequest:
         """Who calls is told by what the gateway knows, never by what the call says."""
-        turn = call.turn
         if turn is None:
-            return AccessRequest(tool.name, tool.tier, call.caller.folder, params, claims)
+            return replace(request, claims=claims)
         known = {**claims, **self._where(turn.instance, turn.address, turn.thread, behind.asker)}
-        return AccessRequest(tool.name, tool.tier, call.caller.folder, params, known, (turn.address, *behind.senders))
+        return replace(request, claims=known, also=(turn.address, *behind.senders))
 
     def _where(self, instance: str, address: str, thread: str, user: str) -> dict[str, str]:
         return {"platform": self._around.reach.platform(instance), "room": address, "topic": thread, "user": user}
@@ -337,7 +369,7 @@ class Dispatch:
         """The room that is meant by the parameter of that name, if this group may reach it."""
         turn, caller = call.turn, call.caller
         if call.approved is not None and given and (bot := _get_bot(call.approved, given, name)):
-            return await self._place_approved(call, tool, given, call.approved, bot)
+            return await self._place_approved(call, tool, given, call.approved, bot, name)
         if turn is not None and (not given or given == turn.address):
             return ReachableRoom(turn.instance, turn.address, turn.thread)
         if not given:
@@ -351,9 +383,9 @@ class Dispatch:
         return place
 
     async def _place_approved(
-        self, call: ToolCall, tool: Tool, given: str, approved: Request, bot: str
+        self, call: ToolCall, tool: Tool, given: str, approved: Request, bot: str, name: str
     ) -> ReachableRoom:
-        """The room that a person saw, by the bot that was meant there: two may share an address."""
+        """The room and the thread that a person saw, by the bot that was meant there: two may share an address."""
         folder = call.caller.folder
         if (bot, given) != (approved.instance, approved.address):
             place = await call.read(_find_room, folder, given, bot)
@@ -363,7 +395,9 @@ class Dispatch:
             place = None
         if place is None:
             raise Refused(folder, tool.name, given, NO_ROUTE)
-        return place
+        threads = approved.reads.threads
+        seen = name in threads and approved.input.get(name) == given and approved.rooms.get(name) == bot
+        return replace(place, thread=threads[name]) if seen else place
 
     async def _also(self, call: ToolCall, tool: Tool, given: str | None, name: str) -> ReachableRoom:
         """A further room, under the same rule. Nothing tells which: the one that the call is about."""
@@ -403,6 +437,18 @@ def _find_tool(tools: Mapping[str, Tool], name: str) -> Tool | None:
     return tool
 
 
+def _join(held: BoundReads, found: BoundReads) -> BoundReads:
+    """What the gate binds, and what the tool does."""
+    return replace(found, threads=held.threads)
+
+
+def _find_subject_room(tool: Tool, call: ToolCall) -> str | None:
+    """The room of a call for rules about subjects; None: nothing tells."""
+    if tool.here:
+        return call.turn.address if call.turn is not None else None
+    return call.to.address if call.to is not None else None
+
+
 class _PeopleBehind(NamedTuple):
     """Whose wish a call may be."""
 
@@ -422,7 +468,7 @@ def _find_people_behind(db: Db, turn_id: str, session_id: str) -> _PeopleBehind:
 
 def render_listed_tool(tool: Tool, policy: GroupPolicy) -> dict[str, Any]:
     """As in tools/list."""
-    spoken = policy.list_rules_for(tool.name)
+    spoken = policy.list_rules_for(tool.name, tool.effects)
     if not spoken:
         return tool.listed
     lines = "\n".join(spoken)

@@ -10,6 +10,7 @@ import msgspec
 from gatepost.access import grants
 from gatepost.access.grants import ParamCondition
 from gatepost.access.policy import AccessRequest, GroupHold, GroupPolicy
+from gatepost.store.requests import BoundReads
 from gatepost.tools.call import HeldCall, ToolCall
 from gatepost.tools.contract import Tool, ToolScope
 
@@ -24,34 +25,39 @@ def make_held_call(
     holds: Sequence[GroupHold],
     policy: GroupPolicy,
     ask: AccessRequest,
+    why: str = "",
 ) -> HeldCall:
-    """`targets`: the groups that the call is about. The rooms of a turn are named: it runs when the turn is over."""
+    """`targets`: the groups that the call is about. `why`: if no rule holds it. The rooms of a turn are named: it runs
+    when the turn is over."""
     whole = dict(arguments)
-    place, rooms = "", dict[str, str]()
+    place, rooms, threads = "", dict[str, str](), dict[str, str]()
     if tool.scope is ToolScope.ROOM and tool.scoped_by is not None and call.to is not None:
         whole[tool.scoped_by] = call.to.address
         whole |= {name: room.address for name, room in call.also.items()}
-        rooms = {tool.scoped_by: call.to.instance} | {name: room.instance for name, room in call.also.items()}
+        named_rooms = {tool.scoped_by: call.to, **call.also}
+        rooms = {name: room.instance for name, room in named_rooms.items()}
+        threads = {name: room.thread for name, room in named_rooms.items()}
         place = f"{call.to.instance} {call.to.address}"
     elif tool.scope is ToolScope.GROUP:
         place = ", ".join(targets)
     said = [f"{hold.rule!r} of {hold.folder} holds it" for hold in holds]
-    named = policy.list_named_params(tool.name)
+    named = policy.list_named_params(tool.name, tool.effects)
     lifted = policy.grants_itself(ask) and not any(hold.binds for hold in holds)
     return HeldCall(
         arguments=whole,
-        about=_make_subject(tool, place, holds, {name: ask.params.get(name) for name in named}),
-        why=", ".join(said) or "every call of this tool needs a person",
+        about=make_about(tool.name, place, holds, {name: ask.params.get(name) for name in named}),
+        why=", ".join(said) or why or "every call of this tool needs a person",
         rule=_make_rule(tool, ask.params, named) if lifted else "",
         rooms=rooms,
+        bound=BoundReads(threads=threads),
         quorums=tuple(hold.quorum for hold in holds),
     )
 
 
-def _make_subject(tool: Tool, place: str, holds: Sequence[GroupHold], values: Mapping[str, str | None]) -> str:
+def make_about(tool: str, place: str, holds: Sequence[GroupHold], values: Mapping[str, str | None]) -> str:
     """The same tool in the same place, held by the same rules for the same values."""
     held = [(hold.folder, hold.rule) for hold in holds]
-    return f"{tool.name} {hashlib.sha256(msgspec.json.encode([place, held, values])).hexdigest()}"
+    return f"{tool} {hashlib.sha256(msgspec.json.encode([place, held, values])).hexdigest()}"
 
 
 def _make_rule(tool: Tool, params: Mapping[str, str], named: Sequence[str]) -> str:

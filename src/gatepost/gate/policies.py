@@ -18,12 +18,12 @@ from gatepost.tools.contract import Tool
 TOOL_GROUPS = setting(
     "tools.groups",
     (),
-    help="Cut every group's tool list to these subjects, as `gatepost tools` names them; none: all. Tools cost tokens.",
+    help="Cut every list to these groups of tools, as `gatepost tools` names them; none: all. Tools cost tokens.",
 )
 
 
 @quick
-def load_policy_facts(db: Db, every_subject: tuple[str, ...] = ()) -> AccessRules:
+def load_policy_facts(db: Db, every_tool_group: tuple[str, ...] = ()) -> AccessRules:
     """Everything that decides, in one snapshot."""
     rules: dict[str, list[GrantRule]] = defaultdict(list)
     for rule in acl.list_rules(db):
@@ -33,17 +33,17 @@ def load_policy_facts(db: Db, every_subject: tuple[str, ...] = ()) -> AccessRule
         rules={folder: tuple(each) for folder, each in rules.items()},
         rows=list_valid_rows(acl.list_rows(db), members),
         members=members,
-        subjects={
+        tool_groups={
             each.folder: cut for each in groups.list_all(db) if (cut := parse_tool_groups(each.options)) is not None
         },
-        every_subject=frozenset(every_subject) or None,
+        every_tool_group=frozenset(every_tool_group) or None,
     )
 
 
-def load_changed_facts(db: Db, known: str, every_subject: tuple[str, ...] = ()) -> tuple[str, AccessRules | None]:
+def load_changed_facts(db: Db, known: str, every_tool_group: tuple[str, ...] = ()) -> tuple[str, AccessRules | None]:
     """The state of the rules, and what decides unless that is the known one."""
     state = rule_cache.get_state(db)
-    return state, load_policy_facts(db, every_subject) if state != known or not state else None
+    return state, load_policy_facts(db, every_tool_group) if state != known or not state else None
 
 
 def parse_tool_groups(options: Mapping[str, Any]) -> frozenset[str] | None:
@@ -60,8 +60,8 @@ def visible_tools(tools: Registry[Tool], policy: GroupPolicy) -> list[Tool]:
     return [
         tool
         for name, tool in tools.items()
-        if policy.visible(name, tool.tier)
-        and (policy.subjects is None or tool.group in policy.subjects)
+        if policy.visible(name, tool.tier, tool.effects)
+        and (policy.tool_groups is None or tool.group in policy.tool_groups)
         and not (tool.not_root and policy.folder == ROOT_FOLDER)
     ]
 

@@ -120,7 +120,7 @@ class RunnerTurn:
         self._posted: list[
             tuple[OutboundRow, asyncio.Future[runner_frames.AckFrame | runner_frames.ClaimReplyFrame]]
         ] = []
-        self._refused: list[str] = []
+        self._refused: dict[str, str] = {}  # by name: why the host did not take what was addressed there
         self._corrected = False
         self._usage: dict[str, Any] = {}
         self._failed: contract.TurnFailed | None = None
@@ -458,7 +458,7 @@ class RunnerTurn:
         if not isinstance(done, runner_frames.AckFrame) or (done.ok and not done.error):
             return
         if row.to:  # a name that means nothing, or is not permitted; the rest of the turn is well
-            self._refused.append(row.to)
+            self._refused[row.to] = done.error
             self._bell.ring()
         elif not done.ok:
             self._stop(done.error or "not taken")
@@ -486,16 +486,18 @@ class RunnerTurn:
         self._box.mark_acked(row.id for row, _ in posted)
 
     def _correction(self) -> ProviderInput | None:
-        """Once a turn: a word to the agent that a name it used is none, if it can be told."""
+        """Once a turn: a word to the agent that a name it used is none, or that what it said there did not go, if it
+        can be told."""
         if not self._refused or self._corrected or not self._takes_pushes:
             return None
         self._corrected = True
-        names = ", ".join(f'"{name}"' for name in dict.fromkeys(self._refused))
-        known = ", ".join(self._mail.names()) or "no names at all"
-        text = (
-            f"Not delivered: {names} is no destination of yours. You may send to: {known}. Text outside of a message"
-            " block goes to the room of this turn."
-        )
+        known = self._mail.names()
+        strange = ", ".join(f'"{name}"' for name in self._refused if name not in known)
+        told = [f'Not delivered to "{name}": {why}.' for name, why in self._refused.items() if name in known]
+        if strange:
+            yours = ", ".join(known) or "no names at all"
+            told.append(f"Not delivered: {strange} is no destination of yours. You may send to: {yours}.")
+        text = " ".join([*told, "Text outside of a message block goes to the room of this turn."])
         item = Item(row=0, seq=0, kind=ItemKind.SYSTEM, sender="", text=text, content={"event": "undelivered"})
         return ProviderInput(Batch(turn=self.id, prompt=prompt.render_note("undelivered", text), items=(item,)))
 

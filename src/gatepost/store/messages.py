@@ -166,6 +166,16 @@ def find(
     return MESSAGES.get(db, identity, instance, address, direction, platform_id, event)
 
 
+def find_last_edit(db: Db, message: Message) -> Message | None:
+    """The newest words of a message that was edited: on its platform by whoever wrote it, or by a tool of ours."""
+    ours = "WHERE id = (SELECT MAX(message_id) FROM outbox WHERE target_id = ? AND op = 'edit')"
+    if message.direction is Direction.OUT:
+        return MESSAGES.get(db, ours, message.id)
+    edits = "platform_id = ? AND event >= 'edit:' AND event < 'edit;' ORDER BY id DESC LIMIT 1"
+    place = (message.instance, message.address, message.direction, message.platform_id)
+    return MESSAGES.get(db, f"WHERE instance = ? AND address = ? AND direction = ? AND {edits}", *place)
+
+
 def is_thread_begun(db: Db, instance: str, address: str, thread: str) -> bool:
     """Whether somebody who may speak said something in a thread, among the newest of its room."""
     row = db.row(

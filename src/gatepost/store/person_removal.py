@@ -47,6 +47,7 @@ NAMED = (
     ("egress_rules", "created_by"),
     ("channel_instances", "created_by"),
     ("entrances", "created_by"),
+    ("connector_tools", "accepted_by"),
     ("grants", "added_by"),
     ("group_members", "added_by"),
     ("identities", "paired_by"),

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import asdict
 
 from gatepost.core import ids
@@ -22,6 +22,7 @@ from gatepost.store.rule_cache import rename_state
 from gatepost.store.table import Table
 
 PREFIX = "p-"  # how ids begin
+HELD = "held"  # the folder, below that of media, of copies of what held calls give away
 MOST_NAMED = 500  # ids in one statement
 EARLIER = "an earlier conversation"  # what a request is about that was asked in one
 
@@ -68,6 +69,49 @@ class AnswerLasts(StrEnum):
     ALWAYS = "always"
 
 
+class BoundKind(StrEnum):
+    """What a fact is about."""
+
+    VOICE = "voice"
+    SECRET = "secret"
+    MESSAGE = "message"
+    FOLDER = "folder"
+
+
+class BoundFile(Struct, frozen=True):
+    """A file that a call gives away, as the host copied it when people were asked."""
+
+    name: str  # as the call names it
+    path: str  # of the copy
+    size: int
+    sha256: str
+    excerpt: str = ""  # of a text
+
+
+class BoundFact(Struct, frozen=True):
+    """Something else that a call reads. It is not copied, but compared when the call runs."""
+
+    kind: BoundKind
+    name: str
+    digest: str
+    shown: str = ""  # to whoever decides
+
+
+class BoundReads(Struct, frozen=True, omit_defaults=True):
+    """All that a held call reads besides its arguments, as it was when people were asked."""
+
+    files: tuple[BoundFile, ...] = ()
+    facts: tuple[BoundFact, ...] = ()
+    threads: dict[str, str] = {}  # by parameter: the thread in the room that it names
+
+    def list_changed(self, now: "BoundReads") -> list[str]:
+        """The names of what is read now and was not so, or not at all, when people were asked."""
+        files = {(each.name, each.sha256) for each in self.files}
+        facts = {(each.kind, each.name, each.digest) for each in self.facts}
+        changed = [each.name for each in now.files if (each.name, each.sha256) not in files]
+        return changed + [each.name for each in now.facts if (each.kind, each.name, each.digest) not in facts]
+
+
 class NewRequest(Struct, frozen=True, kw_only=True):
     """An approved plan sets the mode to `next_mode`, and `follow_up` is then the next prompt."""
 
@@ -93,6 +137,7 @@ class NewRequest(Struct, frozen=True, kw_only=True):
     preview: str = ""  # what it would change, as markdown
     rule: str = ""  # that "always" writes; '' if no rule can
     rooms: dict[str, str] = {}  # by parameter: the channel instance by which a call reaches the room that it names
+    bound: BoundReads = BoundReads()  # what a call reads besides its arguments
     quorum: int = 0  # 0: as the gateway says
     expires_at: int | None = None
     next_at: int | None = None
@@ -134,6 +179,12 @@ class Request(Struct, frozen=True):
     asker: RequestAsker
     editable: bool = False
     preview: str = ""
+    bound: dict[str, Any] = {}
+
+    @property
+    def reads(self) -> BoundReads:
+        """What the call that was asked for reads besides its arguments."""
+        return convert(self.bound, BoundReads)
 
 
 REQUESTS = Table("requests", Request)
@@ -151,7 +202,7 @@ def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     """The request, and whether it is new. What was asked before is one request: in a turn by name and digest, of people
     while it waits. One that was withdrawn waits again."""
     flags = {"cut": int(new.cut), "editable": int(new.editable)}
-    texts = {"input": _json(new.input), "rooms": _json(new.rooms)}
+    texts = {"input": _json(new.input), "rooms": _json(new.rooms), "bound": _json(to_builtins(new.bound))}
     values = asdict(new) | flags | texts | {"quorum": max(new.quorum, 1), "asker": get_asker(new)}
     made = REQUESTS.insert(
         db,
@@ -172,8 +223,8 @@ def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
     db.run("DELETE FROM request_votes WHERE request_id = ?", (found.id,))  # who agreed was told that it is over
     again = db.row(
         "UPDATE requests SET state = 'pending', reason = '', answered_at = NULL, settled_at = NULL, notified_at = NULL,"
-        f" expires_at = ?, next_at = ? WHERE id = ? RETURNING {REQUESTS.columns}",
-        (new.expires_at, new.next_at, found.id),
+        f" expires_at = ?, next_at = ?, bound = ? WHERE id = ? RETURNING {REQUESTS.columns}",
+        (new.expires_at, new.next_at, texts["bound"], found.id),
     )
     assert again is not None
     return REQUESTS.parse(again), True
@@ -380,6 +431,22 @@ def list_unnotified(
         " ORDER BY answered_at, id LIMIT ?"
     )
     return REQUESTS.list(db, untold, asker, *sorted(kinds), most)
+
+
+def list_bound_files(db: Db) -> frozenset[str]:
+    """The copies that open requests need."""
+    rows = db.rows("SELECT bound FROM requests WHERE notified_at IS NULL AND bound <> '{}'")
+    return frozenset(each.path for row in rows for each in convert(json.loads(row[0]), BoundReads).files)
+
+
+@quick
+def find_for_message(db: Db, message_id: int) -> Request | None:
+    """The call by which a person let a message be said, or be edited."""
+    edits = "SELECT key FROM outbox WHERE target_id = ? AND op = 'edit'"
+    keys = db.rows(f"SELECT key FROM outbox WHERE message_id = ? UNION ALL {edits}", (message_id, message_id))
+    named = {part for row in keys for part in str(row[0]).split("/") if part.startswith(PREFIX)}
+    found = list_by_ids(db, sorted(named)[:MOST_NAMED])
+    return next((each for each in found if each.kind is RequestKind.CALL), None)
 
 
 def _json(value: dict[str, Any]) -> str:

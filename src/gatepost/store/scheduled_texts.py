@@ -10,6 +10,9 @@ from gatepost.store.port import Db
 BEGIN = "task/"  # how the keys of their deliveries begin
 
 
+_NO_GROUP = ""  # the folder of what is no rule
+
+
 def parse_key(key: str) -> tuple[str, int] | None:
     """The task and the due time of a delivery, or of a further part of it; None: it is of something else."""
     if not key.startswith(BEGIN):
@@ -40,6 +43,12 @@ def record_delivered(db: Db, task_id: str, due_at: int) -> None:
         " (SELECT 1 FROM outbox o WHERE o.key >= ? AND o.key < ? AND o.state <> 'sent')",
         (task_id, key, f"{key}0"),
     )
+
+
+def find_task(db: Db, message_id: int) -> str | None:
+    """The task whose text a message is; None: it is no such text."""
+    keys = [str(row[0]) for row in db.rows("SELECT key FROM outbox WHERE message_id = ?", (message_id,))]
+    return next((found[0] for key in keys if (found := parse_key(key)) is not None), None)
 
 
 def set_waiting(db: Db, firing_id: int, reason: str) -> None:
@@ -89,6 +98,17 @@ def add_agreed(db: Db, task_id: str, holds: Iterable[tuple[str, str]]) -> None:
 def list_agreed(db: Db, task_id: str) -> frozenset[tuple[str, str]]:
     rows = db.rows("SELECT folder, rule FROM task_holds WHERE task_id = ?", (task_id,))
     return frozenset((str(row[0]), str(row[1])) for row in rows)
+
+
+def add_allowing(db: Db, task_id: str, request_id: str) -> None:
+    """The request by which a person let an agent schedule it as it is."""
+    add_agreed(db, task_id, [(_NO_GROUP, request_id)])
+
+
+def find_allowing(db: Db, task_id: str) -> str:
+    """'' if nobody was asked."""
+    row = db.row("SELECT rule FROM task_holds WHERE task_id = ? AND folder = ? LIMIT 1", (task_id, _NO_GROUP))
+    return str(row[0]) if row else ""
 
 
 def remove_agreed(db: Db, task_id: str) -> None:

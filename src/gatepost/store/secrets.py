@@ -244,10 +244,22 @@ def _read_and_record(
 
 def find_mark(db: Db, name: str, folder: str) -> bytes | None:
     """What changes whenever the value that holds for a group does; None: there is none. No use is recorded."""
-    order = list_scopes(folder)
+    found = find_version(db, name, folder)
+    return found.mark if found is not None else None
+
+
+class SecretVersion(Struct, frozen=True):
+    scope: str
+    mark: bytes  # what changes whenever the value does
+
+
+def find_version(db: Db, name: str, folder: str, user: str = "") -> SecretVersion | None:
+    """Whose value holds for a group, and for a person if one is named. No use is recorded."""
+    order = list_scopes(folder, *(identities.list_names(db, user) if user else ()))
     marks = ", ".join("?" * len(order))
     rows = db.rows(f"SELECT scope, origin, nonce FROM secrets WHERE name = ? AND scope IN ({marks})", (name, *order))
-    return min(((order.index(row[0]), row[1], bytes(row[2])) for row in rows), default=(0, "", None))[2]
+    found = min(((order.index(row[0]), row[1], bytes(row[2])) for row in rows), default=None)
+    return SecretVersion(order[found[0]], found[2]) if found is not None else None
 
 
 class SecretReader:

@@ -30,25 +30,25 @@ class MeasureResult(Struct, frozen=True):
     size: int
 
 
-@tool(tier=Tier.WORKER, group="few", quick=True, registry=FEW)
+@tool(tier=Tier.WORKER, group="few", effects=(), quick=True, registry=FEW)
 async def echo(call: ToolCall, text: str) -> str:
     """Say it again."""
     return text
 
 
-@tool(tier=Tier.WORKER, group="few", registry=FEW)
+@tool(tier=Tier.WORKER, group="few", effects=(), registry=FEW)
 async def measure(call: ToolCall, text: str) -> MeasureResult:
     """Say how long it is."""
     return MeasureResult(text, len(text))
 
 
-@tool(tier=Tier.WORKER, group="few", registry=FEW)
+@tool(tier=Tier.WORKER, group="few", effects=(), registry=FEW)
 async def fail(call: ToolCall) -> str:
     """Be away."""
     raise Unavailable("the moon", "it is day")
 
 
-@tool(tier=Tier.WORKER, group="few", registry=FEW)
+@tool(tier=Tier.WORKER, group="few", effects=(), registry=FEW)
 async def count_to(call: ToolCall, number: int) -> str:
     """Count."""
     for at in range(number):
@@ -56,7 +56,7 @@ async def count_to(call: ToolCall, number: int) -> str:
     return "done"
 
 
-@tool(tier=Tier.WORKER, group="few", registry=FEW)
+@tool(tier=Tier.WORKER, group="few", effects=(), registry=FEW)
 async def wait(call: ToolCall) -> str:
     """Wait for the test."""
     SlowToolEvents.entered.set()
@@ -68,7 +68,7 @@ async def wait(call: ToolCall) -> str:
     return "waited"
 
 
-@tool(tier=Tier.ROOT, group="few", registry=FEW)
+@tool(tier=Tier.ROOT, group="few", effects=(), registry=FEW)
 async def rule(call: ToolCall) -> str:
     """For the root group alone."""
     return "ruled"

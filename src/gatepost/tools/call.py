@@ -29,7 +29,7 @@ from gatepost.store.file_passing import FilePassing
 from gatepost.store.forks import ForkedSession
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db, Store
-from gatepost.store.requests import Request
+from gatepost.store.requests import BoundReads, Request
 from gatepost.store.tool_calls import CallIdentity
 from gatepost.store.turns import Turn
 
@@ -194,6 +194,7 @@ class HeldCall(Struct, frozen=True, kw_only=True):
     rooms: Mapping[str, str] = {}  # by parameter: the channel instance of the room that it names
     quorums: tuple[int, ...] = ()  # how many must agree, by each rule that holds it; 0: as the gateway says
     preview: str = ""  # what it would change, as markdown of ours
+    bound: BoundReads = BoundReads()  # what it reads besides its arguments
 
 
 class ToolDeps(Struct, frozen=True, kw_only=True):

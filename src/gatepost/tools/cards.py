@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, to_builtins
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, Refused
 from gatepost.messages.card import Card, CardField, render_text
@@ -39,7 +40,7 @@ class LinkButton(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: Annotated[str, Meta(description="An http or https address.")]
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages")
+@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,))
 async def send_card(
     call: ToolCall,
     title: Annotated[Body, Meta(description="One line, at most 200 characters.")],

@@ -14,11 +14,13 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
+from gatepost.access.subjects import Subject, ToolEffects, find_subject, make_effects
 from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope
 from gatepost.core.errors import SetupError
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
+from gatepost.store.requests import BoundReads
 from gatepost.tools.call import ToolCall
 
 BODY = "gatepost:body"
@@ -51,6 +53,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     name: str
     tier: Tier  # the deepest that has it
     group: str
+    effects: ToolEffects  # what it does outside its own session
+    read_only: bool = False  # it has no effect at all; what another server says of its own tools does not count
     description: str
     run: Callable[..., Awaitable[object]]
     read: Callable[[bytes], dict[str, Any]]  # arguments from JSON; a ValueError says what does not fit
@@ -66,15 +70,21 @@ class Tool(Struct, frozen=True, kw_only=True):
     acts_as: Callable[[Mapping[str, Any]], str] | None = None  # a tool whose rules hold for such a call, too; '': none
     not_root: bool = False  # root has nobody to do it with
     held: bool = False
+    holds_if: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None  # why a person must agree; '': not
     preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None  # what a call would change
-    spends: bool = False  # it costs money: not when the budget is spent
+    reads: Callable[[ToolCall, Mapping[str, Any]], Awaitable[BoundReads]] | None = None  # besides its arguments
+    here: bool = False  # it speaks in the room of its turn, which no parameter names
     quick: bool = False
 
     @property
-    def read_only(self) -> bool:
-        """As its server says. One that says nothing is taken to have effects."""
-        hints = self.listed.get("annotations")
-        return isinstance(hints, dict) and hints.get("readOnlyHint") is True
+    def is_judged(self) -> bool:
+        """Whether a call needs more than to be seen, also where no rule speaks of the tool."""
+        return self.scope is not None or self.held or self.holds_if is not None or self.spends
+
+    @property
+    def spends(self) -> bool:
+        """Whether it costs money: not when the budget is spent. What nobody declared is not known to."""
+        return Subject.SPEND in self.effects.subjects and not self.effects.presumed
 
 
 TOOLS: Registry[Tool] = Registry("tool")
@@ -86,6 +96,7 @@ def tool(
     *,
     tier: Tier,
     group: str,
+    effects: tuple[Subject, ...] | None = None,
     scoped_by: str | None = None,
     also_scoped_by: tuple[str, ...] = (),
     within: TreeScope = TreeScope.SUBTREE,
@@ -93,8 +104,10 @@ def tool(
     acts_as: Callable[[Mapping[str, Any]], str] | None = None,
     not_root: bool = False,
     held: bool = False,
+    holds_if: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None,
     preview: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None,
-    spends: bool = False,
+    reads: Callable[[ToolCall, Mapping[str, Any]], Awaitable[BoundReads]] | None = None,
+    here: bool = False,
     quick: bool = False,
     read_only: bool = False,
     destructive: bool = False,
@@ -103,18 +116,25 @@ def tool(
 ) -> Callable[[Function], Function]:
     """Register a function as the tool of its name.
 
+    `effects` are the subjects of what it does outside its own session; rules speak of them. A tool that is not
+    `read_only` must declare them; `()`: it changes its own session alone. With `Subject.SPEND` it costs money.
     `about` finds the groups that a call is about where no one parameter names them (it may raise Invalid).
     `acts_as` names the tool whose rules hold for a call as well, because it does later what that does now.
     `also_scoped_by`: further rooms that the call touches, each of which must be within reach; they are in `call.also`.
-    Left out, one is the room of the turn. `held`: a person must agree to every call. `preview` renders, as markdown,
-    what a call would change: for the card of one that is held. `spends`: it costs money. `quick`: it waits for nothing
-    but quick reads, and needs no task.
+    Left out, one is the room of the turn. `held`: a person must agree to every call. `holds_if` says why a person must
+    agree to this one, '' if nobody must. `preview` renders, as markdown, what a call would change: for the card of one
+    that is held. `reads` finds what a call reads besides its arguments. Of a call that was allowed it must find the
+    same: else people are asked again. `here`: it speaks in the room of its turn. `quick`: it
+    waits for nothing but quick reads, and needs no task.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
 
     def register(function: Function) -> Function:
         made = replace(
-            _make(function, tier, group, scoped_by, hints),
+            _make(
+                function, tier, group, _check_effects(function.__name__, effects, read_only=read_only), scoped_by, hints
+            ),
+            read_only=read_only,
             also_scoped_by=_rooms(function, also_scoped_by),
             within=within,
             about=about,
@@ -122,8 +142,10 @@ def tool(
             scope=ToolScope.GROUP if about is not None else _scope(scoped_by),
             not_root=not_root,
             held=held,
+            holds_if=holds_if,
             preview=preview,
-            spends=spends,
+            reads=reads,
+            here=here,
             quick=quick,
         )
         registry.add(made.name, made, origin=function.__module__)
@@ -132,10 +154,29 @@ def tool(
     return register
 
 
+def check_name(name: str) -> None:
+    """A rule that names a subject must not be taken for one that names a tool."""
+    if find_subject(name) is not None:
+        raise SetupError(f"a tool cannot be named {name!r}, which is a subject that rules speak of; rename it")
+
+
+def _check_effects(name: str, effects: tuple[Subject, ...] | None, *, read_only: bool) -> ToolEffects:
+    check_name(name)
+    if effects is None and not read_only:
+        raise SetupError(
+            f"tool {name} does not say what it does outside its session: declare effects=(Subject.SPEAK,) and the like,"
+            " effects=() if it changes its own session alone, or read_only=True"
+        )
+    if effects and read_only:
+        raise SetupError(f"tool {name} declares effects and that it only reads; leave one of them out")
+    return make_effects(effects or ())
+
+
 def _make(
     function: Callable[..., Awaitable[object]],
     tier: Tier,
     group: str,
+    effects: ToolEffects,
     scoped_by: str | None,
     hints: dict[str, bool],
 ) -> Tool:
@@ -162,6 +203,7 @@ def _make(
         name=name,
         tier=tier,
         group=group,
+        effects=effects,
         description=description,
         run=function,
         read=_reader(arguments),

@@ -42,7 +42,7 @@ class LoggedCost(Struct, frozen=True):
     left_usd: float | None  # what the budgets still allow; null if there is no limit
 
 
-@tool(tier=Tier.WORKER, group="cost")
+@tool(tier=Tier.WORKER, group="cost", effects=())
 async def log_external_cost(
     call: ToolCall,
     provider: Annotated[Name, Meta(description="Who was paid, like openai.")],

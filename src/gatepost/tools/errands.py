@@ -2,10 +2,12 @@
 result comes later as a message, to the conversation that gave the work out."""
 
 import re
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.errors import Invalid, Refused
@@ -17,6 +19,7 @@ from gatepost.store import destinations, errands
 from gatepost.store.destinations import DestinationKind
 from gatepost.store.errands import Errand, ErrandState
 from gatepost.store.port import Db, quick
+from gatepost.store.requests import BoundReads
 from gatepost.tools import outgoing_files
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
@@ -43,7 +46,7 @@ class GivenErrand(Struct, frozen=True, omit_defaults=True):
     parent: str | None = None
 
 
-@tool(tier=Tier.WORLD, scoped_by="group", within=TreeScope.BELOW, group="groups")
+@tool(tier=Tier.WORLD, scoped_by="group", within=TreeScope.BELOW, group="groups", effects=(Subject.INSTRUCT,))
 async def delegate_group(
     call: ToolCall,
     group: Annotated[str, Meta(description="The group below you that shall do it, like acme/eng.")],
@@ -59,7 +62,7 @@ async def delegate_group(
     return _render(await _give(call, ErrandOrder(folder=group, text=_check_text("prompt", prompt))))
 
 
-@tool(tier=Tier.AGENT, group="groups", not_root=True)
+@tool(tier=Tier.AGENT, group="groups", effects=(Subject.INSTRUCT,), not_root=True)
 async def escalate_group(call: ToolCall, prompt: Prompt, chatJid: Room = None, depth: Depth = None) -> GivenErrand:
     """Ask the agent of the group above yours: what exceeds your rights or your knowledge, or needs its decision.
 
@@ -71,7 +74,11 @@ async def escalate_group(call: ToolCall, prompt: Prompt, chatJid: Room = None, d
     return _render(given, parent)
 
 
-@tool(tier=Tier.AGENT, group="groups")
+async def _read_files(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    return await outgoing_files.freeze_files(call, arguments.get("files") or (), "files")
+
+
+@tool(tier=Tier.AGENT, group="groups", effects=(Subject.INSTRUCT, Subject.HAND_OUT), reads=_read_files)
 async def send_to_agent(
     call: ToolCall,
     group: Annotated[str, Meta(description="One of your names for agents, or a group: you, below you, or above.")],

@@ -24,7 +24,7 @@ class TopicFork(Struct, frozen=True, kw_only=True):
     how: ForkMethod
 
 
-@tool(tier=Tier.AGENT, group="sessions")
+@tool(tier=Tier.AGENT, group="sessions", effects=())
 async def fork_topic(
     call: ToolCall,
     child: Annotated[str, Meta(description="The new topic: the thread in this room whose messages go there.")],

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import LISTED, fitting, shortened, size_of
@@ -225,7 +226,14 @@ def _timeline(db: Db, session: Session, before: int, most: int) -> tuple[list[tu
     return fit[::-1], cut_off or len(found) > most or len(shown) == most
 
 
-@tool(tier=Tier.WORLD, scoped_by="groupFolder", group="sessions", destructive=True, idempotent=True)
+@tool(
+    tier=Tier.WORLD,
+    scoped_by="groupFolder",
+    group="sessions",
+    effects=(Subject.ERASE,),
+    destructive=True,
+    idempotent=True,
+)
 async def reset_session(
     call: ToolCall,
     groupFolder: Annotated[str | None, Meta(description="The group, you or below you. Left out: your own.")] = None,
@@ -252,7 +260,7 @@ async def reset_session(
     return SessionReset(ok=True, folder=folder, sessions=await call.write(forget))
 
 
-@tool(tier=Tier.WORLD, scoped_by="chatJid", group="sessions")
+@tool(tier=Tier.WORLD, scoped_by="chatJid", group="sessions", effects=(Subject.INSTRUCT, Subject.SPEAK))
 async def inject_message(
     call: ToolCall,
     content: Annotated[Body, Meta(description="What the agent there should read.")],

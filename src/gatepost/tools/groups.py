@@ -1,11 +1,13 @@
 """Groups: make children, see who is there, watch one another."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
 from gatepost.access.tree_scope import TreeScope, may_act_on, may_watch, world_of
 from gatepost.core.bounds import fitting
@@ -22,6 +24,7 @@ from gatepost.messages.text import clean
 from gatepost.store import groups, rooms, routes, sessions, watchers
 from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
+from gatepost.store.requests import BoundFact, BoundKind, BoundReads
 from gatepost.store.routes import Route
 from gatepost.tools.call import ToolCall, run_to_completion
 from gatepost.tools.child_quota import check_quota
@@ -29,6 +32,7 @@ from gatepost.tools.contract import tool
 
 DIRECT_SEQ = 0  # a room that was given to a group by name comes before every pattern
 LONGEST_NAME = 100
+MOST_SHOWN = 10  # files of a prototype that a card names
 
 Most = Annotated[int, Meta(ge=-1, le=1_000_000)]
 Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
@@ -80,7 +84,35 @@ def _schedules(arguments: Mapping[str, Any]) -> str:
     return "schedule_task" if arguments.get("fromPrototype") else ""
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", within=TreeScope.CHILD, group="groups", acts_as=_schedules)
+async def _read_prototype(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    """What a new group begins with lies in a folder that its parent's agent can change."""
+    if not arguments.get("fromPrototype"):
+        return BoundReads()
+    found = await call.in_thread(read_prototype, call.around.home, call.caller.folder)
+    return await call.in_thread(_bind_prototype, found)
+
+
+def _bind_prototype(found: FolderPrototype) -> BoundReads:
+    shown = f"{len(found.files)} files: {', '.join(sorted(found.files)[:MOST_SHOWN])}"
+    return BoundReads(facts=(BoundFact(BoundKind.FOLDER, "prototype", _digest_prototype(found), shown),))
+
+
+def _digest_prototype(found: FolderPrototype) -> str:
+    whole = hashlib.sha256()
+    for name, data in sorted(found.files.items()):
+        whole.update(f"{name!r} {len(data)} ".encode() + data)
+    return hashlib.sha256(f"{whole.hexdigest()} {sorted(found.folders)!r}".encode()).hexdigest()
+
+
+@tool(
+    tier=Tier.WORLD,
+    scoped_by="folder",
+    within=TreeScope.CHILD,
+    group="groups",
+    effects=(Subject.CHANGE_RIGHTS,),
+    acts_as=_schedules,
+    reads=_read_prototype,
+)
 async def register_group(
     call: ToolCall,
     jid: Annotated[str, Meta(description="The room whose messages the new group gets, like telegram:group/-100.")],
@@ -139,6 +171,10 @@ async def register_group(
 
     instance = await call.read(read)
     prototype = await call.in_thread(read_prototype, call.around.home, own) if fromPrototype else None
+    if prototype is not None and call.approved is not None:
+        found = await call.in_thread(_bind_prototype, prototype)
+        if call.approved.reads.list_changed(found):  # between the gate's look and this one
+            raise Refused(own, call.tool, chosen, "prototype/ has changed since it was allowed; call it again")
     place = SeedPlace(folder=chosen, instance=instance, address=room, created_by=f"{routing.MADE_BY}{own}")
     seed = await call.in_thread(pop_seed, prototype, place, read_rules(call.around.config), call.now)
     await run_to_completion(_make(call, chosen, called, prototype, make))
@@ -201,7 +237,7 @@ def _same_world(own: str, other: str) -> bool:
     return world_of(own) == world_of(other)
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", idempotent=True)
+@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", effects=(Subject.CHANGE_RIGHTS,), idempotent=True)
 async def set_group_open(
     call: ToolCall, open: Annotated[bool, Meta(description="true: its siblings may watch it.")], folder: Folder = None
 ) -> GroupOpenState:
@@ -217,7 +253,7 @@ async def set_group_open(
     return GroupOpenState(ok=True, folder=target, open=open)
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", idempotent=True)
+@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", effects=(Subject.CHANGE_RIGHTS,), idempotent=True)
 async def set_observe_window(
     call: ToolCall,
     messages: Annotated[Most | None, Meta(description="Most messages; -1: the gateway's own.")] = None,
@@ -244,7 +280,14 @@ def _change(db: Db, folder: str, values: Mapping[str, Any]) -> None:
         raise NotFound("group", folder, "use refresh_groups to see which there are")
 
 
-@tool(tier=Tier.AGENT, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="source",
+    within=TreeScope.WORLD,
+    group="groups",
+    effects=(Subject.CHANGE_RIGHTS,),
+    idempotent=True,
+)
 async def observe_group(
     call: ToolCall, source: Annotated[str, Meta(description="The group to watch, in your world.")]
 ) -> GroupObservation:
@@ -269,7 +312,14 @@ async def observe_group(
     return GroupObservation(ok=True, observer=own, source=source)
 
 
-@tool(tier=Tier.AGENT, scoped_by="source", within=TreeScope.WORLD, group="groups", idempotent=True)
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="source",
+    within=TreeScope.WORLD,
+    group="groups",
+    effects=(Subject.CHANGE_RIGHTS,),
+    idempotent=True,
+)
 async def unobserve_group(
     call: ToolCall, source: Annotated[str, Meta(description="The group that you watch.")]
 ) -> GroupObservation:

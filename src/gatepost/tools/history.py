@@ -130,7 +130,7 @@ async def get_thread(
     return await _read_local(call, topic, limit, MOST_OF_THREAD, before)
 
 
-@tool(tier=Tier.AGENT, scoped_by="chat_jid", group="history", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chat_jid", group="history", effects=(), idempotent=True)
 async def fetch_history(
     call: ToolCall,
     chat_jid: Jid = None,

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
@@ -51,7 +52,7 @@ def _read_target(text: str) -> str:
     return text.removesuffix(OWN_GROUP)
 
 
-@tool(tier=Tier.WORLD, about=_about, group="access")
+@tool(tier=Tier.WORLD, about=_about, group="access", effects=(Subject.CHANGE_RIGHTS,))
 async def invite_create(
     call: ToolCall,
     target_glob: Target,

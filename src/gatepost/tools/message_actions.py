@@ -3,16 +3,19 @@
 Where a channel has no such verb, the call is refused before anything is written, with a call that works.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from msgspec import Meta
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, Unsupported
 from gatepost.messages.outbound import Op
 from gatepost.messages.text import clean
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.requests import BoundReads
 from gatepost.tools import outbox_effects
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
@@ -22,7 +25,39 @@ LONGEST_REACTION = 64
 DISLIKE = "👎"
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", destructive=True, idempotent=True)
+async def _read_own(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    named = arguments["targetId"]
+
+    def read(db: Db) -> BoundReads:
+        return outbox_effects.bind_message(db, outbox_effects.find_own_message(db, call, named), named)
+
+    return await call.read(read)
+
+
+async def _read_source(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    named = arguments["sourceMsgId"]
+
+    def read(db: Db) -> BoundReads:
+        return outbox_effects.bind_message(db, outbox_effects.find_source(db, call, named), named)
+
+    return await call.read(read)
+
+
+async def _find_approval(call: ToolCall, arguments: Mapping[str, Any]) -> str:
+    """What a person let be said is not changed or taken back without one."""
+    return await outbox_effects.find_approval(call, arguments["targetId"])
+
+
+@tool(
+    tier=Tier.WORKER,
+    scoped_by="chatJid",
+    group="messages",
+    effects=(Subject.SPEAK,),
+    destructive=True,
+    idempotent=True,
+    reads=_read_own,
+    holds_if=_find_approval,
+)
 async def edit(
     call: ToolCall,
     targetId: MessageRef,
@@ -40,7 +75,16 @@ async def edit(
     )
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", destructive=True, idempotent=True)
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="chatJid",
+    group="messages",
+    effects=(Subject.ERASE,),
+    destructive=True,
+    idempotent=True,
+    reads=_read_own,
+    holds_if=_find_approval,
+)
 async def delete(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> SendReceipt:
     """Take back a message that you sent, when it should not stand there at all.
 
@@ -52,7 +96,7 @@ async def delete(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> 
     )
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", idempotent=True)
+@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), idempotent=True)
 async def like(
     call: ToolCall,
     targetId: MessageRef,
@@ -70,7 +114,7 @@ async def like(
     return await _react(call, targetId, chosen)
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), idempotent=True)
 async def dislike(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> SendReceipt:
     """Disagree with a message by a thumb down, when no reason is needed.
 
@@ -80,7 +124,14 @@ async def dislike(call: ToolCall, targetId: MessageRef, chatJid: Room = None) ->
     return await _react(call, targetId, DISLIKE)
 
 
-@tool(tier=Tier.AGENT, scoped_by="targetJid", also_scoped_by=("sourceJid",), group="messages")
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="targetJid",
+    also_scoped_by=("sourceJid",),
+    group="messages",
+    effects=(Subject.SPEAK, Subject.HAND_OUT),
+    reads=_read_source,
+)
 async def forward(
     call: ToolCall,
     sourceMsgId: MessageRef,
@@ -95,7 +146,14 @@ async def forward(
     return await _share_message(call, Op.FORWARD, sourceMsgId, _comment(call, comment) if comment else "")
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", also_scoped_by=("sourceJid",), group="messages")
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="chatJid",
+    also_scoped_by=("sourceJid",),
+    group="messages",
+    effects=(Subject.SPEAK, Subject.PUBLISH),
+    reads=_read_source,
+)
 async def quote(
     call: ToolCall,
     sourceMsgId: MessageRef,
@@ -110,7 +168,14 @@ async def quote(
     return await _share_message(call, Op.QUOTE, sourceMsgId, _comment(call, comment))
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", also_scoped_by=("sourceJid",), group="messages")
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="chatJid",
+    also_scoped_by=("sourceJid",),
+    group="messages",
+    effects=(Subject.SPEAK, Subject.PUBLISH),
+    reads=_read_source,
+)
 async def repost(
     call: ToolCall, sourceMsgId: MessageRef, chatJid: Room = None, sourceJid: Source = None
 ) -> SendReceipt:
@@ -121,7 +186,7 @@ async def repost(
     return await _share_message(call, Op.REPOST, sourceMsgId, "")
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), idempotent=True)
 async def pin_message(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> SendReceipt:
     """Pin a message, anybody's, so that people find it: a status that you keep current by edit, a decision, a link.
 
@@ -133,7 +198,7 @@ async def pin_message(call: ToolCall, targetId: MessageRef, chatJid: Room = None
     )
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), idempotent=True)
 async def unpin_message(call: ToolCall, targetId: MessageRef, chatJid: Room = None) -> SendReceipt:
     """Take the pin off one message; the message stays.
 
@@ -145,7 +210,9 @@ async def unpin_message(call: ToolCall, targetId: MessageRef, chatJid: Room = No
     )
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", destructive=True, idempotent=True)
+@tool(
+    tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), destructive=True, idempotent=True
+)
 async def unpin_all(call: ToolCall, chatJid: Room = None) -> SendReceipt:
     """Take the pins off every message of a room, other people's too. Only when that is what they want.
 

@@ -1,15 +1,18 @@
 """What an agent says: send, reply, post, send_file. Each is a committed outbox row before the call returns."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from msgspec import Meta
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.store import inbox
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.requests import BoundReads
 from gatepost.tools import outbox_effects, outgoing_files
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
@@ -24,7 +27,7 @@ RepliedMessageRef = Annotated[
 ]
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages")
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,))
 async def send(
     call: ToolCall, text: Annotated[Body, Meta(description="What to say. Markdown.")], chatJid: Room = None
 ) -> SendReceipt:
@@ -37,7 +40,7 @@ async def send(
     return await outbox_effects.commit_effects(call, lambda db: _add_message(db, call, said))
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages")
+@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,))
 async def reply(
     call: ToolCall,
     text: Annotated[Body, Meta(description="What to say. Markdown.")],
@@ -54,7 +57,21 @@ async def reply(
     )
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages")
+async def _read_media(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    return await outgoing_files.freeze_files(call, arguments.get("media") or (), "media")
+
+
+async def _read_file(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    return await outgoing_files.freeze_files(call, [arguments["filepath"]], "filepath")
+
+
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="chatJid",
+    group="messages",
+    effects=(Subject.SPEAK, Subject.PUBLISH, Subject.HAND_OUT),
+    reads=_read_media,
+)
 async def post(
     call: ToolCall,
     content: Annotated[Body, Meta(description="What to publish. Markdown.")],
@@ -77,7 +94,13 @@ async def post(
         return await outbox_effects.commit_effects(call, publish)
 
 
-@tool(tier=Tier.WORKER, scoped_by="chatJid", group="messages")
+@tool(
+    tier=Tier.WORKER,
+    scoped_by="chatJid",
+    group="messages",
+    effects=(Subject.SPEAK, Subject.HAND_OUT),
+    reads=_read_file,
+)
 async def send_file(
     call: ToolCall,
     filepath: Annotated[str, Meta(description="A file under /workspace/agent or /workspace (not in/), or relative.")],

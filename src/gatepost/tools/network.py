@@ -5,6 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import NotFound, Refused
@@ -51,7 +52,7 @@ async def _set_rule(call: ToolCall, host: str, folder: str, *, allow: bool) -> N
     return _render_rule(await call.write(put))
 
 
-@tool(tier=Tier.ROOT, group="network", idempotent=True)
+@tool(tier=Tier.ROOT, group="network", effects=(Subject.CHANGE_RIGHTS,), idempotent=True)
 async def network_allow(call: ToolCall, host: Host, folder: Folder = "") -> NetworkRule:
     """Let a group's agents reach a host. What they can read, they can then send there: allow what is needed, no more.
 
@@ -60,7 +61,7 @@ async def network_allow(call: ToolCall, host: Host, folder: Folder = "") -> Netw
     return await _set_rule(call, host, folder, allow=True)
 
 
-@tool(tier=Tier.ROOT, group="network", destructive=True, idempotent=True)
+@tool(tier=Tier.ROOT, group="network", effects=(Subject.CHANGE_RIGHTS,), destructive=True, idempotent=True)
 async def network_deny(call: ToolCall, host: Host, folder: Folder = "") -> NetworkRule:
     """Keep a group's agents from a host, whatever else allows it; also takes back what network_allow gave."""
     return await _set_rule(call, host, folder, allow=False)
@@ -84,7 +85,7 @@ class HostAnswer(Struct, frozen=True):
     note: str
 
 
-@tool(tier=Tier.AGENT, group="network", idempotent=True)
+@tool(tier=Tier.AGENT, group="network", effects=(), idempotent=True)
 async def network_request(
     call: ToolCall,
     host: Annotated[str, Meta(description="A host's name, with its port if that is not 443: example.com:8443.")],

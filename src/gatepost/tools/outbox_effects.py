@@ -4,13 +4,14 @@ A message is named by the number that the agent sees (`seq`), or by the platform
 if the session has it; agents see no other. Each effect is a committed row before its call returns.
 """
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.flow.delivery import content_fallback
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULTS, ChannelInstances
 from gatepost.flow.engagement_extension import extend_by_reply
@@ -18,13 +19,15 @@ from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import MESSAGES, Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.messages.text_size import fits, measure
-from gatepost.store import engagements, messages, outbox
+from gatepost.store import engagements, messages, outbox, requests, scheduled_texts
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db, LockKind
+from gatepost.store.requests import BoundFact, BoundKind, BoundReads
 from gatepost.tools.call import ReachableRoom, ToolCall
 
 LONGEST_TEXT = 100_000  # characters; more is a file
+LONGEST_BOUND = 1000  # characters of a message that a card shows
 
 Room = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
 Source = Annotated[
@@ -218,3 +221,30 @@ def find_own_message(db: Db, call: ToolCall, named: int | str) -> Message:
     if found.direction != Direction.OUT or found.folder != call.caller.folder:
         raise Refused(call.caller.folder, call.tool, f"message {named}", "only your own messages")
     return found
+
+
+def bind_message(db: Db, message: Message, named: int | str) -> BoundReads:
+    """A message as it stands: whoever agrees that something is done with it agrees to these words."""
+    last = messages.find_last_edit(db, message)
+    text = last.text if last is not None else message.text
+    whole = msgspec.json.encode([message.id, last.id if last is not None else 0, text])
+    digest = hashlib.sha256(whole).hexdigest()
+    return BoundReads(facts=(BoundFact(BoundKind.MESSAGE, str(named), digest, text[:LONGEST_BOUND]),))
+
+
+async def find_approval(call: ToolCall, named: int | str) -> str:
+    """Why a message of the group's own is not changed without a person: one allowed it as it is. '' if none did."""
+
+    def find(db: Db) -> str:
+        try:
+            found = find_own_message(db, call, named)
+        except GatepostError:  # the tool says so itself
+            return ""
+        by_call = requests.find_for_message(db, found.id)
+        if by_call is not None:
+            return f"the message was allowed as it is ({by_call.id})"
+        task = scheduled_texts.find_task(db, found.id)
+        agreed = task is not None and scheduled_texts.list_agreed(db, task)
+        return f"the message is a text of {task} that was agreed to as it is" if agreed else ""
+
+    return await call.read(find)

@@ -1,6 +1,8 @@
 """Files that agents give away: named by their path inside, opened without following links, copied for the delivery."""
 
+import hashlib
 import mimetypes
+import os
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -8,8 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gatepost.core import error_classification
-from gatepost.core.errors import GatepostError, Invalid, SetupError
+from gatepost.core import error_classification, ids
+from gatepost.core.errors import GatepostError, Invalid, SetupError, Unavailable
+from gatepost.core.records import replace
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.file_limits import LARGEST_FILE
@@ -18,12 +21,22 @@ from gatepost.flow.sessions.start_folder import StartFolder, find_start_folder
 from gatepost.messages.outbound import OutboundFile
 from gatepost.messages.text import clean
 from gatepost.store import outbox, sent_files, sessions
+from gatepost.store.requests import HELD, BoundFile, BoundReads
 from gatepost.store.sent_files import NewSentFiles
 from gatepost.tools.call import ToolCall
 
+LARGEST_EXCERPT = 600  # bytes of a file that a card shows
 SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".gpg", ".aws", ".azure", ".gcloud", ".kube", ".docker"})
 SECRET_FILES = frozenset({".env", ".netrc", ".npmrc", ".pypirc", ".secret", "credentials", "private_key"})
 SECRET_NAMES = SECRET_FOLDERS | SECRET_FILES | {"id_rsa", "id_ed25519"}
+
+
+class LocatedFile(Struct, frozen=True):
+    """A file inside, as the host finds it."""
+
+    root: Path
+    relative: str
+    identity: tuple[int, int] | None = None  # of the root, where others could put another in its place
 
 
 @asynccontextmanager
@@ -31,19 +44,21 @@ async def copy_files(
     call: ToolCall, paths: Sequence[str], field: str, name: str = ""
 ) -> AsyncIterator[tuple[OutboundFile, ...]]:
     """The delivery's own copies: what the sandbox does to its files afterwards does not matter. They go with the
-    delivery, or at once if the call comes to nothing. `name`: what people see, instead of the file's own."""
-    if paths:
-        await check_here(call.around.store, call.around.home, call.caller.folder)  # a client over HTTP is anywhere
-    start = await _start(call) if paths else None
-    found = [locate(call, path, field, start) for path in paths]
-    if found and await call.read(outbox.find_by_key, call.key) is not None:
+    delivery, or at once if the call comes to nothing. What people saw before they allowed the call is what is sent.
+    `name`: what people see, instead of the file's own."""
+    frozen = await find_frozen(call, paths)
+    found = await _locate_all(call, paths, field) if frozen is None else []
+    if paths and await call.read(outbox.find_by_key, call.key) is not None:
         yield ()  # made again, and on its way since the first time, with its own copies
         return
     keep = get_copy_folder(call)
     sizes = await call.in_thread(lambda: [_size(each) for each in found])
     await set_aside(call, sum(sizes))
     try:
-        made = await call.in_thread(_copy_all, found, sizes, keep, name)
+        if frozen is not None:
+            made = await call.in_thread(_link_all, frozen, keep, name)
+        else:
+            made = await call.in_thread(_copy_all, found, sizes, keep, name)
         if call.around.passing is not None:
             await call.around.passing.put_sent(made)
     except BaseException:
@@ -54,6 +69,67 @@ async def copy_files(
     except GatepostError:  # anything else does not say that no row was written
         await discard_copies(call)
         raise
+
+
+async def freeze_files(call: ToolCall, paths: Sequence[str], field: str) -> BoundReads:
+    """Copies of what a held call gives away, made when people are asked about it. Of a call that they allowed, those
+    that were made then."""
+    frozen = await find_frozen(call, paths)
+    if frozen is not None or not paths:
+        return BoundReads(files=frozen or ())
+    found = await _locate_all(call, paths, field)
+    sizes = await call.in_thread(lambda: [_size(each) for each in found])
+    await set_aside(call, sum(sizes))
+    keep = call.around.home.media / HELD / ids.new("h")
+    try:
+        copies = await call.in_thread(_copy_all, found, sizes, keep, "")
+        if call.around.passing is not None:
+            await call.around.passing.put_sent(copies)
+        made = await call.in_thread(lambda: [_bind(*each) for each in zip(paths, copies, strict=True)])
+    except BaseException:
+        call.around.store.post(sent_files.remove, call.key, lane=call.caller.lane)
+        await call.in_thread(lambda: shutil.rmtree(keep, ignore_errors=True))
+        raise
+    return BoundReads(files=tuple(made))
+
+
+async def find_frozen(call: ToolCall, paths: Sequence[str]) -> tuple[BoundFile, ...] | None:
+    """The copies of these files that people saw; None: they did not see all of them, or the copies are gone."""
+    known = {each.name: each for each in call.approved.reads.files} if call.approved is not None else {}
+    if not paths or any(path not in known for path in paths):
+        return None
+    files = tuple(OutboundFile(name="", mime="", path=known[path].path, size=known[path].size) for path in paths)
+    try:
+        if call.around.passing is not None:
+            files = await call.around.passing.fetch_sent(files)
+    except Unavailable:
+        return None
+    if not await call.in_thread(lambda: all(Path(each.path).is_file() for each in files)):
+        return None
+    return tuple(replace(known[path], path=each.path) for path, each in zip(paths, files, strict=True))
+
+
+def _bind(name: str, copy: OutboundFile) -> BoundFile:
+    with open(copy.path, "rb") as file:
+        head = file.read(LARGEST_EXCERPT)
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return BoundFile(name, copy.path, copy.size, digest, _read_excerpt(head))
+
+
+def _read_excerpt(head: bytes) -> str:
+    """The beginning of a text; '' of anything else."""
+    text = head.decode("utf-8", "ignore")
+    readable = "\0" not in text and len(text.encode()) >= len(head) - 3  # a letter may be cut at the end
+    return text if readable else ""
+
+
+async def _locate_all(call: ToolCall, paths: Sequence[str], field: str) -> list[LocatedFile]:
+    if not paths:
+        return []
+    await check_here(call.around.store, call.around.home, call.caller.folder)  # a client over HTTP is anywhere
+    start = await _start(call)
+    return [locate(call, path, field, start) for path in paths]
 
 
 async def set_aside(call: ToolCall, size: int) -> None:
@@ -80,14 +156,6 @@ def get_copy_folder(call: ToolCall) -> Path:
     """Where the files of a call wait for their delivery. A call that is made again has the same key, and must not touch
     the files of the first."""
     return call.around.home.media / "out" / f"{call.key.replace('/', '-')}-{call.now}"
-
-
-class LocatedFile(Struct, frozen=True):
-    """A file inside, as the host finds it."""
-
-    root: Path
-    relative: str
-    identity: tuple[int, int] | None = None  # of the root, where others could put another in its place
 
 
 def locate(call: ToolCall, path: str, field: str, start: StartFolder | None) -> LocatedFile:
@@ -143,10 +211,25 @@ def _copy_all(found: Sequence[LocatedFile], sizes: Sequence[int], keep: Path, na
             if each.identity not in (None, root.identity):
                 raise Invalid("path", "what you work in was exchanged for something else")
             size = root.copy_out(each.relative, keep / str(place), most)
-        shown = file_name(name or each.relative)
-        mime = mimetypes.guess_type(shown)[0] or "application/octet-stream"
-        made.append(OutboundFile(name=shown, mime=mime, path=str(keep / str(place)), size=size))
+        made.append(_describe(name or each.relative, keep / str(place), size))
     return tuple(made)
+
+
+def _link_all(frozen: Sequence[BoundFile], keep: Path, name: str) -> tuple[OutboundFile, ...]:
+    """The same bytes under a second name: the first goes with the request."""
+    _make(keep)
+    for place, each in enumerate(frozen):
+        try:
+            os.link(each.path, keep / str(place))
+        except OSError:  # of a file system that has no links
+            shutil.copyfile(each.path, keep / str(place))
+    return tuple(_describe(name or each.name, keep / str(place), each.size) for place, each in enumerate(frozen))
+
+
+def _describe(name: str, path: Path, size: int) -> OutboundFile:
+    shown = file_name(name)
+    mime = mimetypes.guess_type(shown)[0] or "application/octet-stream"
+    return OutboundFile(name=shown, mime=mime, path=str(path), size=size)
 
 
 def _make(folder: Path) -> None:

@@ -80,7 +80,7 @@ async def get_work(call: ToolCall) -> WorkFile:
     return await call.in_thread(_read_work, call.around.home, call.caller.folder)
 
 
-@tool(tier=Tier.AGENT, group="sessions", destructive=True, idempotent=True)
+@tool(tier=Tier.AGENT, group="sessions", effects=(), destructive=True, idempotent=True)
 async def set_work(
     call: ToolCall, content: Annotated[Body, Meta(description="The whole new text; it replaces the old one.")]
 ) -> WorkSaved:

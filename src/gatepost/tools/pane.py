@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid
 from gatepost.messages.outbound import Op
@@ -28,7 +29,7 @@ class SuggestedPrompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: Annotated[str, Meta(description="What the person says by pressing it.")]
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), idempotent=True)
 async def pane_set_prompts(
     call: ToolCall,
     prompts: Annotated[
@@ -57,7 +58,7 @@ async def pane_set_prompts(
     )
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", idempotent=True)
+@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", effects=(Subject.SPEAK,), idempotent=True)
 async def pane_set_title(
     call: ToolCall,
     title: Annotated[str, Meta(description="At most 256 characters.")],

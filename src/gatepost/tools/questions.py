@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, Refused
 from gatepost.flow.requests.asking import EXPIRE_S
@@ -74,7 +75,7 @@ class QuestionResult(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-@tool(tier=Tier.WORKER, group="messages")
+@tool(tier=Tier.WORKER, group="messages", effects=(Subject.SPEAK,), here=True)
 async def ask_user_question(
     call: ToolCall,
     questions: Annotated[

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
@@ -30,7 +31,7 @@ class ReplayResults(Struct, frozen=True, kw_only=True):
     more: bool
 
 
-@tool(tier=Tier.WORLD, group="sessions")
+@tool(tier=Tier.WORLD, group="sessions", effects=(Subject.INSTRUCT,))
 async def replay_session(
     call: ToolCall,
     sessionId: Annotated[str, Meta(description="The conversation, as list_sessions shows it.")],

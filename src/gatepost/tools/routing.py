@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
@@ -125,7 +126,7 @@ async def list_routes(
     return await call.read(read)
 
 
-@tool(tier=Tier.WORLD, about=_about_one, group="routing")
+@tool(tier=Tier.WORLD, about=_about_one, group="routing", effects=(Subject.CHANGE_RIGHTS,))
 async def add_route(call: ToolCall, route: OneRoute) -> AddedRoute:
     """Send some of the messages that reach your part of the tree to another group in it. For all but full rewrites.
 
@@ -143,7 +144,14 @@ async def add_route(call: ToolCall, route: OneRoute) -> AddedRoute:
     return AddedRoute(number)
 
 
-@tool(tier=Tier.WORLD, about=_about_many, group="routing", destructive=True, idempotent=True)
+@tool(
+    tier=Tier.WORLD,
+    about=_about_many,
+    group="routing",
+    effects=(Subject.CHANGE_RIGHTS,),
+    destructive=True,
+    idempotent=True,
+)
 async def set_routes(call: ToolCall, routes: ManyRoutes) -> UpdatedRoutes:
     """Replace every route that your part of the tree has made by these. Only for a wholesale change.
 
@@ -172,7 +180,9 @@ async def set_routes(call: ToolCall, routes: ManyRoutes) -> UpdatedRoutes:
 _in_order, _remove = routes.list_all, routes.remove  # `routes` is what the tool above calls its parameter
 
 
-@tool(tier=Tier.WORLD, group="routing", destructive=True, idempotent=True)
+@tool(
+    tier=Tier.WORLD, group="routing", effects=(Subject.CHANGE_RIGHTS, Subject.ERASE), destructive=True, idempotent=True
+)
 async def delete_route(
     call: ToolCall, id: Annotated[int, Meta(ge=0, le=2**62, description="As list_routes shows it.")]
 ) -> DeletedRoute:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
@@ -13,7 +14,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest
 from gatepost.flow.schedule.task_rights import agree_to_holds
-from gatepost.store import firings, tasks
+from gatepost.store import firings, scheduled_texts, tasks
 from gatepost.store.firings import FiringState, Run
 from gatepost.store.port import Db
 from gatepost.store.tasks import MissedPolicy, Task, TaskContext, TaskState
@@ -126,7 +127,13 @@ def _sends(arguments: Mapping[str, Any]) -> str:
     return "send" if arguments.get("text") else ""
 
 
-@tool(tier=Tier.WORLD, scoped_by="targetJid", group="scheduling", acts_as=_sends)
+@tool(
+    tier=Tier.WORLD,
+    scoped_by="targetJid",
+    group="scheduling",
+    effects=(Subject.SCHEDULE, Subject.SPEAK),
+    acts_as=_sends,
+)
 async def schedule_task(
     call: ToolCall,
     targetJid: Annotated[str, Meta(description="The room where it runs, and where the answer goes.")],
@@ -171,6 +178,8 @@ async def schedule_task(
         task, created = task_changes.add_task(db, new, rules, call.now, chain.origins, chain.depth + 1)
         if task.created_by == new.created_by:
             agree_to_holds(db, task)  # whatever holds `send` there has held this call, and somebody let it through
+        if created and call.approved is not None:
+            scheduled_texts.add_allowing(db, task.id, call.approved.id)
         return task, created
 
     task, created = await call.write(add)
@@ -214,7 +223,26 @@ async def _change(call: ToolCall, task_id: str, change: Callable[[Db], Task]) ->
     return TaskChanged(True, task.id, task.state, iso(task.next_at, task.zone))
 
 
-@tool(tier=Tier.WORLD, group="scheduling", idempotent=True)
+async def _find_approval(call: ToolCall, arguments: Mapping[str, Any]) -> str:
+    """What a person let be scheduled is not changed without one."""
+    task_id = str(arguments["taskId"])
+
+    def find(db: Db) -> str:
+        task = tasks.get(db, task_id)
+        own = task is not None and _may_own(call, task.folder)
+        by = scheduled_texts.find_allowing(db, task_id) if own else ""
+        return f"the task was allowed as it is ({by})" if by else ""
+
+    return await call.read(find)
+
+
+@tool(
+    tier=Tier.WORLD,
+    group="scheduling",
+    effects=(Subject.SCHEDULE, Subject.SPEAK),
+    idempotent=True,
+    holds_if=_find_approval,
+)
 async def update_task(
     call: ToolCall,
     taskId: TaskId,
@@ -253,14 +281,14 @@ async def update_task(
     return await _change(call, taskId, update)
 
 
-@tool(tier=Tier.WORLD, group="scheduling", idempotent=True)
+@tool(tier=Tier.WORLD, group="scheduling", effects=(Subject.SCHEDULE,), idempotent=True)
 async def pause_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     """Hold a scheduled task: it does not run until resume_task. A run that has begun goes on."""
     by = f"agent:{call.caller.folder}"
     return await _change(call, taskId, lambda db: task_changes.pause_task(db, taskId, by, call.now))
 
 
-@tool(tier=Tier.WORLD, group="scheduling", idempotent=True)
+@tool(tier=Tier.WORLD, group="scheduling", effects=(Subject.SCHEDULE,), idempotent=True)
 async def resume_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     """Let a paused task run again, from its next time on. What it missed meanwhile is not made up for.
 
@@ -276,7 +304,7 @@ async def resume_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     return await _change(call, taskId, resume)
 
 
-@tool(tier=Tier.WORLD, group="scheduling", destructive=True)
+@tool(tier=Tier.WORLD, group="scheduling", effects=(Subject.SCHEDULE, Subject.ERASE), destructive=True)
 async def cancel_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     """End a scheduled task for good. A run that has begun goes on. To hold it for a while use pause_task."""
     by = f"agent:{call.caller.folder}"

@@ -1,13 +1,13 @@
 """Skills: what a group has learnt, as files that its agent finds from its next turn on. A person agrees to each, and
 sees what it changes."""
 
-import difflib
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
@@ -16,13 +16,10 @@ from gatepost.flow.gateways.folder_check import check_here, claim_here
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.flow.sessions.skill_text import LARGEST_SKILL, check_skill
 from gatepost.messages.card import escape_markdown
-from gatepost.messages.visible_text import show_hidden
+from gatepost.messages.visible_text import render_changes
 from gatepost.store import groups
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
-
-MOST_COMPARED = 1000  # lines of each side
-MOST_SHOWN, LONGEST_SHOWN = 40, 160  # lines of a change that a card shows, and characters of each
 
 Folder = Annotated[str | None, Meta(description="The group. Leave it out for your own.")]
 
@@ -43,7 +40,9 @@ async def preview_skill(call: ToolCall, arguments: Mapping[str, Any]) -> str:
     return "\n".join([head, "", "```", *(lines or ["(nothing changes)"]), "```"])
 
 
-@tool(tier=Tier.WORLD, scoped_by="folder", group="groups", held=True, preview=preview_skill)
+@tool(
+    tier=Tier.WORLD, scoped_by="folder", group="groups", effects=(Subject.INSTRUCT,), held=True, preview=preview_skill
+)
 async def write_skill(
     call: ToolCall,
     name: Annotated[str, Meta(description="Lower-case letters, digits and hyphens, like weekly-report.")],
@@ -79,22 +78,3 @@ def _read_skill(home: Home, folder: str, name: str) -> str:
             return root.read_bytes(f"{folder}/skills/{name}/SKILL.md", 4 * LARGEST_SKILL).decode("utf-8", "replace")
     except (NotFound, Invalid):
         return ""
-
-
-def render_changes(before: str, after: str) -> list[str]:
-    """Lines that begin with `+`, `-` or `·`, so that none of them ends the block that they stand in. A sign that hides
-    is shown by its number."""
-    old, new = before.splitlines(), after.splitlines()
-    found = difflib.unified_diff(old[:MOST_COMPARED], new[:MOST_COMPARED], n=2, lineterm="")
-    marks = {"+": "+", "-": "-", " ": "·", "@": "·"}
-    lines = [
-        f"{marks[line[0]]} {show_hidden(line[1:LONGEST_SHOWN])}".rstrip() + ("…" if len(line) > LONGEST_SHOWN else "")
-        for line in list(found)[2:]
-        if not line.startswith("@@")
-    ]
-    shown = lines[:MOST_SHOWN]
-    if len(lines) > MOST_SHOWN:
-        shown.append(f"· … {len(lines) - MOST_SHOWN} more lines")
-    if max(len(old), len(new)) > MOST_COMPARED:
-        shown.append(f"· … only the first {MOST_COMPARED} lines of each are compared")
-    return shown

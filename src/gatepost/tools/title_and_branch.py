@@ -26,7 +26,7 @@ class BranchName(Struct, frozen=True):
     branch: str
 
 
-@tool(tier=Tier.WORKER, group="self", idempotent=True)
+@tool(tier=Tier.WORKER, group="self", effects=(), idempotent=True)
 async def set_title(
     call: ToolCall, title: Annotated[str, Meta(description="What it is about, 1 to 60 characters.")]
 ) -> SessionTitle:
@@ -53,7 +53,7 @@ async def set_title(
     return SessionTitle(True, text)
 
 
-@tool(tier=Tier.WORKER, group="self")
+@tool(tier=Tier.WORKER, group="self", effects=())
 async def set_branch(
     call: ToolCall, name: Annotated[str, Meta(description="a-z, 0-9, - and /; no hyphen at an end, none doubled.")]
 ) -> BranchName:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
@@ -72,7 +73,7 @@ class RevokedTokens(Struct, frozen=True):
     deleted: int
 
 
-@tool(tier=Tier.WORLD, scoped_by="target_folder", group="access")
+@tool(tier=Tier.WORLD, scoped_by="target_folder", group="access", effects=(Subject.CHANGE_RIGHTS, Subject.PUBLISH))
 async def issue_chat_link(
     call: ToolCall, target_folder: Group = None, jid_suffix: Suffix = "", origins: Origins = ()
 ) -> CreatedLink:
@@ -84,7 +85,7 @@ async def issue_chat_link(
     return await _issue(call, replace(new, origins=origins))
 
 
-@tool(tier=Tier.WORLD, scoped_by="target_folder", group="access")
+@tool(tier=Tier.WORLD, scoped_by="target_folder", group="access", effects=(Subject.CHANGE_RIGHTS, Subject.PUBLISH))
 async def issue_webhook(
     call: ToolCall,
     source_label: Annotated[str, Meta(description="What reports there, like github: letters, digits, `_`, `-`.")],
@@ -149,7 +150,9 @@ async def list_tokens(
     return TokenList(*fitting(_render(each, call.now) for each in found))
 
 
-@tool(tier=Tier.WORLD, group="access", destructive=True, idempotent=True)
+@tool(
+    tier=Tier.WORLD, group="access", effects=(Subject.CHANGE_RIGHTS, Subject.ERASE), destructive=True, idempotent=True
+)
 async def revoke_token(
     call: ToolCall,
     jid: Annotated[str, Meta(description="The room: every token that leads there is revoked.")] = "",

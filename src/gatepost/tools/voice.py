@@ -3,12 +3,14 @@
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, Refused, SetupError, Unsupported
@@ -29,6 +31,7 @@ from gatepost.messages.text import clean
 from gatepost.store.costs import TokenCounts
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.requests import BoundFact, BoundKind, BoundReads
 from gatepost.store.secrets import SecretReader
 from gatepost.tools import outbox_effects, outgoing_files
 from gatepost.tools.call import ToolCall
@@ -43,7 +46,20 @@ _FRONT = re.compile(r"---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _VOICE = re.compile(r"^voice:[ \t]*(.*)$", re.MULTILINE)
 
 
-@tool(tier=Tier.AGENT, scoped_by="chatJid", group="messages", spends=True)
+async def _read_voice(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
+    """A group's own voice stands in a file that its agent can change."""
+    chosen = await _choose_voice(call, arguments.get("voice"))
+    model = call.around.config[speech.MODEL]
+    return BoundReads(facts=(BoundFact(BoundKind.VOICE, "voice", f"{model} {chosen}", chosen),))
+
+
+@tool(
+    tier=Tier.AGENT,
+    scoped_by="chatJid",
+    group="messages",
+    effects=(Subject.SPEAK, Subject.SPEND),
+    reads=_read_voice,
+)
 async def send_voice(
     call: ToolCall,
     text: Annotated[Body, Meta(description="What to say, as it is spoken: no Markdown. At most 5000 bytes.")],
@@ -62,11 +78,7 @@ async def send_voice(
     base = speech.find_speech_base(config)
     if base is None:
         raise Unsupported(call.tool, platform, "use send with the same text; no speech endpoint is set (tts.base_url)")
-    chosen = _name(voice)
-    if not chosen:
-        await check_here(call.around.store, call.around.home, call.caller.folder)
-        chosen = await call.in_thread(_own_voice, call.around.home, call.caller.folder)
-    sound = await _get_sound(call, base, Utterance(said, chosen or config[speech.VOICE], config[speech.MODEL]))
+    sound = await _get_sound(call, base, Utterance(said, await _choose_voice(call, voice), config[speech.MODEL]))
     keep = outgoing_files.get_copy_folder(call)
     await outgoing_files.set_aside(call, (await call.in_thread(sound.stat)).st_size)
     size = await call.in_thread(_copy, sound, keep)
@@ -81,6 +93,19 @@ async def send_voice(
     except GatepostError:
         await outgoing_files.discard_copies(call)
         raise
+
+
+async def _choose_voice(call: ToolCall, voice: str | None) -> str:
+    """The one that is named, else the group's own, else the gateway's; of a call that was allowed, the one of then."""
+    if named := _name(voice):
+        return named
+    if call.approved is not None and not call.approved.input.get("voice"):
+        for each in call.approved.reads.facts:
+            if each.kind is BoundKind.VOICE:
+                return each.shown
+    await check_here(call.around.store, call.around.home, call.caller.folder)
+    own = await call.in_thread(_own_voice, call.around.home, call.caller.folder)
+    return own or call.around.config[speech.VOICE]
 
 
 class _SpeechPrice(Struct, frozen=True):

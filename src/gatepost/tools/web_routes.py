@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
@@ -64,7 +65,7 @@ def _make_maker(call: ToolCall) -> RouteMaker:
     return RouteMaker(folder=own, name=f"{MADE_BY}{own}", now=call.now, reaches=reaches)
 
 
-@tool(tier=Tier.WORLD, about=_about_path, group="web", idempotent=True)
+@tool(tier=Tier.WORLD, about=_about_path, group="web", effects=(Subject.PUBLISH,), idempotent=True)
 async def set_web_route(
     call: ToolCall,
     path: Path,
@@ -86,7 +87,14 @@ async def set_web_route(
     return "ok"
 
 
-@tool(tier=Tier.WORLD, about=_about_path, group="web", destructive=True, idempotent=True)
+@tool(
+    tier=Tier.WORLD,
+    about=_about_path,
+    group="web",
+    effects=(Subject.PUBLISH, Subject.ERASE),
+    destructive=True,
+    idempotent=True,
+)
 async def del_web_route(call: ToolCall, path: Path) -> str:
     """Take back what set_web_route said about a path. What stands above it decides then."""
 
@@ -115,7 +123,9 @@ async def list_web_routes(
     return WebRouteList(listed, more or len(found) == MOST_LISTED)
 
 
-@tool(tier=Tier.ROOT, scoped_by="folder", group="web", idempotent=True)
+@tool(
+    tier=Tier.ROOT, scoped_by="folder", group="web", effects=(Subject.PUBLISH, Subject.CHANGE_RIGHTS), idempotent=True
+)
 async def set_web_host(
     call: ToolCall,
     hostname: Annotated[str, Meta(description="Like docs.example.com: its DNS must lead to this gateway.")],

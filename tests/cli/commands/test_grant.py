@@ -114,3 +114,25 @@ def test_a_table_of_cases_is_checked_and_what_does_not_hold_is_named(run: Run, t
 def test_an_older_name_is_explained_as_the_tool_that_it_means(run: Run) -> None:
     told = run("policy", "explain", "acme/eng", "send_message", "--args", '{"jid": "discord:1"}', "--json").json
     assert (told["tool"], told["allowed"]) == ("send", True)
+
+
+def test_a_hold_on_one_tool_says_which_others_do_the_same(run: Run) -> None:
+    said = run("grant", "add", "acme/eng", "hold send(jid=discord:*)").out
+    assert "reply" in said and "send_file" in said
+    assert "speak in a room as well: hold speak(jid=discord:*) covers all" in said
+    told = run("policy", "explain", "acme/eng", "send", "--args", DISCORD).out
+    assert "Not covered: " in told and "hold speak(jid=discord:*) covers all" in told
+
+
+def test_a_rule_about_a_subject_is_written_and_says_that_answers_stay_free(run: Run) -> None:
+    said = run("grant", "add", "acme/eng", "hold[2] speak(jid=discord:*)").out
+    assert "answer in the room of its own turn is no call" in said
+    told = run("policy", "explain", "acme/eng", "reply", "--args", DISCORD).out
+    assert "2 people must agree: 'hold[2] speak(jid=discord:*)' of acme/eng" in told
+    assert run("grant", "deny", "folder:acme/eng", "mcp:hand_out", "--params", "jid=discord:*").code == 0
+    assert "may not call send_file" in run("policy", "explain", "acme/eng", "send_file", "--args", DISCORD).out
+
+
+@pytest.mark.parametrize("rule", ["hold speek", "hold speak(text=*)", "!speak(chatJid=x)"])
+def test_a_subject_that_is_misspelt_or_a_parameter_that_it_has_not_is_refused(run: Run, rule: str) -> None:
+    assert run("grant", "add", "acme/eng", rule).code != 0

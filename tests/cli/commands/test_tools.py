@@ -15,7 +15,7 @@ from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 
 
-@tool(tier=Tier.WORLD, group="outside")
+@tool(tier=Tier.WORLD, group="outside", effects=())
 async def open_window(call: ToolCall) -> str:
     """Let some air in."""
     return "open"

@@ -3,11 +3,18 @@
 import pytest
 
 from gatepost.core.clock import SECOND
+from gatepost.core.registry import load_package
+from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.sessions.results import ResultLimits, record_results, record_status
+from gatepost.flow.requests.asking import read_rules
+from gatepost.flow.sessions.result_rights import EFFECTS
+from gatepost.flow.sessions.results import RecordedResults, ResultLimits, record_results, record_status
 from gatepost.mailbox import runner_frames
+from gatepost.messages.outbound import OutboundFile
 from gatepost.store import (
+    acl,
     agents,
+    audit,
     destinations,
     engagements,
     groups,
@@ -17,12 +24,15 @@ from gatepost.store import (
     timeline,
     turn_claims,
     turns,
+    waiting_requests,
 )
+from gatepost.store.acl import OPERATOR, AclEffect, AclRow
 from gatepost.store.engagements import Engagement
 from gatepost.store.port import Db
 from gatepost.store.turn_claims import TurnClaim
 from gatepost.testing.arrivals import begin_turn
 from gatepost.testing.counting import CountingDb
+from gatepost.tools.contract import TOOLS
 
 NOON = 1_800_000_000_000_000
 REACH = ChannelInstances({})
@@ -176,3 +186,63 @@ def test_arizuko_24_a_scheduled_turn_and_an_injected_message_do_not_extend_it(db
     session = sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
     claim = begin_turn(db, session, NOON, kind=kind, sender=sender, text="due", platform_id="1")
     assert say_engaged(db, claim, TTL - SECOND)[0] == NOON + TTL
+
+
+ASKING = read_rules(Config())
+
+
+def take_for_ops(db: Db, claim: TurnClaim, *rules: str, text: str = "hello", part: int = 0) -> RecordedResults:
+    """A block that is addressed to another room, under these rules."""
+    for rule in rules:
+        acl.add_rule(db, "acme", rule, "test", NOON)
+    destinations.add_room(db, "acme", "ops", "fake", "fake:room/2", "topic", NOON)
+    frame = result(claim, part, text, to="ops")
+    return record_results(db, REACH, claim.turn.session_id, [(frame, ())], LIMITS, NOON, ASKING)
+
+
+@pytest.mark.parametrize("rule", ["!send(jid=fake:room/2)", "!speak(jid=fake:*)", "!speak"])
+def test_a_block_for_another_room_is_refused_where_a_call_of_send_would_be(db: Db, claim: TurnClaim, rule: str) -> None:
+    taken = take_for_ops(db, claim, rule)
+    assert taken.answers[0].ok and "forbids" in taken.answers[0].error
+    assert outbox.list_for_turn(db, claim.turn.id) == []
+    assert [row[3:5] for row in audit.list_latest(db, 1)] == [("send", "refused")]
+
+
+def test_a_denial_for_a_person_binds_what_is_said_elsewhere_for_them(db: Db, claim: TurnClaim) -> None:
+    row = AclRow(0, "fake:room/1", "mcp:speak", effect=AclEffect.DENY, params="jid=fake:room/2", granted_by=OPERATOR)
+    acl.put(db, row, NOON)
+    assert "forbids" in take_for_ops(db, claim).answers[0].error
+
+
+@pytest.mark.parametrize("rule", ["hold send(jid=fake:room/2)", "hold[2] speak(jid=fake:*)"])
+def test_a_block_for_another_room_is_held_like_a_call_of_send(db: Db, claim: TurnClaim, rule: str) -> None:
+    taken = take_for_ops(db, claim, rule)
+    assert taken.asked and "waits for a person's decision" in taken.answers[0].error
+    assert outbox.list_for_turn(db, claim.turn.id) == []
+    (request,) = waiting_requests.list_pending(db)
+    assert (request.tool, request.input) == ("send", {"text": "hello", "chatJid": "fake:room/2"})
+    assert (request.rooms, request.reads.threads) == ({"chatJid": "fake"}, {"chatJid": "topic"})
+    assert request.quorum == (2 if "[2]" in rule else 1)
+    take_for_ops(db, claim)  # handed over again, because the answer was lost
+    assert len(waiting_requests.list_pending(db)) == 1
+
+
+def test_the_answer_itself_is_not_stopped_by_rules_about_speaking(db: Db, claim: TurnClaim) -> None:
+    acl.add_rule(db, "acme", "!speak", "test", NOON)
+    acl.add_rule(db, "acme", "hold speak", "test", NOON)
+    assert take(db, claim, result(claim))[0].error == ""
+    assert len(outbox.list_for_turn(db, claim.turn.id)) == 1
+
+
+@pytest.mark.parametrize("rule", ["!hand_out", "hold send_file", "hold hand_out(jid=fake:*)"])
+def test_files_go_with_an_answer_only_where_no_rule_stops_send_file(db: Db, claim: TurnClaim, rule: str) -> None:
+    acl.add_rule(db, "acme", rule, "test", NOON)
+    file = OutboundFile(name="a.txt", mime="text/plain", path="/nowhere/a.txt", size=1)
+    record_results(db, REACH, claim.turn.session_id, [(result(claim), (file,))], LIMITS, NOON, ASKING)
+    (effect,) = outbox.list_for_turn(db, claim.turn.id)
+    assert effect.payload.get("files", []) == [] and effect.payload["text"] == "hello"
+
+
+def test_what_blocks_are_judged_by_is_what_these_tools_declare() -> None:
+    load_package("gatepost.tools")
+    assert {name: TOOLS[name].effects for name in EFFECTS} == EFFECTS

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gatepost.access import grants
+from gatepost.access.subjects import ROOM_PARAM, Subject, find_subject
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.cli.operation_runner import home_of
@@ -36,15 +37,17 @@ def command() -> None:
 
     \b
     gatepost grant add acme/eng 'schedule_task'            one more tool for this group
-    gatepost grant add acme '!send(jid=discord:*)'         and one less, for it and all below
-    gatepost grant add acme 'hold post'                    a person must agree to each call
+    gatepost grant add acme '!speak(jid=discord:*)'        nothing is said there, by it and all below
+    gatepost grant add acme 'hold speak(jid=telegram:*)'   a person must agree to what is said there
+    gatepost grant add acme 'hold post'                    a person must agree to each call of it
     gatepost grant add acme 'hold[2] reset_session'        two people must
     gatepost grant allow role:ops mcp:reset_session --scope 'acme/**' --grant-option
     gatepost grant member telegram:user/9 role:ops
 
-    A rule is [!|hold |hold[2] ]tool[(param=glob, !param, param)]; of a group's rules the last that matches wins. A
-    denial or a hold above binds everybody below. Rows (allow, deny) are a set in which deny wins. `gatepost policy
-    explain` tells the whole.
+    A rule is [!|hold |hold[2] ]tool[(param=glob, !param, param)]; of a group's rules the last that matches wins. In
+    place of a tool it may name a subject (speak, hand_out, publish, instruct, change_rights, spend, schedule, erase),
+    which is every tool that does it. A denial or a hold above binds everybody below. Rows (allow, deny) are a set in
+    which deny wins. `gatepost policy explain` tells the whole.
     """
 
 
@@ -57,14 +60,21 @@ def _check_rule(home: Home, args: dict[str, Any], anyway: bool) -> dict[str, Any
     rule = grants.parse(text)
     if anyway or grants.find_syntax_error(text):
         return args  # said by the one who writes it down
-    tool = _check_tool(home, rule.action)
-    known = {*tool.listed["inputSchema"]["properties"], "jid"} if tool is not None else set()
+    known = _list_params(home, rule.action)
     for param in rule.params:
-        if tool is not None and known and param.name not in known:
+        if known and param.name not in known:
             raise Invalid(
                 "rule", f"{rule.action} has no parameter {param.name!r}{_render_suggestion(param.name, known)}"
             )
     return args
+
+
+def _list_params(home: Home, action: str) -> set[str]:
+    """What a rule about a tool or a subject may look at; nothing: that is not known."""
+    if find_subject(action) is not None:
+        return {ROOM_PARAM}
+    tool = _check_tool(home, action)
+    return {*tool.listed["inputSchema"]["properties"], ROOM_PARAM} if tool is not None else set()
 
 
 @command.command()
@@ -72,6 +82,8 @@ def _check_rule(home: Home, args: dict[str, Any], anyway: bool) -> dict[str, Any
 @_ANYWAY
 def add(run: CommandRun, made: dict[str, Any], anyway: bool) -> None:
     output.print_line(f"{made['folder']}: {made['rule']}")
+    for gap in made["not_covered"]:
+        output.print_line(f"Not covered: {gap}")
 
 
 def _check_tool(home: Home, name: str) -> "Tool | None":
@@ -85,7 +97,7 @@ def _check_tool(home: Home, name: str) -> "Tool | None":
         raise Invalid("tool", f"{name!r} is an older name; rules speak of {ALIASES[name].tool!r}")
     tools = load_tools(home)
     if name not in tools:
-        raise Invalid("tool", f"there is no tool {name!r}{_render_suggestion(name, tools)}")
+        raise Invalid("tool", f"there is no tool {name!r}{_render_suggestion(name, [*tools, *Subject])}")
     return tools[name]
 
 
@@ -100,20 +112,18 @@ def _check_row(home: Home, given: dict[str, Any], anyway: bool) -> dict[str, Any
     if anyway:
         return given
     principal, action = given["principal"], given["action"]
-    tool = _check_tool(home, action.removeprefix("mcp:")) if action.startswith("mcp:") else None
+    known = _list_params(home, action.removeprefix("mcp:")) if action.startswith("mcp:") else set()
     rights = {"op:*", *(f"op:{each.info.right}" for each in list_declarations())} if action.startswith("op:") else ()
     if rights and action not in rights:
         raise Invalid("action", f"no operation needs {action!r}{_render_suggestion(action, rights)}")
     for param in grants.parse_params(given["predicate"]) or ():
         if param.name not in CLAIMS:
             raise Invalid("--when", f"nothing is called {param.name!r}{_render_suggestion(param.name, CLAIMS)}")
-    if tool is not None:
-        known = {*tool.listed["inputSchema"]["properties"], "jid"}
-        for param in grants.parse_params(given["params"]) or ():
-            if param.name not in known:
-                raise Invalid(
-                    "--params", f"{tool.name} has no parameter {param.name!r}{_render_suggestion(param.name, known)}"
-                )
+    for param in grants.parse_params(given["params"]) or ():
+        if known and param.name not in known:
+            raise Invalid(
+                "--params", f"{action} has no parameter {param.name!r}{_render_suggestion(param.name, known)}"
+            )
     space, colon, rest = principal.partition(":")
     if not colon and principal != "**":
         raise Invalid("principal", f"{principal!r}; write folder:acme/eng, role:ops or telegram:user/9")

@@ -37,6 +37,8 @@ def explain(home: Home, args: dict[str, Any], as_json: bool) -> None:
     )
     asks = ", once a person agrees" if found.allowed and any(step.says == "hold" for step in found.steps[-1:]) else ""
     output.print_line(f"\n{found.folder} {'may' if found.allowed else 'may not'} call {found.tool}{asks}")
+    for note in found.notes:
+        output.print_line(f"Not covered: {note}")
 
 
 def _explain(home: Home, args: ExplainCallArgs) -> "CallExplanation":

@@ -2,6 +2,7 @@
 
 import click
 
+from gatepost.access.subjects import ToolEffects
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of
 from gatepost.cli.policy import policy_of
@@ -31,11 +32,18 @@ def command(given_home: str | None, group: str, folder: str, as_json: bool) -> N
     if as_json:
         output.print_json([render_listed_tool(tool, policy) for tool in seen])
         return
-    rows = [(tool.name, tool.group, tool.tier.name.lower(), _what_for(tool.description)) for tool in seen]
-    output.print_table(("tool", "subject", "down to tier", "what for"), rows)
+    rows = [
+        (tool.name, tool.group, _render_effects(tool.effects), tool.tier.name.lower(), _what_for(tool.description))
+        for tool in seen
+    ]
+    output.print_table(("tool", "group of tools", "effects", "down to tier", "what for"), rows)
     for tool in seen:
-        if rules := policy.list_hold_rules(tool.name):
+        if rules := policy.list_hold_rules(tool.name, tool.effects):
             output.print_line(f"{tool.name} waits for a person: {', '.join(rules)}")
+
+
+def _render_effects(effects: ToolEffects) -> str:
+    return "any (none declared)" if effects.presumed else ", ".join(sorted(effects.subjects)) or "-"
 
 
 def _what_for(description: str) -> str:

@@ -68,7 +68,7 @@ class AgentQuestions:
 
         def add(db: Db) -> AskedRequest:
             if requests.find_same(db, new) is None:
-                check_limits(db, new, call)
+                check_limits(db, new, call.now)
             found = ask(db, self._reach, read_rules(self._config), new, call.now)
             if found.request.state is not RequestState.PENDING:
                 _record_notified(db, found.request.id, call.now)

@@ -1,14 +1,20 @@
-"""Held calls: a tool call that waits for a person becomes a request. Allowed, it runs once, with the arguments that
-were seen, and the agent is told what came of it."""
+"""Held calls: a tool call that waits for a person becomes a request. Allowed, it runs once, with the arguments and the
+files that were seen, and the agent is told what came of it.
+
+The host's copies of such files lie below `media/held/`. They go when no open request names them any more.
+"""
 
 import asyncio
 import hashlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from gatepost.core import log
-from gatepost.core.clock import HOUR, Clock
+from gatepost.core.clock import HOUR, SECOND, Clock
 from gatepost.core.errors import Refused, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.records import replace
@@ -23,9 +29,11 @@ from gatepost.flow.requests.asking import (
     read_rules,
 )
 from gatepost.flow.requests.deciding import notify_agent
-from gatepost.store import group_places, requests, sessions, turns, waiting_requests
+from gatepost.messages.card import escape_markdown
+from gatepost.messages.visible_text import shorten_visibly, show_hidden
+from gatepost.store import group_places, requests, sent_files, sessions, turns, waiting_requests
 from gatepost.store.port import Db, LockKind, Store
-from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.requests import HELD, BoundReads, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import Session
 from gatepost.store.turns import Turn
 from gatepost.tools.call import Caller, HeldCall, ToolCall
@@ -33,6 +41,8 @@ from gatepost.tools.call import Caller, HeldCall, ToolCall
 INTERRUPTED = (
     "It was let through and begun, and the gateway stopped before its result was known. Look before you repeat it."
 )
+YOUNG_S = 600.0  # a copy is made before its request
+MOST_LINES, LONGEST_LINE, LONGEST_VALUE = 10, 120, 500  # of a file, and characters of it and of a fact, on a card
 LONGEST_RESULT = 20_000  # characters of a result that an agent is told
 AT_ONCE = 100  # allowed calls that one look finds
 MOST_LOOKED_THROUGH = 2000  # those of a gateway that is away wait
@@ -68,9 +78,10 @@ class HeldCalls:
         bells: EventBus,
         reach: ChannelInstances,
         gateway: str = "",
+        media: Path | None = None,
     ) -> None:
         """`gateway`: this one, if groups lie on one of several gateways each; '': all lie here."""
-        self._gateway = gateway
+        self._gateway, self._media = gateway, media
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._running = set[str]()  # sessions of which a call runs
 
@@ -80,22 +91,44 @@ class HeldCalls:
 
         def add(db: Db) -> AskedRequest:
             if requests.find_same(db, new) is None:
-                check_limits(db, new, call)
+                check_limits(db, new, call.now)
             return ask(db, self._reach, rules, new, call.now)
 
-        asked = await call.write(add)
+        try:
+            asked = await call.write(add)
+        except Refused:
+            await self._discard(call, new.bound)
+            raise
+        if not asked.added:  # it waits with the copies of the first time
+            await asyncio.to_thread(remove_copies, new.bound)
         for room in asked.rooms:
             self._bells.room(*room)
         self._bells.requests()
         return asked.request.id
 
+    async def _discard(self, call: ToolCall, bound: BoundReads) -> None:
+        """Nobody is asked: what was copied for it goes, and counts no more."""
+        if bound.files:
+            call.around.store.post(sent_files.remove, call.key, lane=call.caller.lane)
+            await asyncio.to_thread(remove_copies, bound)
+
+    async def remove_unused_copies(self) -> None:
+        """Those of requests that ended, however they did. A younger one may be of a call that is held just now."""
+        if self._media is None:
+            return
+        before = self._clock.now() / SECOND - YOUNG_S
+        if old := await asyncio.to_thread(_list_copies, self._media / HELD, before):
+            used = {Path(each).parent for each in await self._store.read(requests.list_bound_files)}
+            await asyncio.to_thread(_remove_folders, [each for each in old if each not in used])
+
     def find_quorum(self, held: HeldCall) -> int:
-        return choose_quorum(held, read_rules(self._config).quorum)
+        return choose_quorum(held.quorums, read_rules(self._config).quorum)
 
     async def start_allowed(self, gate: CallGate, tasks: asyncio.TaskGroup, *, placed: bool = False) -> None:
         """Run what was allowed and has not run: of one session one after another, so that a call that takes long holds
         up its own session alone. The bell of requests is rung when one is done. `placed`: those of groups whose files
         are on this gateway, which may be needed; else those of groups that lie nowhere in particular."""
+        await self.remove_unused_copies()
         busy = set(self._running)  # what ends while we read would be found as it was before
         place = (self._gateway if placed else "") if self._gateway else None
         for request in await self._store.read(_list_allowed, place):
@@ -143,8 +176,26 @@ class HeldCalls:
         except Unavailable as error:
             _log.warning("a decision could not be told yet", request=request.id, why=str(error))
             raise
+        await asyncio.to_thread(remove_copies, request.reads)
         if told and request.session_id is not None:
             self._bells.session(request.session_id)
+
+
+def remove_copies(bound: BoundReads) -> None:
+    """The host's own copies of what a call would give away."""
+    _remove_folders(list({Path(each.path).parent for each in bound.files}))
+
+
+def _list_copies(folder: Path, before: float) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return [each for each in folder.iterdir() if each.stat(follow_symlinks=False).st_mtime < before]
+
+
+def _remove_folders(folders: Sequence[Path]) -> None:
+    for each in folders:
+        if each.parent.name == HELD:
+            shutil.rmtree(each, ignore_errors=True)
 
 
 def _list_allowed(db: Db, place: str | None) -> list[Request]:
@@ -156,7 +207,7 @@ def _list_allowed(db: Db, place: str | None) -> list[Request]:
     return [each for each in found if runners.get(group_places.get_world(each.folder), "") == place][:AT_ONCE]
 
 
-def check_limits(db: Db, new: NewRequest, call: ToolCall) -> None:
+def check_limits(db: Db, new: NewRequest, now: int) -> None:
     """People have to read each of them: an agent does not flood their rooms."""
     db.alone(LockKind.QUOTA, "requests", new.folder)
     session_id, why = new.session_id or "", ""
@@ -164,15 +215,15 @@ def check_limits(db: Db, new: NewRequest, call: ToolCall) -> None:
         why = f"{MOST_WAITING} requests of this conversation wait for a decision already"
     elif waiting_requests.count_waiting_in_group(db, new.folder) >= MOST_WAITING_IN_GROUP:
         why = f"{MOST_WAITING_IN_GROUP} requests of this group wait for a decision already"
-    elif requests.count_asked_since(db, session_id, call.now - HOUR) >= MOST_AN_HOUR:
+    elif requests.count_asked_since(db, session_id, now - HOUR) >= MOST_AN_HOUR:
         why = f"this conversation has asked people {MOST_AN_HOUR} times in an hour; wait, or do without it"
     if why:
-        raise Refused(call.caller.folder, call.tool, why=why)
+        raise Refused(new.folder, new.tool, why=why)
 
 
-def choose_quorum(held: HeldCall, usual: int) -> int:
+def choose_quorum(quorums: Sequence[int], usual: int) -> int:
     """How many must agree: the strictest rule counts. `usual`: for a rule that says nothing of it."""
-    return max((quorum or usual for quorum in held.quorums), default=usual)
+    return max((quorum or usual for quorum in quorums), default=usual)
 
 
 def make_request(call: ToolCall, held: HeldCall) -> NewRequest:
@@ -187,10 +238,11 @@ def make_request(call: ToolCall, held: HeldCall) -> NewRequest:
         tool=call.tool,
         input=msgspec.to_builtins(arguments),
         editable=True,
-        digest=hashlib.sha256(_encode([call.tool, arguments])).hexdigest(),
+        digest=hashlib.sha256(_encode([call.tool, arguments, *_list_digests(held.bound)])).hexdigest(),
         about=held.about,
         why=held.why,
-        preview=held.preview,
+        preview="\n\n".join(filter(None, [held.preview, render_bound(held.bound)])),
+        bound=held.bound,
         rule=held.rule,
         rooms=dict(held.rooms),
         instance=turn.instance if turn else "",
@@ -198,6 +250,26 @@ def make_request(call: ToolCall, held: HeldCall) -> NewRequest:
         thread=turn.thread if turn else "",
         rights=turn.rights if turn else "",
     )
+
+
+def _list_digests(bound: BoundReads) -> list[str]:
+    """What makes the same arguments another request."""
+    return [*(each.sha256 for each in bound.files), *(each.digest for each in bound.facts)]
+
+
+def render_bound(bound: BoundReads) -> str:
+    """What a call reads besides its arguments, as markdown for the card."""
+    parts = []
+    for file in bound.files:
+        head = f"File {_render(file.name)}: {file.size:,} bytes, sha256 {file.sha256}"
+        lines = [show_hidden(line[:LONGEST_LINE]) for line in file.excerpt.splitlines()[:MOST_LINES]]
+        parts.append("\n".join([head, "", "```", *(f"· {line}" for line in lines), "```"]) if lines else head)
+    parts += [f"{each.kind.capitalize()} {_render(each.name)}: {_render(each.shown)}" for each in bound.facts]
+    return "\n\n".join(parts)
+
+
+def _render(text: str) -> str:
+    return escape_markdown(shorten_visibly(text, LONGEST_VALUE))
 
 
 def make_caller(session: Session, turn: Turn | None) -> Caller:

@@ -14,7 +14,9 @@ from gatepost.access import acl as judged_rows
 from gatepost.access.grants import GrantRule, parse
 from gatepost.access.policy import AccessRequest, AccessRules, GroupHold, GroupPolicy
 from gatepost.access.senders import check_sender, is_person
+from gatepost.access.subjects import Subject, make_effects
 from gatepost.access.tiers import Tier, tier_of
+from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.operation_rights import has_operation_right
 from gatepost.flow.schedule.firing_facts import make_place_request, render_no_way
@@ -28,6 +30,10 @@ from gatepost.store.rooms import RoomPolicy
 from gatepost.store.tasks import MissedPolicy, NewTask, Task, TaskContext, TaskState
 
 SCHEDULE, SEND = "schedule_task", "send"  # the tools that make a task, and that say now what a text says later
+EFFECTS = {  # as the tools declare them
+    SCHEDULE: make_effects([Subject.SCHEDULE, Subject.SPEAK]),
+    SEND: make_effects([Subject.SPEAK]),
+}
 RIGHT = "op:tasks.write"  # what a person needs to make one
 NO_RULES = AccessRules()
 OWN_INSTANCES = frozenset({agents.INSTANCE, errands.INSTANCE, REPLAY_INSTANCE})  # whose rooms have no policy
@@ -136,7 +142,7 @@ class TaskJudge:
         policy = self._find_policy(task)
         if policy is None:
             return ""
-        ask = AccessRequest(SCHEDULE, Tier.WORLD, policy.folder, render_schedule_params(task))
+        ask = _make_request(SCHEDULE, Tier.WORLD, policy.folder, task)
         return next((f"{each.rule!r} of {each.folder} holds it" for each in policy.list_holds(ask)), "")
 
     def list_holds(self, task: Task) -> tuple[GroupHold, ...]:
@@ -144,7 +150,7 @@ class TaskJudge:
         policy = self._find_policy(task) if task.text else None
         if policy is None or not policy.holds:
             return ()
-        found = policy.list_holds(AccessRequest(SEND, Tier.AGENT, policy.folder, render_send_params(task)))
+        found = policy.list_holds(_make_request(SEND, Tier.AGENT, policy.folder, task))
         agreed = scheduled_texts.list_agreed(self._db, task.id) if found else frozenset()
         return tuple(each for each in found if (each.folder, each.rule) not in agreed)
 
@@ -185,15 +191,15 @@ class TaskJudge:
 
     def _may_call(self, policy: GroupPolicy, task: Task, tool: str, tier: Tier) -> bool:
         """As for a call: for the agent, and for everybody on whose behalf it would act."""
-        if not policy.has_rules_for(tool):
+        if not policy.has_rules_for(tool, EFFECTS[tool]):
             return policy.tier <= tier
-        params = render_schedule_params(task) if tool == SCHEDULE else render_send_params(task)
+        request = _make_request(tool, tier, task.folder, task)
         claims = {"folder": policy.folder, "tier": str(int(tier_of(policy.folder)))}
-        asks = [AccessRequest(tool, tier, task.folder, params, claims, (task.address,))]
+        asks = [replace(request, claims=claims, also=(task.address,))]
         for each in self.behind[task.id]:
             known = {**claims, "room": each.address, "topic": each.thread, "user": each.person}
             also = (each.address, each.person) if each.person else (each.address,)
-            asks.append(AccessRequest(tool, tier, task.folder, params, known, also))
+            asks.append(replace(request, claims=known, also=also))
         return all(map(policy.decide, asks))
 
     def _find_policy(self, task: Task) -> GroupPolicy | None:
@@ -229,6 +235,11 @@ class TaskJudge:
 def _get_plain_policy(folder: str) -> GroupPolicy:
     """Where nobody has said anything, which is the same each time."""
     return GroupPolicy(folder, NO_RULES)
+
+
+def _make_request(tool: str, tier: Tier, scope: str, task: Task) -> AccessRequest:
+    params = render_schedule_params(task) if tool == SCHEDULE else render_send_params(task)
+    return AccessRequest(tool, tier, scope, params, effects=EFFECTS[tool], room=task.address)
 
 
 def render_send_params(task: Task) -> dict[str, str]:

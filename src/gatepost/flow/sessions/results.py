@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from gatepost.core.errors import Refused
 from gatepost.flow.delivery.outgoing_messages import (
     ChannelInstances,
     OutgoingMessage,
@@ -11,11 +12,13 @@ from gatepost.flow.delivery.outgoing_messages import (
     find_parts,
 )
 from gatepost.flow.engagement_extension import extend_by_reply
+from gatepost.flow.requests.asking import AskedRequest, AskingRules
+from gatepost.flow.sessions.result_rights import SEND, ResultRights
 from gatepost.flow.sessions.timeline_events import size_of
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.store import agents, destinations, message_steps, outbox, replays, turns
-from gatepost.store.destinations import DestinationKind
+from gatepost.store.destinations import Destination, DestinationKind
 from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
@@ -40,6 +43,15 @@ class RecordedResults(Struct, frozen=True):
     answers: tuple[runner_frames.AckFrame, ...]
     rooms: tuple[tuple[str, str], ...]
     exceeded: str = ""  # the turn that said too many bytes
+    asked: bool = False  # people are asked about a part of it
+
+
+class _RecordedResult(Struct, frozen=True):
+    """What became of one."""
+
+    answer: runner_frames.AckFrame
+    effects: Sequence[OutboxEffect] = ()
+    asked: AskedRequest | None = None
 
 
 def split_batches(said: Sequence[runner_frames.ResultFrame]) -> Iterator[list[runner_frames.ResultFrame]]:
@@ -63,25 +75,29 @@ def record_results(
     results: list[tuple[runner_frames.ResultFrame, tuple[OutboundFile, ...]]],
     limits: ResultLimits,
     now: int,
+    asking: AskingRules | None = None,
 ) -> RecordedResults:
     """Put results on their way. Idempotent: the key is (turn, attempt, part). What an old epoch or another session
-    says is not believed; what is over the limit is not taken."""
-    answers: list[runner_frames.AckFrame] = []
-    rooms: set[tuple[str, str]] = set()
+    says is not believed; what is over the limit is not taken. `asking`: None, if nobody can be asked about what a rule
+    holds."""
+    done: list[_RecordedResult] = []
     exceeded = ""
+    rights: dict[str, ResultRights] = {}  # by turn, of those that do more than answer
     for frame, files in results:
         claimed = _claim_bytes(db, session_id, frame, limits)
         if claimed is not None:
             turn, extends_at = claimed
-            answer, effects = _record_result(db, reach, turn, frame, files, now)
-            if effects and not frame.to and extends_at is not None and extends_at <= now:
+            recorded = _record_result(db, reach, turn, frame, files, now, rights, asking)
+            if recorded.effects and not frame.to and extends_at is not None and extends_at <= now:
                 extend_by_reply(db, turn, now)
         else:
             answer, effects, over = _explain_refusal(db, session_id, frame, limits, now)
-            exceeded = over or exceeded
-        answers.append(answer)
-        rooms.update((effect.instance, effect.address) for effect in effects)
-    return RecordedResults(tuple(answers), tuple(rooms), exceeded)
+            recorded, exceeded = _RecordedResult(answer, effects), over or exceeded
+        done.append(recorded)
+    rooms = {(effect.instance, effect.address) for each in done for effect in each.effects}
+    rooms |= {room for each in done if each.asked is not None for room in each.asked.rooms}
+    asked = any(each.asked is not None for each in done)
+    return RecordedResults(tuple(each.answer for each in done), tuple(rooms), exceeded, asked)
 
 
 def _claim_bytes(
@@ -137,19 +153,27 @@ def _record_result(
     frame: runner_frames.ResultFrame,
     files: tuple[OutboundFile, ...],
     now: int,
-) -> tuple[runner_frames.AckFrame, list[OutboxEffect]]:
+    rights: dict[str, ResultRights],
+    asking: AskingRules | None,
+) -> _RecordedResult:
     """`turn` has counted its bytes; they are given back if it says nothing new."""
     where = (turn.instance, turn.address, turn.thread)
-    if frame.to and turn.instance != replays.INSTANCE:  # a replay speaks to nobody, whoever it names
+    replayed = turn.instance == replays.INSTANCE  # it speaks to nobody, whoever it names
+    if frame.to and not replayed:
         found = destinations.get(db, turn.folder, frame.to)
         if found is None or found.kind != DestinationKind.ROOM:
-            turns.return_bytes(db, turn.id, size_of(frame.text))
             known = ", ".join(
                 each.name for each in destinations.list_for_group(db, turn.folder) if each.kind == DestinationKind.ROOM
             )
-            hint = f"no destination is named {frame.to!r}; there are: {known or 'none'}"
-            return runner_frames.AckFrame(id=frame.id, error=hint[: runner_frames.LONGEST_ERROR]), []
+            return _refuse(db, turn, frame, f"no destination is named {frame.to!r}; there are: {known or 'none'}")
         where = (found.instance, found.address, found.thread)
+        if where[:2] != (turn.instance, turn.address) and outbox.find_by_key(db, key_of(frame)) is None:
+            judged = _find_rights(db, reach, turn, now, rights)
+            stopped = _judge_block(judged, reach, frame, found, files, asking)
+            if stopped is not None:
+                return _refuse(db, turn, frame, *stopped)
+    if files and not replayed and not _find_rights(db, reach, turn, now, rights).may_give_files(frame.text, where[1]):
+        files = ()
     new = OutgoingMessage(
         key=key_of(frame),
         origin=EffectOrigin.RESULT,
@@ -171,7 +195,48 @@ def _record_result(
         turns.return_bytes(db, turn.id, size_of(frame.text))
     elif not frame.to:
         agents.record_text(db, turn, frame.text, now)
-    return runner_frames.AckFrame(id=frame.id, seq=effects[0].seq if effects else 0), effects
+    return _RecordedResult(runner_frames.AckFrame(id=frame.id, seq=effects[0].seq if effects else 0), effects)
+
+
+def _refuse(
+    db: Db, turn: Turn, frame: runner_frames.ResultFrame, why: str, asked: AskedRequest | None = None
+) -> _RecordedResult:
+    """The runner tells its agent; the rest of the turn is well."""
+    turns.return_bytes(db, turn.id, size_of(frame.text))
+    return _RecordedResult(runner_frames.AckFrame(id=frame.id, error=why[: runner_frames.LONGEST_ERROR]), asked=asked)
+
+
+def _find_rights(
+    db: Db, reach: ChannelInstances, turn: Turn, now: int, rights: dict[str, ResultRights]
+) -> ResultRights:
+    if turn.id not in rights:
+        rights[turn.id] = ResultRights(db, reach, turn, now)
+    return rights[turn.id]
+
+
+def _judge_block(
+    rights: ResultRights,
+    reach: ChannelInstances,
+    frame: runner_frames.ResultFrame,
+    place: Destination,
+    files: Sequence[OutboundFile],
+    asking: AskingRules | None,
+) -> tuple[str, AskedRequest | None] | None:
+    """Why a block is not said in its room now, and who is asked about it; None: it may be said."""
+    if why := rights.find_refusal(SEND, frame.text, place.address):
+        return why, None
+    holds = rights.list_holds(SEND, frame.text, place.address)
+    if not holds:
+        return None
+    if files or asking is None:
+        return "a person must agree to it; use send, or send_file for files", None
+    try:
+        asked = rights.hold(reach, asking, key_of(frame), frame.text, place, holds)
+    except Refused as error:
+        return str(error), None
+    if asked is None:
+        return None
+    return f"it waits for a person's decision (request {asked.request.id}); what becomes of it is told later", asked
 
 
 def record_status(db: Db, turn_id: str, epoch: int, text: str, number: int, now: int) -> tuple[str, str] | None:

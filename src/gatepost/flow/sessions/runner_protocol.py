@@ -15,6 +15,7 @@ from gatepost.core.clock import to_microseconds
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
+from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.sessions import compaction, results, turn_settlement
 from gatepost.flow.sessions.drafts import SessionDraft
 from gatepost.flow.sessions.result_copies import copy_result_files
@@ -285,12 +286,14 @@ class RunnerProtocol:
         taken = await parts.pump.write(
             room.instance,
             room.address,
-            lambda db: results.record_results(db, parts.reach, session_id, given, limits, now),
+            lambda db: results.record_results(db, parts.reach, session_id, given, limits, now, read_rules(config)),
             lane=session_id,
         )
         for instance, address in taken.rooms:
             if (instance, address) != (room.instance, room.address):
                 parts.bells.room(instance, address)
+        if taken.asked:
+            parts.bells.requests()
         for answer in taken.answers:
             self._port.send(answer)
         if taken.exceeded and self._is_own(taken.exceeded):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.registry import Registry
@@ -144,7 +145,7 @@ async def _wait_unless_background(service: AgentService, agent_id: str, backgrou
 
 
 def _add_create_tools(service: AgentService, made: Registry[Tool]) -> None:
-    @_declare(made)
+    @_declare(made, effects=(Subject.INSTRUCT,))
     @with_fields_of(AgentSpec)
     async def create_agent(
         call: ToolCall,
@@ -177,7 +178,7 @@ def _add_create_tools(service: AgentService, made: Registry[Tool]) -> None:
 
 
 def _add_lifecycle_tools(service: AgentService, made: Registry[Tool]) -> None:
-    @_declare(made)
+    @_declare(made, effects=(Subject.INSTRUCT,))
     async def fork_agent(
         call: ToolCall,
         agentId: AgentId,
@@ -194,7 +195,7 @@ def _add_lifecycle_tools(service: AgentService, made: Registry[Tool]) -> None:
         found = await service.status(made_one.session_id)
         return AgentStatusResult(found.status, found)
 
-    @_declare(made, destructive=True, idempotent=True)
+    @_declare(made, destructive=True, idempotent=True, effects=(Subject.ERASE,))
     async def kill_agent(call: ToolCall, agentId: AgentId) -> SuccessResult:
         """End an agent for good. What it said and did stays; it takes no further prompt.
 
@@ -203,13 +204,13 @@ def _add_lifecycle_tools(service: AgentService, made: Registry[Tool]) -> None:
         await service.kill(agentId, OPERATOR)
         return SuccessResult(True)
 
-    @_declare(made, idempotent=True)
+    @_declare(made, idempotent=True, effects=(Subject.ERASE,))
     async def archive_agent(call: ToolCall, agentId: AgentId) -> SuccessResult:
         """Put an agent away: it leaves the lists until somebody gives it work again. To end it for good: kill_agent."""
         await service.archive(agentId, OPERATOR)
         return SuccessResult(True)
 
-    @_declare(made, idempotent=True)
+    @_declare(made, idempotent=True, effects=())
     async def update_agent(
         call: ToolCall,
         agentId: AgentId,
@@ -283,7 +284,7 @@ def _add_read_tools(service: AgentService, made: Registry[Tool]) -> None:
 
 
 def _add_prompt_tools(service: AgentService, made: Registry[Tool]) -> None:
-    @_declare(made)
+    @_declare(made, effects=(Subject.INSTRUCT,))
     async def send_agent_prompt(
         call: ToolCall,
         agentId: AgentId,
@@ -310,7 +311,7 @@ def _add_prompt_tools(service: AgentService, made: Registry[Tool]) -> None:
             permission=ended.permission,
         )
 
-    @_declare(made, destructive=True, idempotent=True)
+    @_declare(made, destructive=True, idempotent=True, effects=())
     async def cancel_agent(call: ToolCall, agentId: AgentId) -> SuccessResult:
         """End what an agent does now, and cancel every prompt that waits behind it; it stays and takes further ones.
 
@@ -319,7 +320,7 @@ def _add_prompt_tools(service: AgentService, made: Registry[Tool]) -> None:
         """
         return SuccessResult(await service.cancel(agentId, OPERATOR))
 
-    @_declare(made, idempotent=True)
+    @_declare(made, idempotent=True, effects=(Subject.CHANGE_RIGHTS,))
     async def set_agent_mode(
         call: ToolCall,
         agentId: AgentId,
@@ -344,7 +345,7 @@ def _add_permission_tools(service: AgentService, made: Registry[Tool]) -> None:
             ]
         )
 
-    @_declare(made)
+    @_declare(made, effects=(Subject.CHANGE_RIGHTS,))
     async def respond_to_permission(
         call: ToolCall,
         agentId: AgentId,

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
@@ -94,7 +95,7 @@ def add_schedule_tools(service: AgentService, made: Registry[Tool]) -> None:
 
 
 def _add_making_tools(service: AgentService, made: Registry[Tool]) -> None:
-    @tool(tier=Tier.ROOT, group="agents", registry=made)
+    @tool(tier=Tier.ROOT, group="agents", registry=made, effects=(Subject.SCHEDULE,))
     async def create_schedule(
         call: ToolCall,
         prompt: Annotated[Body, Meta(description="What is to be done at that time.")],
@@ -177,19 +178,19 @@ def _add_reading_tools(made: Registry[Tool]) -> None:
 
 
 def _add_changing_tools(made: Registry[Tool]) -> None:
-    @tool(tier=Tier.ROOT, group="agents", registry=made, idempotent=True)
+    @tool(tier=Tier.ROOT, group="agents", registry=made, idempotent=True, effects=(Subject.SCHEDULE,))
     async def pause_schedule(call: ToolCall, id: ScheduleId) -> ScheduleStateResult:
         """Hold a schedule: it does not run until resume_schedule. A run that has begun goes on."""
         task = await call.write(lambda db: task_changes.pause_task(db, id, OPERATOR, call.now, "id"))
         return _finish(call, task)
 
-    @tool(tier=Tier.ROOT, group="agents", registry=made, idempotent=True)
+    @tool(tier=Tier.ROOT, group="agents", registry=made, idempotent=True, effects=(Subject.SCHEDULE,))
     async def resume_schedule(call: ToolCall, id: ScheduleId) -> ScheduleStateResult:
         """Let a paused schedule run again, from its next time on."""
         task = await call.write(lambda db: task_changes.resume_task(db, id, call.now, "id"))
         return _finish(call, task)
 
-    @tool(tier=Tier.ROOT, group="agents", registry=made, destructive=True)
+    @tool(tier=Tier.ROOT, group="agents", registry=made, destructive=True, effects=(Subject.SCHEDULE, Subject.ERASE))
     async def delete_schedule(call: ToolCall, id: ScheduleId) -> ScheduleStateResult:
         """End a schedule for good. A run that has begun goes on. To hold it for a while use pause_schedule."""
 

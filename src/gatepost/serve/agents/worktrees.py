@@ -5,6 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
@@ -102,7 +103,7 @@ def add_worktree_tools(service: AgentService, made: Registry[Tool]) -> None:
             [make_worktree_view(service, each) for each in await service.worktrees.every(archived=includeArchived)]
         )
 
-    @tool(tier=Tier.ROOT, group="agents", registry=made)
+    @tool(tier=Tier.ROOT, group="agents", registry=made, effects=())
     @with_fields_of(CreateWorktreeArgs)
     async def create_worktree(call: ToolCall, wanted: CreateWorktreeArgs) -> WorktreeView:
         """Make a worktree of a repository for agents to work in: give its path to create_agent as `cwd`.
@@ -114,7 +115,7 @@ def add_worktree_tools(service: AgentService, made: Registry[Tool]) -> None:
         new = make_new_worktree(wanted, call.around.config)
         return make_worktree_view(service, await service.create_worktree(new, OPERATOR))
 
-    @tool(tier=Tier.ROOT, group="agents", registry=made, destructive=True)
+    @tool(tier=Tier.ROOT, group="agents", registry=made, destructive=True, effects=(Subject.ERASE,))
     async def archive_worktree(
         call: ToolCall,
         worktree: Annotated[str, Meta(description="Its name or path.")],

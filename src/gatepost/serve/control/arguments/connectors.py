@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from gatepost.serve.control.declaration import OperationArgs, argument, declares
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 
 @declares("connector.list", right="connector.read")
@@ -15,3 +15,20 @@ class CheckConnectorArgs(OperationArgs, frozen=True):
     """Start a connector without any secret, have it list its tools, and end it. Nothing changes."""
 
     name: Annotated[str, argument("The connector.", "name", examples=("github",))]
+
+
+@declares("connector.changes", right="connector.read")
+class ListConnectorChangesArgs(OperationArgs, frozen=True):
+    """Show the tools of connectors that are new or told of in other words than were accepted. Agents do not have
+    them."""
+
+    name: Annotated[str, argument("Of this connector alone.", "name", examples=("github",))] = ""
+
+
+@declares("connector.accept", right="connector.write")
+class AcceptConnectorToolsArgs(OperationArgs, frozen=True):
+    """Accept the tools of a connector as they are now, or one of them. Agents have them from then on."""
+
+    name: Annotated[str, argument("The connector.", "name", examples=("github",))]
+    tool: Annotated[str, argument("Only this tool, as its server names it.", "tool")] = ""
+    digest: Annotated[str, option("Only if this is what waits: the digest that `changes` prints.")] = ""

@@ -13,7 +13,11 @@ Role = Annotated[str, argument("The role.", examples=("role:ops",))]
 class GrantRuleArgs(OperationArgs, frozen=True):
     folder: Annotated[str, argument("The group.", scope=True)]
     rule: Annotated[
-        str, argument("[!]tool[(param=glob, !param, param)].", examples=("schedule_task", "!send(jid=discord:*)"))
+        str,
+        argument(
+            "[!|hold |hold[2] ]tool[(param=glob, !param, param)]. A subject may stand for the tool.",
+            examples=("schedule_task", "!speak(jid=discord:*)"),
+        ),
     ]
 
 

@@ -6,8 +6,10 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gatepost.access.acl import list_valid_rows
+from gatepost.access.grants import parse
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow import grant_changes
+from gatepost.gate.call_explanation import list_gaps
 from gatepost.serve.control.arguments.grants import (
     AddAclRowArgs,
     AddGrantRuleArgs,
@@ -19,6 +21,7 @@ from gatepost.serve.control.arguments.grants import (
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
 from gatepost.serve.control.declaration import list_declarations
+from gatepost.serve.control.operations.policy import load_tools
 from gatepost.store import acl
 from gatepost.store.acl import AclEffect, AclRow, GrantRow
 from gatepost.store.port import Db
@@ -27,9 +30,12 @@ T = TypeVar("T")
 
 
 class NewGrantRule(Struct, frozen=True):
+    """`not_covered`: what it leaves free, of a rule that denies or holds."""
+
     id: int
     folder: str
     rule: str
+    not_covered: list[str]
 
 
 class GrantRuleRemoval(Struct, frozen=True):
@@ -67,7 +73,8 @@ async def _write(deps: OperationDeps, change: Callable[[Db], T], **details: str)
 async def add_rule(deps: OperationDeps, args: AddGrantRuleArgs) -> NewGrantRule:
     now = deps.clock.now()
     number = await _write(deps, lambda db: grant_changes.add_rule(db, args.folder, args.rule, deps.caller, now))
-    return NewGrantRule(number, args.folder, args.rule)
+    tools = deps.extra["tools"] if "tools" in deps.extra else load_tools(deps.home)
+    return NewGrantRule(number, args.folder, args.rule, list_gaps(tools, parse(args.rule)))
 
 
 @operation

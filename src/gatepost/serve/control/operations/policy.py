@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from gatepost.access.policy import GroupPolicy, PolicyStep
+from gatepost.access.subjects import Subject
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
 from gatepost.core.errors import NotFound
@@ -12,6 +13,7 @@ from gatepost.core.settings import Config
 from gatepost.gate import connectors
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.call_explanation import explain as explain_tool
+from gatepost.gate.call_explanation import list_gaps
 from gatepost.gate.connectors import CONNECTORS
 from gatepost.gate.policies import TOOL_GROUPS, load_policy_facts, visible_tools
 from gatepost.serve.control.arguments.policy import ExplainCallArgs, ListToolsArgs
@@ -22,17 +24,22 @@ from gatepost.tools.contract import TOOLS, Tool
 
 
 class CallExplanation(Struct, frozen=True):
+    """`notes`: what the rules about this tool leave free."""
+
     folder: str
     tool: str
     allowed: bool
     steps: list[PolicyStep]
+    notes: list[str] = []
 
 
 class VisibleTool(Struct, frozen=True):
-    """`held`: the rules by which a person is asked first."""
+    """`group`: of tools. `effects`: the subjects that rules may name. `held`: the rules by which a person is asked
+    first."""
 
     name: str
-    subject: str
+    group: str
+    effects: list[Subject]
     summary: str
     held: list[str]
 
@@ -44,9 +51,10 @@ async def list_tools(deps: OperationDeps, args: ListToolsArgs) -> list[VisibleTo
     return [
         VisibleTool(
             name=each.name,
-            subject=each.group,
+            group=each.group,
+            effects=sorted(each.effects.subjects),
             summary=" ".join(each.description.strip().partition("\n\n")[0].split()),
-            held=list(policy.list_hold_rules(each.name)),
+            held=list(policy.list_hold_rules(each.name, each.effects)),
         )
         for each in visible_tools(tools, policy)
     ]
@@ -78,5 +86,7 @@ def explain_call(tools: Registry[Tool], policy: GroupPolicy, args: ExplainCallAr
     name, arguments = args.tool, args.arguments
     if name in ALIASES and name not in tools:
         arguments, name = ALIASES[name].translate(arguments), ALIASES[name].tool
-    allowed, steps = explain_tool(tools[name], policy, arguments)
-    return CallExplanation(policy.folder, name, allowed, steps)
+    tool = tools[name]
+    allowed, steps = explain_tool(tool, policy, arguments)
+    gaps = [gap for rule in policy.list_restrictions(name, tool.effects) for gap in list_gaps(tools, rule)]
+    return CallExplanation(policy.folder, name, allowed, steps, list(dict.fromkeys(gaps)))

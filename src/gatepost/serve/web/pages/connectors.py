@@ -14,6 +14,7 @@ CONNECTOR = (
     code("program", "Program"),
     badge("tier", "For agents from"),
     made("tools", "Tools", lambda each: shorten(", ".join(each["tools"])) or "not asked yet"),
+    made("held", "Wait to be accepted", lambda each: shorten(", ".join(each["held"])) or None),
     made("secrets", "Secrets", lambda each: shorten(", ".join(each["secrets"])) or None),
     made("variables", "Variables", lambda each: shorten(", ".join(each["variables"])) or None),
     made("timeout_s", "Patience", lambda each: f"{each['timeout_s']:g} s"),

@@ -72,7 +72,8 @@ SESSION = (
 
 TOOL = (
     code("name", "Tool"),
-    text("subject", "Subject"),
+    text("group", "Group of tools"),
+    made("effects", "What it does outside", lambda tool: ", ".join(tool["effects"]) or None),
     text("summary", "What for"),
     made("held", "Waits for a person", lambda tool: shorten(", ".join(tool["held"])) or None),
 )

@@ -105,7 +105,7 @@ def make_request_view(asked: Answer) -> PageView:
             Note(text="Only an excerpt is shown. What is allowed is the whole, which the agent's provider holds.")
         )
     if asked["preview"]:
-        blocks.append(LongText(title="What it would change", text=asked["preview"]))
+        blocks.append(LongText(title="What it would change or read", text=asked["preview"]))
     title = asked["title"].replace(f" ({asked['id']})", "")
     return PageView(title=title, blocks=blocks, actions=list_actions(asked))
 
