@@ -14,11 +14,13 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config
 from gatepost.flow import grant_changes
-from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING, MOST_WAITING_IN_GROUP
+from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING, MOST_WAITING_IN_GROUP, read_rules
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, DENY, AnswerChoice
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
+from gatepost.flow.sessions.results import ResultLimits, record_results
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.mailbox.runner_frames import ResultFrame
 from gatepost.messages.outbound import Op
 from gatepost.store import destinations, groups, messages, outbox, requests, sessions, turns, waiting_requests
 from gatepost.store.messages import NewMessage
@@ -609,3 +611,23 @@ async def test_an_agent_does_not_have_itself_asked_to_speak_where_that_is_held(
     """What it answers there is no call."""
     agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS, folder="acme")
     assert await agent.is_held(name, **arguments)
+
+
+async def test_a_held_block_of_an_answer_is_said_in_its_room_once_it_is_allowed(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={OTHER})", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "topic", NOON)
+    turn = await store.read(turns.find_open, agent.agent.session.id)
+    assert turn is not None
+    frame = ResultFrame(id=1, turn=turn.id, epoch=turn.epoch, attempt=turn.attempt, part=0, text="news", to="other")
+    limits, asking, reach = ResultLimits(100, 100_000), read_rules(Config()), agent.around.reach
+    taken = await store.write(
+        lambda db: record_results(db, reach, turn.session_id, [(frame, ())], limits, NOON, asking)  # type: ignore[arg-type]
+    )
+    assert taken.asked and await agent.sent() == []
+    request = await agent.decide(ALLOW_ONCE)
+    assert not (await agent.run(request)).failed
+    (said,) = await agent.sent()
+    assert (said.address, said.thread, said.payload["text"]) == (OTHER, "topic", "news")
+    assert (await agent.run(request)).failed  # once

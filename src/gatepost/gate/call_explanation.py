@@ -70,8 +70,10 @@ def list_gaps(tools: Registry[Tool], rule: GrantRule) -> list[str]:
     about speaking."""
     if not rule.restricts:
         return []
-    if rule.subject is Subject.SPEAK or (tool := tools.get(rule.action)) is None:
-        return [ANSWERS] if rule.subject is Subject.SPEAK else []
+    if rule.subject is Subject.SPEAK or rule.action == "*":
+        return [ANSWERS]
+    if (tool := tools.get(rule.action)) is None:
+        return []
     found = []
     for subject in sorted(tool.effects.subjects) if not tool.effects.presumed else ():
         alike = [each for name, each in tools.items() if name != tool.name and subject in each.effects.subjects]
