@@ -135,6 +135,8 @@ class Daemon:
         else:
             where = self.listen.url if self.listen.kind == "unix" else f"{self.listen.url}/"
             lines = [f"gatepost is ready at {where}", line, "`gatepost login` prints an address that signs you in"]
+        if self.gateway.life is not None and self.gateway.life.said:
+            lines.append(self.gateway.life.said)
         lines += [
             f"{describe_missing(way)}: pip install 'gatepost[{way.extra}]'" for way in list_missing_ways(self.config)
         ]

@@ -211,5 +211,6 @@ def reset_due_times(db: Db, now: int) -> None:
     """Nobody looks at anything any more: what was only being waited for is due now. The wall clock may have been set
     back meanwhile: what then seems due in days is looked at soon."""
     db.run(f"UPDATE inbox SET next_at = ? WHERE {inbox.OPEN} AND state = 'queued' AND next_at > ?", (now, now))
-    for table, condition in (("inbox", inbox.OPEN), ("outbox", _OPEN_OUT), ("turns", "ended_at IS NULL")):
+    waiting = f"{inbox.OPEN} AND state <> 'held'"  # what waits for a person is looked at when their time is over
+    for table, condition in (("inbox", waiting), ("outbox", _OPEN_OUT), ("turns", "ended_at IS NULL")):
         db.run(f"UPDATE {table} SET next_at = ? WHERE {condition} AND next_at > ?", (now + FARTHEST, now + FARTHEST))
