@@ -208,6 +208,7 @@ class Daemon:
             "sessions_awake": len(gateway.sessions.awake),
             "sessions_waiting": gateway.sessions.waiting,
             "pressed": gateway.sessions.held_back,
+            "store_trouble": gateway.store_watch.find_trouble(),
             **gateway.watchdog.to_status(),
         }
 
