@@ -1,4 +1,4 @@
-"""A store that is damaged, lost or on a disk that can only be read: it is said, and nothing serves as if all was well."""
+"""A damaged store, a lost one and a disk that can only be read are told of, and nothing serves as if all were well."""
 
 import subprocess
 import urllib.error
