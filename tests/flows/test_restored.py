@@ -29,6 +29,7 @@ from gatepost.store.requests import RequestKind
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel, SendFault
+from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import block_until, until
@@ -250,7 +251,29 @@ async def test_a_restore_says_so_by_a_file_in_the_home(tmp_path: Path, channel: 
         current = await gateway.store.read(incarnations.get_current)
         assert current is not None and current.reason is IncarnationReason.RESTORED
         assert gateway.life is not None and "the backup of Monday" in gateway.life.said
+        await channel.wait_for(1)
+        (told,) = channel.texts(DIRECT)
+        assert "the backup of Monday" in told and "nothing was under way" in told
     assert not (home / MARKER).exists()
+
+
+@pytest.mark.slow
+async def test_an_operator_decides_at_the_command_line_what_becomes_of_it(tmp_path: Path, channel: FakeChannel) -> None:
+    home, backup = tmp_path / "h", tmp_path / "backup.db"
+    await make_backup(home, channel, backup)
+    restore(home, backup)
+
+    def decide_by_hand() -> None:
+        with DaemonProcess(home, sandbox_kind="process", sessions_provider="scripted") as daemon:
+            (waits,) = daemon.json("permit", "ls")
+            assert waits["request"]["kind"] == "restored"
+            assert "what was under way sent (allow) or dropped (deny)" in daemon.gatepost("permit", "ls").stdout
+            assert "held until you decide" in daemon.gatepost("doctor").stdout
+            assert daemon.gatepost("permit", "deny", waits["request"]["id"]).returncode == 0
+            assert len(daemon.json("ledger", "list", "--state", "cancelled")) == ANSWERS
+            assert daemon.json("permit", "ls") == []
+
+    await asyncio.to_thread(decide_by_hand)
 
 
 EMULATORS = {

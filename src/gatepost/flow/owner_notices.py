@@ -11,12 +11,13 @@ MOST_TOLD = 10  # owners who are told of one thing
 
 
 def add_owner_notices(db: Db, reach: ChannelInstances, key: str, text: str, now: int) -> tuple[tuple[str, str], ...]:
-    """The rooms to ring, once it is committed."""
-    told = dict[str, tuple[str, str]]()
+    """The rooms to ring, once it is committed. A room of a channel that runs comes before others."""
     owners = tuple(list_approvers(db, ROOT_FOLDER)[:MOST_TOLD])
-    for room in direct_rooms.list_for_people(db, owners):
-        if room.user_id not in told and reach.find_channel(room.instance) is not None:
-            told[room.user_id] = (room.instance, room.address)
+    found = direct_rooms.list_for_people(db, owners)
+    found.sort(key=lambda room: reach.find_channel(room.instance) is None)
+    told = dict[str, tuple[str, str]]()
+    for room in found:
+        told.setdefault(room.user_id, (room.instance, room.address))
     rung = []
     for instance, address in dict.fromkeys(told.values()):
         notice = OutgoingMessage(

@@ -9,6 +9,7 @@ from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.clock import iso
 from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.owner_notices import add_owner_notices
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.store import channel_cursors, incarnations, requests
 from gatepost.store.inbox import InboxState
@@ -77,6 +78,8 @@ def begin_incarnation(
         incarnations.hold_waiting(db, waiting, request_id, asked.request.expires_at or now, now)
         incarnations.add_rows(db, request_id, effects, calls)
     begun = incarnations.add(db, reason, source, request_id, now)
+    if not request_id:
+        rooms = add_owner_notices(db, reach, f"incarnation:{now}", f"{render_incarnation(begun)}.", now)
     return BegunIncarnation(begun, rooms, render_incarnation(begun, len(effects) + len(waiting) + len(calls)))
 
 
