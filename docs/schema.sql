@@ -323,6 +323,18 @@ CREATE TABLE inbox (
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
     ) STRICT;
+CREATE TABLE incarnations (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL,
+            reason TEXT NOT NULL,                 -- restored | copied | rolled_back; '' for the first
+            source TEXT NOT NULL,                 -- what it was made from, as far as is known, for people
+            request_id TEXT NOT NULL,             -- that asks the owner about what is held; '': nothing is
+            begun_at INTEGER NOT NULL,
+            file TEXT NOT NULL,                   -- of the store, when it was last started
+            home TEXT NOT NULL,
+            machine TEXT NOT NULL,
+            lives TEXT NOT NULL                   -- JSON: the last starts
+        ) STRICT;
 CREATE TABLE known_browsers (
             hash TEXT NOT NULL PRIMARY KEY,       -- of a cookie that signs nobody in
             user_id TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -553,6 +565,12 @@ CREATE TABLE reservations (
         model TEXT NOT NULL,
         worst INTEGER NOT NULL CHECK (worst >= 0)   -- millionths of a USD
     , gateway TEXT NOT NULL DEFAULT '', input INTEGER NOT NULL DEFAULT 0, output INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE restored_rows (
+            request_id TEXT NOT NULL,             -- by which the owner decides about them
+            kind TEXT NOT NULL,                   -- effect | call
+            row_id TEXT NOT NULL,
+            PRIMARY KEY (request_id, kind, row_id)
+        ) STRICT;
 CREATE TABLE room_pins (
             message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
             instance TEXT NOT NULL,

@@ -47,7 +47,9 @@ NOON = 1_800_000_000_000_000  # a fixed moment, microseconds
 
 
 def pytest_configure() -> None:
-    """A shell has what it runs in the background ignore Ctrl-C, and so all that a test starts and would stop by it."""
+    """A shell has what it runs in the background ignore Ctrl-C, and so all that a test starts and would stop by it.
+    What a gateway has its machine remember is not for the state folder of whoever runs the tests."""
+    os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="gatepost-state-")
     gc.disable()  # while tests are collected, which each worker does: an eighth of that was the search for garbage
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,6 +60,10 @@ def pytest_collection(session: pytest.Session) -> None:
     worker = getattr(session.config, "workerinput", None)  # what xdist has told this process, if it is one of several
     if worker is not None:
         compile_share(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 def pytest_collection_finish() -> None:

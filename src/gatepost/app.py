@@ -50,6 +50,8 @@ from gatepost.flow.sessions.isolation import find_isolation
 from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.sandbox_plan import name_prefix
 from gatepost.flow.sessions.session_deps import MOST_AWAKE
+from gatepost.flow.store_life import StoreLife
+from gatepost.flow.store_watch import StoreWatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents.management_endpoint import make_management_dispatch
 from gatepost.serve.agents.self_id import make_self_dispatch
@@ -59,7 +61,8 @@ from gatepost.serve.telemetry.trace_export import TraceExporter
 from gatepost.store import errands, reservations, secrets, turns
 from gatepost.store.deadline import NEVER, UNIT_S
 from gatepost.store.file_passing import FilePassing
-from gatepost.store.open_store import join_gateways, open_store, prepare_store
+from gatepost.store.machine_memory import identify_file
+from gatepost.store.open_store import check_whole, join_gateways, open_store, prepare_store
 from gatepost.store.port import OpenStore
 from gatepost.store.secrets import SecretReader
 
@@ -104,6 +107,7 @@ class Gateway:
         self.left = ""  # what did not end when we stopped
         self.watchdog = Watchdog(every=config[EVERY_S])
         prepare_store(home, config, clock)
+        file, unchecked = identify_file(home.store), check_whole(home, config)
         self.lease = join_gateways(home, config, listen, config[MOST_AWAKE])
         self.clock: Clock = clock if self.lease is None else self.lease.clock
         self.started_at = self.clock.now()
@@ -139,9 +143,12 @@ class Gateway:
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.bells.on_change(self._changed)
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
+        self.store_watch = StoreWatch(home, self.store, self.clock, self.bells, self.reach, unchecked)
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
         self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None
+        alone = self.lease is None
+        self.life = StoreLife(home, config, self.store, self.clock, self.bells, file) if alone else None
 
     def _join(self, lease: "GatewayLease", keeper: Keeper) -> GatewayMembership:
         def list_duties() -> list[str]:
@@ -195,7 +202,9 @@ class Gateway:
         """Why nobody should be sent to this gateway now; '': it serves."""
         if self.is_draining:
             return "draining"
-        return "" if self.is_in_contact() else "out of contact with the database"
+        if not self.is_in_contact():
+            return "out of contact with the database"
+        return "the store is not well" if self.store_watch.find_trouble() else ""
 
     async def drain(self, within: float) -> None:
         """Begin nothing new, give up what one gateway does for all, and let turns end for so many seconds. What is left
@@ -225,6 +234,7 @@ class Gateway:
                 list_reports=self.supervisor.list_reports,
                 held_back=lambda: self.sessions.held_back,
                 trace_trouble=lambda: self.traces.trouble,
+                store_trouble=self.store_watch.find_trouble,
                 on_news=self.bells.operation,
             )
         )
@@ -282,6 +292,8 @@ class Gateway:
         if self.lease is not None:
             await prepare_place(self.store, self.home, self.lease.name, self.clock.now())
         await ensure_defaults(self.store, self.home, self.clock, self.config, self.home.gateway)
+        if self.life is not None:
+            await self.life.begin(self.reach)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         if self.membership is not None:
             await self.membership.recover()
@@ -333,6 +345,9 @@ class Gateway:
                 tasks.create_task(GroupMover(self.sessions, self.lease.name, self.bells).run())
                 notices = PlaceNotices(self.store, self.clock, self.config, self.bells, self.reach)
                 tasks.create_task(self.duties.run_while_held(duties.PLACES, notices.run))
+            if self.life is not None:
+                tasks.create_task(self.life.run())
+            tasks.create_task(self.store_watch.run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
             tasks.create_task(self.supervisor.run(self.intake.receive))
@@ -362,6 +377,8 @@ class Gateway:
         if self.keeper is not None:
             self.keeper.stop()
         self.files.close()
+        if self.life is not None:
+            await self.life.close()
         self.left = self.store.close()
         if self.left:
             _log.error("the store could not be closed in time", left=self.left)

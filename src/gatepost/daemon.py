@@ -136,6 +136,8 @@ class Daemon:
         else:
             where = self.listen.url if self.listen.kind == "unix" else f"{self.listen.url}/"
             lines = [f"gatepost is ready at {where}", line, "`gatepost login` prints an address that signs you in"]
+        if self.gateway.life is not None and self.gateway.life.said:
+            lines.append(self.gateway.life.said)
         lines += [
             f"{describe_missing(way)}: pip install 'gatepost[{way.extra}]'" for way in list_missing_ways(self.config)
         ]
@@ -207,6 +209,7 @@ class Daemon:
             "sessions_awake": len(gateway.sessions.awake),
             "sessions_waiting": gateway.sessions.waiting,
             "pressed": gateway.sessions.held_back,
+            "store_trouble": gateway.store_watch.find_trouble(),
             **gateway.watchdog.to_status(),
         }
 

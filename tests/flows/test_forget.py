@@ -35,7 +35,7 @@ from gatepost.testing.waiting import PATIENCE_S, block_until
 
 MARK = "zebramarker"
 HER, PHONE, BOB = f"stub:user/{MARK}", f"stub:user/{MARK}-phone", "stub:user/bob"
-ROOM, DIRECT = "stub:room/1", f"stub:direct/{MARK}"
+ROOM, OTHER_ROOM, DIRECT = "stub:room/1", "stub:room/2", f"stub:direct/{MARK}"
 
 # A channel of the test's own: each line of its socket is an event, and the answer says what became of it.
 CHANNEL = """
@@ -126,6 +126,7 @@ def seed(daemon: DaemonProcess, stub: Stub) -> None:
     settle(daemon)
     stub.say(f"ask {MARK}", HER, ROOM, sender_name=MARK)
     settle(daemon)
+    call_unknown_tool(daemon, stub)
     (daemon.home / "logs" / "gatepost.log").open("a").write(json.dumps({"event": "seen", "sender": HER}) + "\n")
     (waits,) = daemon.json("permit", "ls")
     assert MARK in json.dumps(waits), waits
@@ -141,6 +142,17 @@ def seed(daemon: DaemonProcess, stub: Stub) -> None:
     answer = f"/answer {asked.get('request', asked)['id']} the {MARK} one"
     assert stub.say(answer, HER, ROOM, sender_name=MARK)[0] == "answered"
     settle(daemon)
+
+
+def call_unknown_tool(daemon: DaemonProcess, stub: Stub) -> None:
+    """An agent takes her words for the name of a tool, and the audit has them."""
+    folder = daemon.home / "groups" / "home"
+    usual = (folder / "script.json").read_bytes()
+    ScriptBuilder().turn("conjure").call(f"{MARK}_tool").say("there is none").write(folder).chmod(0o644)
+    stub.say("conjure", HER, OTHER_ROOM, sender_name=MARK)
+    settle(daemon)
+    assert MARK in json.dumps([row for row in daemon.json("audit", "list") if row["verdict"] == "unknown"])
+    (folder / "script.json").write_bytes(usual)
 
 
 def index(home: Path) -> None:

@@ -225,3 +225,15 @@ async def test_with_little_memory_the_one_that_rests_makes_way_and_the_next_wait
         await channel.wait_for(lambda sent: any(each.address == rooms[2] for each in sent))
         assert gateway.sessions.pressed == ""
         assert channel.texts(rooms[2]) == ["echo: hello"]
+
+
+async def test_a_session_that_has_gone_to_rest_leaves_no_log_beside_its_results(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, sessions__idle_s=0.1) as gateway:
+        await open_room(gateway, "fake", "fake:room/1")
+        await channel.say("hello")
+        await channel.wait_for(1)
+        await until(lambda: not gateway.sessions.awake, "the sandbox to end")
+        (results,) = gateway.home.sessions.glob("*/out/outbound.db")
+        assert not results.with_name("outbound.db-wal").exists()

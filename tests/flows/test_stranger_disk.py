@@ -18,7 +18,10 @@ from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.disk_space import SHARE
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import groups, ledger
+from gatepost.store import direct_rooms, groups, inbox, ledger, users
+from gatepost.store.port import Db
+from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.waiting import until
@@ -36,6 +39,7 @@ kinds = pytest.mark.parametrize(
     ],
 )
 OTHER = "fake:room/2"
+BOSS, DIRECT = "fake:user/boss", "fake:direct/boss"
 HOLD = "\ntime.sleep(60)"
 
 LARGE = """run pass
@@ -219,25 +223,92 @@ async def test_stranger_06_nothing_runs_while_it_is_measured_who_fills_the_disk(
         assert live in gateway.sessions.awake and not live.ending, "it has not filled the disk"
 
 
+NAMED = """run pass
+number = 0
+try:
+    while True:
+        handle = os.open(place.agent / f'n{number}', os.O_CREAT | os.O_WRONLY)
+        number += 1
+        os.posix_fallocate(handle, 0, 4 << 20)
+        os.close(handle)
+except OSError:
+    pass
+"""
+
+
 @needs_bwrap
 @pytest.mark.slow
-async def test_stranger_06_without_inodes_nothing_runs_and_messages_wait_for_space(
+@pytest.mark.parametrize("attack", [NAMED, EXHAUST], ids=["named files", "empty files"])
+async def test_who_has_filled_a_small_disk_sleeps_and_everybody_else_is_woken(
+    small_disk: Path, channel: FakeChannel, attack: str
+) -> None:
+    """Below its own limits. Its files stay, its message is not run again, and its room and the owner are told."""
+    add_looker(small_disk)
+    around = {"fake": (channel.kind, channel)}
+
+    def add_owner(db: Db) -> None:
+        users.add(db, BOSS, "Boss", 1)
+        users.add_role(db, BOSS, UserRole.OWNER, "", "test", 1)
+        direct_rooms.add(db, BOSS, "fake", DIRECT, 1)
+
+    async with running_gateway(small_disk, around, **settings() | {"sessions__tries": 5}) as gateway:
+        await gateway.store.write(add_owner)
+        for room in (ROOM, OTHER):
+            await open_room(gateway, "fake", room)
+        await add_group(gateway, "other")
+        await add_route(gateway, f"chat_jid={OTHER}", "other", seq=1)
+        reserve = small_disk / "reserve"
+        await until(reserve.is_dir, "the reserve")
+        life = await end_of(gateway, channel, attack)
+        filled = "the disk is nearly full" in life and "grew most" in life
+        assert (filled or "half of what a small disk can have" in life) and life.count("'given'") == 1
+
+        await channel.say("run answer = 'still'", address=OTHER)
+        await channel.wait_for(lambda sent: any(each.message.text == "still" for each in sent))
+        assert any("could not answer" in text for text in channel.texts(ROOM))
+        assert [text for text in channel.texts(DIRECT) if "The agent home was stopped" in text]
+        if not filled:  # it was seen before it had come so far
+            return
+        assert not reserve.exists()
+        receipt = await channel.say("run answer = 'late'")
+        await until(lambda: is_waiting(gateway, receipt.message_id), "the filler to be kept asleep")
+        for path in gateway.home.group("home").glob("n*"):
+            path.unlink()
+        await until(reserve.is_dir, "the reserve to be made again")
+        await until(lambda: not gateway.sessions.host_limits.find_why_asleep("home"), "the filler to be let go on")
+
+
+def is_waiting(gateway: Gateway, message_id: int) -> bool:
+    assert isinstance(gateway.store, SqliteStore)
+    entries = gateway.store.read_now(inbox.list_for_message, message_id)
+    return any(each.state == "retry" and "grew most" in each.reason for each in entries)
+
+
+@needs_bwrap
+@pytest.mark.slow
+async def test_stranger_06_on_a_full_disk_that_no_agent_filled_nothing_runs_and_messages_wait_for_space(
     small_disk: Path, channel: FakeChannel
 ) -> None:
     add_looker(small_disk)
     around = {"fake": (channel.kind, channel)}
     async with running_gateway(small_disk, around, **settings()) as gateway:
-        for room in (ROOM, OTHER):
-            await open_room(gateway, "fake", room)
-        await channel.say(EXHAUST + HOLD)
+        await open_room(gateway, "fake", ROOM)
+        large = small_disk / "large"
+
+        def fill() -> None:
+            space = os.statvfs(small_disk)
+            with large.open("ab") as file:
+                os.posix_fallocate(file.fileno(), file.tell(), space.f_bavail * space.f_frsize - (1 << 20))
+
+        fill()
+        if (small_disk / "reserve").exists():  # it is given up first
+            await until(lambda: not (small_disk / "reserve").exists(), "the reserve to be given up")
+            fill()
         await until(lambda: bool(gateway.sessions.host_limits.low), "the gateway to see that the disk is full")
-        await until(lambda: gateway.sessions.awake == [], "every sandbox to end")
-        await channel.say("run answer = 'late'", address=OTHER)
+        await channel.say("run answer = 'late'")
         await until(lambda: "nearly full" in gateway.sessions.held_back, "the gateway to say why nothing runs")
         assert channel.texts() == []
-
-        for path in gateway.home.group("home").glob("n*"):
-            path.unlink()
+        large.unlink()
         await channel.wait_for(lambda sent: any(each.message.text == "late" for each in sent))
 
 

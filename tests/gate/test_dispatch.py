@@ -105,7 +105,9 @@ async def test_unknown_and_forbidden_look_alike_to_the_caller_and_differ_in_the_
         forbidden, unknown = await agent.call("rule"), await agent.call("nule")
     assert forbidden.text.replace("rule", "nule") == unknown.text
     assert forbidden.code == unknown.code == INVALID_PARAMS
-    assert await agent.audited() == [("rule", "refused"), ("nule", "unknown")]
+    assert await agent.audited() == [("rule", "refused"), ("*", "unknown")]
+    said = (await details(store))[-1]
+    assert said["tool"] == "nule", "which is nobody's word in the chain itself, and can be erased"
 
 
 async def test_a_gateway_out_of_contact_runs_only_what_reads(tmp_path: Path, store: SqliteStore) -> None:

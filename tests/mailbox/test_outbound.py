@@ -158,3 +158,16 @@ def test_a_commit_does_not_wait_for_the_disk(path: Path) -> None:
 
     assert box._db.pragma("journal_mode") == "wal"
     assert box._db.pragma("synchronous") == 1  # NORMAL: only a checkpoint does
+
+
+def test_the_log_stays_small_while_it_is_written_and_goes_with_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "outbound.db"
+    box, log = OutboundDb(path), tmp_path / "outbound.db-wal"
+    for part in range(500):
+        row = OutboundRow(turn="t", epoch=1, attempt=1, part=part, text="x" * 2000)
+        box.add(row)
+        box.mark_acked([row.id])
+        box.prune()
+    assert log.stat().st_size < 512 * 1024, "who is killed leaves no more than this"
+    box.close()
+    assert not log.exists()

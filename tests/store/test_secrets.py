@@ -8,8 +8,9 @@ from gatepost.core.clock import SECOND
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring, UnsealError
-from gatepost.store import gateways, groups, identities, secrets, users
+from gatepost.store import gateways, groups, identities, incarnations, secrets, users
 from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.incarnations import IncarnationReason
 from gatepost.store.port import Db
 from gatepost.store.secrets import UNREADABLE_KEPT, KeptSecrets, SecretOwner, SecretReader, list_scopes
 from gatepost.store.sqlite_store import SqliteStore
@@ -195,6 +196,20 @@ async def test_a_ring_kept_elsewhere_is_rotated_by_whoever_keeps_it(filled: Db, 
 
     assert len(secrets.list_unused_keys(filled, outside)) == 1
     assert await SecretReader(store, outside).get("TOKEN", "acme") == "xyzzy of folder acme"
+
+
+def test_after_a_restore_without_the_ring_a_secret_is_set_anew_and_the_others_stay_shut(
+    filled: Db, keyring: Keyring, home: Home
+) -> None:
+    (home.path / FILE).unlink()
+    with pytest.raises(SetupError, match="is gone"):
+        secrets.put(filled, keyring, SecretOwner(), "TOKEN", "new", NOON)
+    incarnations.add(filled, IncarnationReason.COPIED, "", "", NOON)
+    secrets.put(filled, keyring, SecretOwner(), "TOKEN", "new", NOON)
+    ring = keyring.read()
+    assert ring is not None
+    opened = [each.name for each in secrets.list_all(filled) if each.key_id in ring.keys]
+    assert opened == ["TOKEN"] and len(secrets.list_all(filled)) > 1
 
 
 async def test_a_lost_ring_is_told_and_not_replaced(

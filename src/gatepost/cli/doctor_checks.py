@@ -278,4 +278,7 @@ def _check_store(db: Db, config: Config, running: bool) -> list[Finding]:
         )
     else:
         found.append(Finding("ok", "ledger", f"0 unaccounted, {account.in_flight} in flight"))
+    if account.overdue:
+        text = f"{account.overdue} rows are late: nothing is lost, but nobody has looked at them in their time"
+        found.append(Finding("warn", "ledger", text, "the machine may be busy; `gatepost logs` may say why"))
     return [*found, *check_panic(db), *check_rows(db, config, now)]

@@ -122,6 +122,13 @@ class Home(Struct, frozen=True):
             (self.logs, 0o700),
         )
 
+    def is_read_only(self) -> bool:
+        """Whether the disk of the home can only be read, as after an error of the disk."""
+        try:
+            return bool(os.statvfs(self.path).f_flag & os.ST_RDONLY)
+        except OSError:
+            return False
+
     def ensure(self) -> None:
         """Make what was deleted of the tree while the gateway runs."""
         if not all(folder.is_dir() for folder, _ in self._folders()):

@@ -82,7 +82,8 @@ class HomeLock:
         """The information goes first, while nobody else can have written theirs."""
         if self._handle < 0:
             return
-        self._home.pid_file.unlink(missing_ok=True)
+        with suppress(OSError):  # information only, and the disk may be one that can only be read by now
+            self._home.pid_file.unlink(missing_ok=True)
         os.close(self._handle)
         self._handle = -1
 
@@ -121,7 +122,7 @@ def find_holder(home: Home) -> LockHolder | None:
     """Who holds this home now; None if nobody does."""
     if not home.lock.exists():
         return None
-    handle = _open(home)
+    handle = _open(home, os.O_RDONLY)  # also on a disk that can only be read
     try:
         return None if _try_flock(handle, fcntl.LOCK_SH) else _identify_holder(home, handle)
     finally:
@@ -148,9 +149,9 @@ def read_holder(home: Home) -> LockHolder | None:
         return None
 
 
-def _open(home: Home) -> int:
+def _open(home: Home, how: int = os.O_RDWR | os.O_CREAT) -> int:
     try:
-        return os.open(home.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        return os.open(home.lock, how | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise SetupError(f"the lock {home.lock} cannot be opened: {error.strerror}; is this home yours?") from None
 

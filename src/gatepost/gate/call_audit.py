@@ -30,6 +30,8 @@ FIRST_ALLOWED = 200  # the same for calls that only read
 MOST_WAITING = 2000  # audit rows; who makes more than can be written behind waits for them
 LONGEST_ARGUMENT = 200  # characters of an argument that the audit keeps as it is
 
+UNKNOWN, ANY_TOOL = "unknown", "*"  # the verdict on a call of a tool that there is not, and the action of its row
+
 _encode = msgspec.json.Encoder().encode
 _log = log.get("gate")
 
@@ -59,7 +61,10 @@ class AuditedCall(msgspec.Struct):
             details |= _render_arguments(self.tool, self.arguments)
         if error:
             details["error"] = error[:LONGEST_ARGUMENT]
-        return audit.AuditRecord(self.at, f"agent:{self.caller.folder}", self.action, verdict, details)
+        action = self.action
+        if verdict == UNKNOWN:  # what somebody calls a tool that there is not may be anybody's words: it can be erased
+            action, details["tool"] = ANY_TOOL, self.action
+        return audit.AuditRecord(self.at, f"agent:{self.caller.folder}", action, verdict, details)
 
 
 class _RepeatKey(msgspec.Struct, frozen=True):
@@ -97,7 +102,7 @@ class CallAudit:
 
     def add(self, note: AuditedCall, verdict: str, error: str = "") -> None:
         note.verdict, note.error = verdict, error
-        action = "*" if verdict == "unknown" else note.action
+        action = ANY_TOOL if verdict == UNKNOWN else note.action
         kind = _RepeatKey(note.caller.folder, note.caller.session_id, action, verdict)
         counted = self._repeats.add(kind, note.at, FIRST_ALLOWED if verdict == "allowed" else FIRST_REFUSED)
         if not counted:

@@ -20,7 +20,7 @@ from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.gate.aliases import ALIASES
-from gatepost.gate.call_audit import LONGEST_ARGUMENT, AuditedCall, CallAudit
+from gatepost.gate.call_audit import LONGEST_ARGUMENT, UNKNOWN, AuditedCall, CallAudit
 from gatepost.gate.call_explanation import list_named_groups, make_request, render_params, render_usual_params
 from gatepost.gate.held_call import make_held_call
 from gatepost.gate.json_depth import DEEPEST, check_depth
@@ -129,7 +129,9 @@ class Dispatch:
             tool = seen.tools.get(name)
         if tool is None:
             named, known = name[:LONGEST_ARGUMENT], name in self._tools
-            self.audit.add(AuditedCall(now, caller, named, call_id), "refused" if known else "unknown")
+            turn = caller.running() if caller.running is not None else None
+            note = AuditedCall(now, caller, named, call_id, turn.id if turn else None)
+            self.audit.add(note, "refused" if known else UNKNOWN)
             return ToolAnswer(f"Unknown tool: {asked[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS)
         try:
             arguments = tool.read(raw)

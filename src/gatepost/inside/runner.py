@@ -146,6 +146,10 @@ class Runner:
             if error is not None and not isinstance(error, GatewayDisconnected):
                 raise error
 
+    def close_box(self) -> None:
+        """The last thing: its log goes with it."""
+        self._box.close()
+
     async def close(self) -> None:
         if self._provider is not None:
             try:
@@ -294,6 +298,7 @@ class Runner:
 async def _run(setup: RunnerSetup) -> int:
     link = await GatewaySocket.open(setup.run / "runner.sock")
     link.send(runner_frames.HelloFrame(protocol=runner_frames.PROTOCOL, pid=os.getpid()))
+    runner: Runner | None = None
     try:
         if setup.provider:
             find_provider(setup.provider, setup.plugins)  # while the host prepares its answer
@@ -315,8 +320,12 @@ async def _run(setup: RunnerSetup) -> int:
             )
         await link.flush()
         return 1
-    await runner.close()
-    return 0
+    else:
+        await runner.close()
+        return 0
+    finally:
+        if runner is not None:
+            runner.close_box()
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ import apsw
 import msgspec
 
 BUSY_MS = 5000  # both writers are our own
+LOG_PAGES = 64  # of the log, which stays beside the file of a runner that is killed: there is one for each room
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS messages_out (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, in_reply_to INTEGER, timestamp INTEGER NOT NULL,
@@ -80,7 +81,9 @@ class OutboundDb:
             self._db = _open(path)
 
     def close(self) -> None:
-        self._db.close()
+        """A full disk does not keep it from closing."""
+        with suppress(apsw.Error):
+            self._db.close()
 
     # Results.
 
@@ -200,6 +203,8 @@ def _open(path: Path) -> apsw.Connection:
         db.execute("PRAGMA mmap_size=0").fetchall()
         _enable_wal(db)
         db.execute("PRAGMA synchronous=NORMAL")
+        db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}").fetchall()
+        db.execute("PRAGMA journal_size_limit=65536").fetchall()
         db.execute("BEGIN IMMEDIATE")
         db.execute(SCHEMA)
         db.execute("COMMIT")

@@ -18,6 +18,11 @@ class CursorRow(Struct, frozen=True):
 
 CURSORS = Table("channel_cursors", CursorRow)
 
+# Names under which channels keep what they know of their platform, which is no position in a stream. A name that begins
+# with FACT is such a one, too.
+FACT = "fact:"
+FACTS = ("sends", "services", "moved", "buttons", "reports")
+
 
 def get(db: Db, instance: str, name: str) -> CursorRow | None:
     return CURSORS.get(db, "WHERE instance = ? AND name = ?", instance, name)
@@ -52,3 +57,12 @@ def update(db: Db, instance: str, name: str, change: Callable[[str], str], now: 
 
 def remove(db: Db, instance: str) -> int:
     return db.run("DELETE FROM channel_cursors WHERE instance = ?", (instance,))
+
+
+def remove_positions(db: Db) -> int:
+    """Every channel receives from now on, as at its first start. What it knows of its platform stays."""
+    return db.run(
+        f"DELETE FROM channel_cursors WHERE name NOT IN ({', '.join('?' * len(FACTS))})"
+        f" AND SUBSTR(name, 1, {len(FACT)}) <> ?",
+        (*FACTS, FACT),
+    )

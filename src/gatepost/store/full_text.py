@@ -76,6 +76,10 @@ class FullText(Protocol):
 
     def is_behind(self, db: Db) -> bool: ...
 
+    def list_unindexed(self, db: Db, most: int) -> list[tuple[int, str]]:
+        """(message, text) of the newest that wait to be indexed."""
+        ...
+
     def merge(self, db: Db, pages: int) -> bool:
         """Work on so many pages, which lets go of what was deleted; fewer than none starts anew. True if there is
         more to do."""

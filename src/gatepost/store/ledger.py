@@ -19,6 +19,9 @@ _OPEN_OUT = "state IN ('pending', 'sending')"
 
 
 class LedgerStatus(Struct, frozen=True):
+    """`unaccounted`: rows for which nobody has a time, and messages without a row. `overdue`: rows whose time is past;
+    a busy machine is late, and loses nothing."""
+
     unaccounted: int
     in_flight: int
     overdue: int
@@ -32,10 +35,10 @@ def check(db: Db, now: int, *, running: bool = True, newest: int = 0) -> LedgerS
     oldest, due = now, now if running else min(now, _get_last_activity(db))
     for table, condition in (("inbox", inbox.OPEN), ("outbox", _OPEN_OUT)):
         row = db.row(
-            f"SELECT COUNT(*), COALESCE(SUM(CASE WHEN next_at IS NULL OR next_at < ? THEN 1 ELSE 0 END), 0),"
-            f" COALESCE(SUM(CASE WHEN next_at < ? THEN 1 ELSE 0 END), 0), MIN(created_at)"
+            "SELECT COUNT(*), COALESCE(SUM(CASE WHEN next_at IS NULL THEN 1 ELSE 0 END), 0),"
+            " COALESCE(SUM(CASE WHEN next_at < ? THEN 1 ELSE 0 END), 0), MIN(created_at)"
             f" FROM {table} WHERE {condition}",
-            (due - GRACE, due - LATE),
+            (due - LATE,),
         )
         assert row is not None
         in_flight += row[0]
@@ -211,5 +214,6 @@ def reset_due_times(db: Db, now: int) -> None:
     """Nobody looks at anything any more: what was only being waited for is due now. The wall clock may have been set
     back meanwhile: what then seems due in days is looked at soon."""
     db.run(f"UPDATE inbox SET next_at = ? WHERE {inbox.OPEN} AND state = 'queued' AND next_at > ?", (now, now))
-    for table, condition in (("inbox", inbox.OPEN), ("outbox", _OPEN_OUT), ("turns", "ended_at IS NULL")):
+    waiting = f"{inbox.OPEN} AND state <> 'held'"  # what waits for a person is looked at when their time is over
+    for table, condition in (("inbox", waiting), ("outbox", _OPEN_OUT), ("turns", "ended_at IS NULL")):
         db.run(f"UPDATE {table} SET next_at = ? WHERE {condition} AND next_at > ?", (now + FARTHEST, now + FARTHEST))

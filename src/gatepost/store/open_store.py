@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gatepost.core.clock import Clock
+from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
+from gatepost.store.damage_check import BROKEN, START_S, WAY_BACK, check_tables, describe_broken
 from gatepost.store.deadline import UNIT_S
 from gatepost.store.gateway_identity import make_identity
 from gatepost.store.migrate import list_migrations, migrate
@@ -30,18 +32,32 @@ def wait_for_store(home: Home, config: Config, say: Callable[[str], None]) -> No
         wait_for_server(place.url, say)
 
 
-def prepare_store(home: Home, config: Config, clock: Clock) -> int:
-    """Make the store, or bring it up to date; the version that it has afterwards."""
+def prepare_store(home: Home, config: Config, clock: Clock, *, new: bool = False) -> int:
+    """Make the store, or bring it up to date; the version that it has afterwards. `new`: also where one was lost."""
     place = get_place(home, config)
     if not place.url:
-        check_place(place)
-        return migrate(place.path, clock)
+        check_place(place, new=new)
+        try:
+            return migrate(place.path, clock)
+        except BROKEN as error:
+            raise SetupError(f"the store {place.path} cannot be used: {describe_broken(error)}") from None
     check_library(place)
     from gatepost.store.postgres.migrate import migrate_postgres
     from gatepost.store.postgres.server_check import check_server
 
     check_server(place.url, lanes=config[LANES], unsafe=config[UNSAFE])
     return migrate_postgres(place.url, clock, make_identity(home, config, list_migrations()[-1].number).name)
+
+
+def check_whole(home: Home, config: Config) -> tuple[str, ...]:
+    """Raise SetupError if a store that was prepared is damaged. The tables for which a start had no time."""
+    place = get_place(home, config)
+    if place.url:
+        return ()
+    report = check_tables(place.path, within=START_S)
+    if report.damage:
+        raise SetupError(f"the store {place.path} is damaged ({report.damage}), so nothing is started; {WAY_BACK}")
+    return report.unchecked
 
 
 def join_gateways(home: Home, config: Config, listen: str = "", capacity: int = 0) -> "GatewayLease | None":

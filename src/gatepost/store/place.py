@@ -76,6 +76,10 @@ class StorePlace(Struct, frozen=True):
         """Whether there may be something to read. A database is asked only when it is read."""
         return bool(self.url) or self.path.is_file()
 
+    def is_empty(self) -> bool:
+        """Whether there is no file, or one without a byte."""
+        return not self.url and (not self.path.is_file() or self.path.stat().st_size == 0)
+
 
 def render_missing(home: Path) -> str:
     """There is no store in a home, and what to do."""
@@ -87,10 +91,29 @@ def render_missing(home: Path) -> str:
     return f"there is no store in {home}; `gatepost up` makes one, `--home` chooses another home"
 
 
-def check_place(place: StorePlace) -> None:
-    """Before a store is made. An empty one beside a database that is not named would be taken for all that there is."""
-    if not place.exists() and (place.path.parent / GATEWAY_MARK).exists():
+def check_place(place: StorePlace, *, new: bool = False) -> None:
+    """Before a store is made. An empty one beside a database that is not named would be taken for all that there is;
+    so would one beside what a lost store knew. `new`: somebody has said that it is to be made."""
+    if place.is_empty() and (place.path.parent / GATEWAY_MARK).exists():
         raise SetupError(render_missing(place.path.parent))
+    if not new and place.is_empty() and (remains := _list_remains(place.path.parent)):
+        raise SetupError(
+            f"the store {place.path} is missing or empty, and the home still has {' and '.join(remains)}. Restore it"
+            " from a backup (docs/operations.md). To begin with a new one, without the people, routes, budgets and"
+            " messages of the old: gatepost up --new-store"
+        )
+
+
+def _list_remains(home: Path) -> list[str]:
+    """What a gateway that had a store has left here. Folders of groups may be put there before the first start; that of
+    `root` is made by a gateway."""
+    sessions = home / "sessions"
+    left = {
+        "groups/root": (home / "groups" / "root").is_dir(),
+        "sessions": sessions.is_dir() and any(sessions.iterdir()),
+        "keyring.json": (home / "keyring.json").exists(),
+    }
+    return [name for name, there in left.items() if there]
 
 
 def get_place(home: Home, config: Config) -> StorePlace:

@@ -154,6 +154,11 @@ class OpenStore(Store, Protocol):
         """Units that were not run, because they came after another gateway had taken over from this one."""
         ...
 
+    def find_trouble(self) -> str:
+        """Why it cannot be read as a whole, or not be written; '' if it can, as far as is known. A database that is
+        away is waited for, and told of elsewhere."""
+        ...
+
     def set_unit_timeout(self, seconds: float) -> None:
         """From now on a unit has so long; one that takes longer is undone."""
         ...

@@ -8,6 +8,7 @@ import apsw
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
+from gatepost.store.damage_check import BROKEN, READ_ONLY, WAY_BACK, describe_broken
 from gatepost.store.migrate import list_migrations
 from gatepost.store.place import StorePlace, check_library, find_place, render_missing
 from gatepost.store.port import Db
@@ -42,8 +43,13 @@ def _read_file(path: Path, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         is_store = db.definition("schema_version") != ""
         check_version(f"store {path}", get_version(db) if is_store else 0)
         return fn(db, *args)
-    except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
-        raise SetupError(f"the store {path} is damaged: {error}; restore a backup or move the file aside") from None
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise SetupError(f"the store {path} is damaged: {error}; {WAY_BACK}") from None
+    except BROKEN as error:
+        if isinstance(error, apsw.ReadOnlyError) and not Home(path.parent).is_read_only():
+            raise  # a look that writes is a fault of ours
+        why = READ_ONLY if Home(path.parent).is_read_only() else describe_broken(error)
+        raise SetupError(f"the store {path} cannot be read: {why}") from None
     finally:
         connection.close()
 

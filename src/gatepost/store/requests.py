@@ -1,5 +1,5 @@
 """Requests: what waits for a person's decision, whoever asks: a provider before it acts, a held tool call, a question,
-somebody unknown, an unknown room, a host.
+somebody unknown, an unknown room, a host, what a restored store has in flight.
 
     pending → allowed · denied · expired · withdrawn
 
@@ -40,6 +40,7 @@ class RequestKind(StrEnum):
     ROOM = "room"  # a room that goes nowhere
     HOST = "host"  # on the network
     TEXT = "text"  # of a task, which a rule holds when its time comes
+    RESTORED = "restored"  # what was in flight when a store was copied or backed up
 
 
 PROVIDERS_OWN = frozenset(tuple(RequestKind)[:5])

@@ -17,7 +17,7 @@ from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid
 from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import MESSAGES
-from gatepost.store.full_text import LOOKED_AT, TOKENIZER, IndexedText, make_mark, separate_characters
+from gatepost.store.full_text import LOOKED_AT, TOKENIZER, IndexedText, list_words, make_mark, separate_characters
 from gatepost.store.port import Db, quick
 from gatepost.store.query_tree import parse_query
 from gatepost.store.snippets import LONGEST, SnippetFinder
@@ -113,6 +113,20 @@ def renew(db: Db, message_id: int) -> None:
 def index(db: Db, most: int = 1000) -> int:
     """Write what waits into the index, as far as one transaction should; how many there were."""
     return db.full_text.index(db, most)
+
+
+def find_unindexed(db: Db, wanted: Sequence[str], most: int = EVERY) -> list[int]:
+    """The newest messages that the index does not have yet and that hold a word for each of these, which it begins
+    with. For who only reads, and so cannot bring the index up to date."""
+    beginnings = [word for each in wanted for word in list_words(separate_characters(each))]
+    if not beginnings:
+        return []
+    found = []
+    for message_id, text in db.full_text.list_unindexed(db, most):
+        words = list_words(separate_characters(text))
+        if all(any(word.startswith(beginning) for word in words) for beginning in beginnings):
+            found.append(message_id)
+    return found
 
 
 @quick

@@ -13,7 +13,8 @@ from msgspec import Struct
 from gatepost.core.clock import HOUR, SECOND, Clock, SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import Keyring, KeySet, SealedValue, UnsealError
-from gatepost.store import gateways, identities
+from gatepost.store import gateways, identities, incarnations
+from gatepost.store.incarnations import IncarnationReason
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.table import Table
 
@@ -161,12 +162,18 @@ def list_uses(db: Db, limit: int) -> list[SecretUse]:
 
 
 def _ring_to_seal(db: Db, keyring: Keyring) -> KeySet:
-    """The ring, made with the first secret. A lost one is not replaced: what it sealed would stay shut unnoticed."""
+    """The ring, made with the first secret. A lost one is not replaced: what it sealed would stay shut unnoticed. But
+    after a restore, which brings none, it is: the doctor names what stays shut."""
     ring = keyring.read()
-    if ring is None and db.row("SELECT 1 FROM secrets LIMIT 1") is None:
+    if ring is None and keyring.is_file and (db.row("SELECT 1 FROM secrets LIMIT 1") is None or _was_restored(db)):
         check_new_key(db)
         return keyring.add_key()
     return ring if ring is not None else _raise_lost_keyring(keyring)
+
+
+def _was_restored(db: Db) -> bool:
+    current = incarnations.get_current(db)
+    return current is not None and current.reason is not IncarnationReason.FIRST
 
 
 def check_new_key(db: Db) -> None:

@@ -50,6 +50,14 @@ class SqliteFullText:
     def is_behind(self, db: Db) -> bool:
         return db.row("SELECT 1 FROM unsearched LIMIT 1") is not None
 
+    def list_unindexed(self, db: Db, most: int) -> list[tuple[int, str]]:
+        rows = db.rows(
+            f"SELECT u.message_id, substr(m.text, 1, {LOOKED_AT}) FROM unsearched u"
+            " JOIN messages m ON m.id = u.message_id ORDER BY u.message_id DESC LIMIT ?",
+            (most,),
+        )
+        return [(int(row[0]), str(row[1])) for row in rows]
+
     def merge(self, db: Db, pages: int) -> bool:
         before = _count_changes(db)
         db.run("INSERT INTO search (search, rank) VALUES ('merge', ?)", (pages,))

@@ -21,6 +21,7 @@ from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.store import erased_space
 from gatepost.store.answers import log_lost_error, send_answers
+from gatepost.store.damage_check import BROKEN, UNREADABLE, describe_broken
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db
 from gatepost.store.read_lanes import ReadLanes
@@ -84,6 +85,7 @@ class SqliteStore:
         self._thread = threading.Thread(target=self._work, name="store-write", daemon=True)
         self._synchronous = ""  # of the writer's connection; known once it was set
         self._closed = False
+        self._damage = self._unwritten = ""  # why it cannot be read as a whole, or not be written
         self._thread.start()
 
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:
@@ -115,8 +117,11 @@ class SqliteStore:
         """No part of the port: a server is never asked on the loop. Tests wait with it."""
         if self._closed:
             raise Unavailable("the store", "the gateway is stopping")
-        self._refresh()
-        return fn(self._here_db, *args)
+        try:
+            self._refresh()
+            return fn(self._here_db, *args)
+        except UNREADABLE as error:
+            raise self._record_trouble(error) from None
 
     def _refresh(self) -> None:
         """Reads that run here share one snapshot until something is committed: taking a new one costs more than a
@@ -195,6 +200,8 @@ class SqliteStore:
         try:
             with _time_limit(connection, within):
                 return fn(SqliteDb(connection), *args)
+        except UNREADABLE as error:
+            raise self._record_trouble(error) from None
         finally:
             connection.execute("COMMIT")
 
@@ -225,11 +232,24 @@ class SqliteStore:
             if self._writer.in_transaction:
                 execute("ROLLBACK")
             db.discard()
-            trouble = Unavailable("the store", _reason(error))
+            trouble = self._record_trouble(error, of_writes=True)
             for unit in group:
                 unit.error = unit.error or trouble
             return len(group)
+        self._unwritten = ""
         return done
+
+    def _record_trouble(self, error: apsw.Error, *, of_writes: bool = False) -> Unavailable:
+        """Damage stays until somebody repairs it; a disk that takes nothing may take the next write."""
+        reason = describe_broken(error) if isinstance(error, BROKEN) else str(error)
+        if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
+            self._damage = reason
+        elif of_writes and isinstance(error, BROKEN):
+            self._unwritten = reason
+        return Unavailable("the store", reason)
+
+    def find_trouble(self) -> str:
+        return self._damage or self._unwritten
 
     def _run(self, db: SqliteDb, group: list[WriteUnit], end: float) -> int:
         """Run units until the time is up. How many were looked at; if the transaction is gone then, the last of them
@@ -278,7 +298,7 @@ class SqliteStore:
             self._run_one(db, unit)
             if flush:
                 db.flush()
-        except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.NotADBError):
+        except BROKEN:
             raise  # the whole group fails: SQLite may have rolled all of it back
         except BaseException as error:  # noqa: BLE001  it is the caller's, and is raised there
             unit.error = self._error_of(unit, error)
@@ -344,9 +364,3 @@ def _time_limit(connection: apsw.Connection, seconds: float | None) -> Iterator[
         raise Unavailable("the answer", f"it takes more than {seconds:g} s to find; ask for less at once") from None
     finally:
         connection.set_progress_handler(None)
-
-
-def _reason(error: apsw.Error) -> str:
-    if isinstance(error, apsw.FullError):
-        return "the disk is full; free some space, nothing that was accepted is lost"
-    return str(error)

@@ -18,6 +18,7 @@ from gatepost.store.full_text import LOOKED_AT, IndexedText
 from gatepost.store.port import Db, Row
 
 SEARCH = frozenset({"search", "unsearched"})  # each engine has its own
+OF_THE_PLACE = frozenset({"incarnations"})  # what a store knows of its own file: the copy is meant to take its place
 BATCH = 500
 HASH_BYTES = 16
 
@@ -64,7 +65,8 @@ def copy_tables(
 ) -> None:
     with source as old, target as new:
         tables = _compare_tables(old.list_tables(), new.list_tables())
-        copied = [_copy_table(old, new, name, columns) for name, columns in sorted(tables.items())]
+        wanted = sorted(each for each in tables.items() if each[0] not in OF_THE_PLACE)
+        copied = [_copy_table(old, new, name, columns) for name, columns in wanted]
         new.write_sequences(old.read_sequences())
         new.check_references()
         for each in copied:

@@ -26,6 +26,7 @@ class DaemonProcess:
             **{key: value for key, value in os.environ.items() if not key.startswith("GATEPOST_")},
             "GATEPOST_HOME": str(home),
             "GATEPOST_LISTEN": "127.0.0.1:0",
+            "XDG_STATE_HOME": str(home.parent / "state"),  # never the user's own
             **{f"GATEPOST_{name.upper()}": value for name, value in env.items()},
         }
         self.anew = False  # in an interpreter of its own, which reads the whole of `env`

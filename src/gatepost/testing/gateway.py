@@ -55,7 +55,8 @@ async def running_gateway(
     home.prepare()
     _add_store(home)
     _load_once(home)
-    values = {**QUICK, **{name.replace("__", "."): value for name, value in given.items()}}
+    memory = {"restore.state_folder": str(path.parent / "state")}  # what the machine remembers, never the user's own
+    values = {**QUICK, **memory, **{name.replace("__", "."): value for name, value in given.items()}}
     config = settings.load(home.path, environ={}, given=values)
     async with Gateway(home, config, clock or SystemClock(), extra).running() as gateway:
         yield gateway

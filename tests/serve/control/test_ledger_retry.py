@@ -138,11 +138,13 @@ async def test_what_would_not_be_let_in_now_is_not_given_again(deps: OperationDe
     assert entry.state is InboxState.FAILED
 
 
-async def test_the_ledger_is_paged_by_number_and_searched_by_words(deps: OperationDeps) -> None:
+@pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "said a moment ago"])
+async def test_the_ledger_is_paged_by_number_and_searched_by_words(deps: OperationDeps, indexed: bool) -> None:
     session = await deps.store.write(seed)
     for text in ("the red fox", "the blue fox", 'a "quoted" NEAR( thing'):
         await run_as_owner(deps, session, text)
-    await deps.store.write(search.index)
+    if indexed:
+        await deps.store.write(search.index)
     found = await run(deps, "ledger.list", limit=2)
     assert [each["text"] for each in found] == ["the blue fox", 'a "quoted" NEAR( thing']
     older = await run(deps, "ledger.list", limit=10, before=found[0]["id"])

@@ -17,7 +17,8 @@ from gatepost.channels.kit.room_queues import RoomQueues
 PAGE = 100
 MOST_DIRECT = 200
 MOST_ROOMS = 20_000
-BEGUN, DIRECT = "begun", "direct"  # when we first listened; the direct rooms, which no event lists
+BEGUN, DIRECT = "begun", "fact:direct"  # when we first listened; the direct rooms, which no event lists …
+EARLIER_DIRECT = "direct"  # … and the name under which earlier versions kept them
 
 
 class DiscordMissedMessages:
@@ -90,7 +91,7 @@ class DiscordMissedMessages:
     async def _load_direct(self) -> list[str]:
         if self._direct is None or self._term != self._around.cursor.term:
             term = self._around.cursor.term
-            saved = await self._around.cursor.load(DIRECT)
+            saved = await self._around.cursor.load(DIRECT) or await self._around.cursor.load(EARLIER_DIRECT)
             self._direct = [each for each in (json.loads(saved) if saved else []) if is_id(each)]
             self._term = term
         return self._direct

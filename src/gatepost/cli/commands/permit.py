@@ -24,6 +24,7 @@ _WANTS = {
     RequestKind.ROOM: "a group that answers in its room (--answer FOLDER)",
     RequestKind.HOST: "to reach a host",
     RequestKind.TEXT: "a scheduled text said",
+    RequestKind.RESTORED: "what was under way sent (allow) or dropped (deny)",
 }
 LONGEST_NAME = 40
 

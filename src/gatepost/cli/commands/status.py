@@ -25,6 +25,7 @@ from gatepost.store import (
     tasks,
     waiting_requests,
 )
+from gatepost.store.damage_check import READ_ONLY
 from gatepost.store.gateways import GatewayState
 from gatepost.store.place import check_place, find_place
 from gatepost.store.port import Db
@@ -38,6 +39,7 @@ _OF_DAEMON = (
     "channels",
     "channel_health",
     "pressed",
+    "store_trouble",
     "slow_steps",
     "slowest",
     "slowest_ms",
@@ -52,9 +54,8 @@ _OF_DAEMON = (
     "as_json",
     is_flag=True,
     help="running, answers, pid, since, home, version, listen, control, gateway, draining, refused_writes (that came"
-    " after another gateway had taken over), sandbox, awake, waiting, pressed, slow_steps, slowest, slowest_ms,"
-    " busiest, busiest_ms (the same by the processor's time), channels,"
-    " channel_health, store.",
+    " after another gateway had taken over), sandbox, awake, waiting, pressed, store_trouble, slow_steps, slowest,"
+    " slowest_ms, busiest, busiest_ms (the same by the processor's time), channels, channel_health, store.",
 )
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
@@ -87,6 +88,7 @@ def read_status(home: Home) -> dict[str, Any]:
         "awake": 0,
         "waiting": 0,
         "pressed": "",
+        "store_trouble": READ_ONLY if home.is_read_only() else "",
         "slow_steps": 0,
         "slowest": "",
         "slowest_ms": 0,
@@ -188,6 +190,8 @@ def render_status(status: dict[str, Any]) -> list[output.Line]:
         out.append(
             (f"  {'held back':<10} ", output.colored(f"{status['pressed']}: no further sandbox is woken", "warn"))
         )
+    if status["store_trouble"]:
+        out.append((f"  {'trouble':<10} ", output.colored(f"the store is not well: {status['store_trouble']}", "fail")))
     if status["slow_steps"]:
         count, worst = status["slow_steps"], f"the longest {status['slowest_ms']} ms ({status['slowest']})"
         steps = f"{count} step{'' if count == 1 else 's'} of over 50 ms"

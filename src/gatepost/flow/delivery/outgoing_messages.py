@@ -88,6 +88,10 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind is not None and kind.always
 
+    def list_local(self) -> list[str]:
+        """The instances of which the gateway itself is the platform."""
+        return [instance for instance, kind in self._kinds.items() if kind.always]
+
     def list_instances(self, feature: Feature) -> list[str]:
         """Those that can do this."""
         return [instance for instance, kind in self._kinds.items() if feature in kind.features]

@@ -34,6 +34,8 @@ ALLOW_EACH_TIME = AnswerChoice("Allow each time", RequestState.ALLOWED, AnswerLa
 DENY = AnswerChoice("Deny", RequestState.DENIED, style="danger")
 BLOCK = AnswerChoice("Block", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
 NEVER = AnswerChoice("Never", RequestState.DENIED, AnswerLasts.ALWAYS, style="danger")
+SEND = AnswerChoice("Send them", RequestState.ALLOWED)
+DROP = AnswerChoice("Drop them", RequestState.DENIED, style="danger")
 
 
 def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
@@ -50,6 +52,8 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
         return (*((ALLOW_SESSION, ALLOW_ALWAYS) if alone else (ALLOW_ONCE,)), DENY, BLOCK)
     if request.kind is RequestKind.TEXT:
         return (ALLOW_ONCE, *((ALLOW_EACH_TIME,) if alone else ()), DENY)
+    if request.kind is RequestKind.RESTORED:
+        return (SEND, DROP)
     return (ALLOW_ONCE, DENY)
 
 
@@ -103,6 +107,8 @@ def render_title(request: Request, agent: str) -> str:
         return f"{named} asks to reach a host on the network ({request.id})"
     if request.kind is RequestKind.TEXT:
         return f"A scheduled text of {named} is to be said ({request.id})"
+    if request.kind is RequestKind.RESTORED:
+        return f"This gateway was restored or copied: send what was under way? ({request.id})"
     if request.kind is RequestKind.PLAN:
         return f"{named} asks to carry out a plan ({request.id})"
     return f"{named} asks to use {shorten_visibly(request.tool, LONGEST_NAME)} ({request.id})"

@@ -13,7 +13,7 @@ from gatepost.core.records import replace
 from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import OWNER
-from gatepost.flow.requests import approved_plans, refused_hosts, unknown_rooms, unknown_senders
+from gatepost.flow.requests import approved_plans, refused_hosts, restored_rows, unknown_rooms, unknown_senders
 from gatepost.flow.requests.card_delivery import show_decision
 from gatepost.flow.requests.choices import (
     GROUP,
@@ -238,6 +238,9 @@ def close(
         wake, files = released.wake, released.files
     elif closed.kind is RequestKind.TEXT:
         rooms = (*rooms, *held_text_answers.follow(db, reach, closed, now))
+    elif closed.kind is RequestKind.RESTORED:
+        rung, wake = restored_rows.follow(db, closed, now)
+        rooms = (*rooms, *rung)
     elif closed.kind is RequestKind.HOST and closed.session_id is not None:
         refused_hosts.follow(db, closed, now)
         outcome = {"host": closed.name, "result": render_decision(closed, by)}

@@ -448,7 +448,8 @@ class AwakeSession:
             else:
                 await turn_settlement.settle_broken_turn(parts, session, turn, ending.to_failure(turn, final=final))
         elif not self.talk.claimed and ending.counts:
-            cause = FailureCause(reason=ending.cause, final=final, passing=ending.retry is Retry.LATER)
+            hopeless = final or ending.final
+            cause = FailureCause(reason=ending.cause, final=hopeless, passing=ending.retry is Retry.LATER)
             await turn_settlement.settle_failed_wake(parts, session, cause)
 
 

@@ -1,7 +1,8 @@
 """How much of the disk is left, and what is done when it is too little. The decision is pure.
 
-Below the floor, sandboxes are frozen, the one whose files grew most is ended, and the others go on. Below half of it,
-all of them are ended without blame and none is woken: what was left of the disk is the store's.
+Below the floor, sandboxes are frozen, the one whose files grew most is ended, and the others go on; its group is kept
+asleep until there is space again. Below half of it, where nobody grew, a reserve is given up; without one all of them
+are ended without blame and none is woken: what was left of the disk is the store's.
 """
 
 import os
@@ -26,6 +27,7 @@ FLOOR_FILES = setting(
     "at.",
 )
 SHARE = 50  # a floor is at most this part of the whole
+MOST_OF_ONE = 2  # one agent has at most this part of a file system
 SPARED = 16  # of the floor: a growth below this part of it is nobody's fault
 MIB = 1024 * 1024
 
@@ -70,13 +72,22 @@ def read_space(places: Iterable[Path]) -> list[FileSystemSpace]:
     return list(found.values())
 
 
+def find_floor(space: FileSystemSpace, floor_mb: int, floor_files: int) -> DiskGrowth:
+    """What must stay free."""
+    return DiskGrowth(min(floor_mb * MIB, space.whole // SHARE), min(floor_files, space.files // SHARE))
+
+
+def find_share(space: FileSystemSpace) -> DiskGrowth:
+    """The most that one agent may take of a file system, however large its limit is. No files: any number."""
+    return DiskGrowth(space.whole // MOST_OF_ONE, space.files // MOST_OF_ONE)
+
+
 def check_space(spaces: Iterable[FileSystemSpace], floor_mb: int, floor_files: int) -> DiskShortage:
     """The worst of them."""
     worst = DiskShortage()
     for each in spaces:
-        floor = min(floor_mb * MIB, each.whole // SHARE)
-        many = min(floor_files, each.files // SHARE)
-        for free, least, of_files in ((each.free, floor, False), (each.free_files, many, True)):
+        floor = find_floor(each, floor_mb, floor_files)
+        for free, least, of_files in ((each.free, floor.size, False), (each.free_files, floor.files, True)):
             level = SpaceLevel.EMPTY if free < least // 2 else SpaceLevel.LOW if free < least else SpaceLevel.ENOUGH
             if least and level is not SpaceLevel.ENOUGH and worst.level is not SpaceLevel.EMPTY:
                 worst = DiskShortage(level, _render_shortage(free, least, of_files), of_files, max(1, least // SPARED))

@@ -25,6 +25,7 @@ Ts = TypeVarTuple("Ts")
 MIB = 1024 * 1024
 NO_LIMIT = 2**62
 MOST_REMEMBERED = 10_000
+NO_SHARE = DiskGrowth()  # of the disk: any part
 
 
 class DiskTree(Struct, frozen=True):
@@ -93,20 +94,29 @@ class DiskUsageMeter:
 
 
 def find_breach(
-    found: Mapping[Path, TreeUsage], own: Sequence[DiskTree], deleted: int, limits: GroupLimits, before: DiskBaseline
+    found: Mapping[Path, TreeUsage],
+    own: Sequence[DiskTree],
+    deleted: int,
+    limits: GroupLimits,
+    before: DiskBaseline,
+    share: DiskGrowth = NO_SHARE,
 ) -> str:
     """Why a sandbox must end, '' if it need not. What is not `own` belongs to groups below: theirs to answer for,
-    unless it grew since this sandbox started while nobody else could write there."""
-    size, places = limits.disk_mb * MIB, {each.place for each in own}
+    unless it grew since this sandbox started while nobody else could write there. `share`: of the disk, which holds
+    where the limits are above it; 0: no part of it."""
+    size, files, places = limits.disk_mb * MIB, limits.files, {each.place for each in own}
+    size, files = min(size, share.size or size), min(files, share.files or files)
     for place, now in found.items():
         held = deleted if place in places else 0
         then = before.usage.get(place, TreeUsage(0, 0))
         if place not in places and (now.size, now.files) <= (then.size, then.files):
             continue
         if now.size + held > size:
-            return f"the agent's files take more than {limits.disk_mb} MB of the disk (sandbox.disk_mb)"
-        if now.files > limits.files:
-            return f"the agent has more than {limits.files} files and folders (sandbox.files)"
+            why = "sandbox.disk_mb" if size == limits.disk_mb * MIB else "half of a small disk"
+            return f"the agent's files take more than {size // MIB} MB of the disk ({why})"
+        if now.files > files:
+            why = "sandbox.files" if files == limits.files else "half of what a small disk can have"
+            return f"the agent has more than {files} files and folders ({why})"
     closed = next((one_line(f"{place.name}/{now.closed}")[:200] for place, now in found.items() if now.closed), "")
     if closed and before.closed:
         return f"the agent's folder {closed} cannot be looked into, so its files cannot be counted; chmod u+rx it"

@@ -24,6 +24,7 @@ class Ending(Struct, frozen=True):
     cause: str  # as people read it
     retry: Retry = Retry.NEXT
     counts: bool = True  # against the session's messages; False: the gateway had a reason of its own
+    final: bool = False  # its turn is not continued: it would do the same again
 
     @classmethod
     def by_person(cls, cause: str) -> "Ending":
@@ -35,6 +36,11 @@ class Ending(Struct, frozen=True):
         return cls(cause, counts=False)
 
     @classmethod
+    def for_disk(cls, cause: str) -> "Ending":
+        """It took too much of the disk. What it has written stays, so its turn would meet the same end again."""
+        return cls(cause, final=True)
+
+    @classmethod
     def to_sleep(cls) -> "Ending":
         """Its turn waits for a person, and needs no sandbox for that."""
         return cls(ASLEEP, Retry.DECIDED, False)
@@ -43,7 +49,7 @@ class Ending(Struct, frozen=True):
         """Both, if it is ended again before it is gone: the first cause stays, and the milder consequence."""
         order = (Retry.NEVER, Retry.DECIDED, Retry.LATER, Retry.NEXT)
         retry = min(self.retry, later.retry, key=order.index)
-        return Ending(self.cause, retry, self.counts and later.counts)
+        return Ending(self.cause, retry, self.counts and later.counts, self.final or later.final)
 
     def to_failure(self, turn: Turn, *, final: bool) -> FailureCause:
         """What it means for the turn that ran."""
@@ -52,7 +58,7 @@ class Ending(Struct, frozen=True):
         return FailureCause(
             reason=self.cause,
             wait=min(SPARED_PAUSE << min(turn.spared, 10), SPARED_LONGEST) if spared else None,
-            final=final,
+            final=final or self.final,
             counts_as_failure=counts,
             keeps_continuation=not counts,
         )

@@ -13,20 +13,26 @@ from typing import Any
 
 from gatepost.core import log
 from gatepost.core.errors import GatepostError
+from gatepost.flow.owner_notices import add_owner_notices
 from gatepost.flow.sessions import sandbox_processes
 from gatepost.flow.sessions.awake_session import AwakeSession
+from gatepost.flow.sessions.disk_reserve import ROOM, DiskReserve, ReserveSize
 from gatepost.flow.sessions.disk_space import (
     FLOOR_FILES,
     FLOOR_MB,
     DiskGrowth,
     DiskShortage,
+    FileSystemSpace,
     SpaceLevel,
     check_space,
+    find_floor,
+    find_share,
     pick_heaviest,
     read_space,
 )
-from gatepost.flow.sessions.disk_usage import find_breach, measure_growth
+from gatepost.flow.sessions.disk_usage import NO_SHARE, find_breach, measure_growth
 from gatepost.flow.sessions.ending import Ending
+from gatepost.flow.sessions.group_limits import DISK_MB, FILES
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store import groups
@@ -35,6 +41,7 @@ from gatepost.store.port import Db
 FLOOR_S = 0.3
 MEMORY_S = 1.0
 DISK_S = 2.0
+SMALL = 2  # a disk with less free than so many times the limit of one agent is small
 DUTY = 20  # a look that took a second is not repeated for so many
 GONE_S = 2.0  # what the kernel has to free what an ended sandbox held
 MIB = 1024 * 1024
@@ -51,6 +58,9 @@ class HostLimits:
         self.low = ""  # why nothing may be woken, '' if there is space
         self._not_before = 0.0  # the next look for who filled the disk
         self._looked: dict[str, float] = {}  # by session: when its trees are looked at next
+        self._filled: dict[str, str] = {}  # groups that are kept asleep, because their files filled the disk, and why
+        self._reserve = DiskReserve(parts.home)
+        self._share = NO_SHARE  # of the disk, that one agent may have
 
     async def run(self) -> None:
         try:
@@ -82,8 +92,39 @@ class HostLimits:
         if shortage.level is not SpaceLevel.EMPTY and self.low:
             _log.warning("there is space on the disk again")
             self.low = ""
+        if shortage.level is SpaceLevel.ENOUGH and spaces:
+            await self._keep_reserve(spaces[0])
         if shortage.level is not SpaceLevel.ENOUGH and time.monotonic() >= self._not_before:
             await self._relieve(shortage)
+
+    async def _keep_reserve(self, space: FileSystemSpace) -> None:
+        """There is enough now. `space`: of the home. Whoever filled the disk may wake once a reserve that was given up
+        could be made again."""
+        config = self._parts.config
+        self._share = find_share(space)
+        floor = find_floor(space, config[FLOOR_MB], config[FLOOR_FILES])
+        of_size = bool(floor.size) and space.free < SMALL * config[DISK_MB] * MIB
+        of_files = bool(floor.files) and space.free_files < SMALL * config[FILES]
+        wanted = ReserveSize(floor.size if of_size else 0, floor.files if of_files else 0)
+        has_room = space.free >= ROOM * wanted.size and space.free_files >= ROOM * wanted.files
+        if (of_size or of_files) and has_room and not await self._usage.quick(self._reserve.is_there):
+            await self._usage.quick(self._reserve.make, wanted)
+        if self._filled and (has_room or not self._reserve.released):
+            _log.warning("there is space on the disk again", groups=sorted(self._filled))
+            self._filled.clear()
+
+    def find_why_asleep(self, folder: str) -> str:
+        """Why nothing of a group is woken, '' if it may be."""
+        return self._filled.get(folder, "")
+
+    async def _tell_owners(self, live: AwakeSession, why: str) -> None:
+        """Once for each time. Its room is told with the end of its turn."""
+        now, parts, folder = self._parts.clock.now(), self._parts, live.session.folder
+        text = f"The agent {folder} was stopped: {why}. Its files stay; the other agents go on."
+        with suppress(GatepostError):
+            rooms = await parts.store.write(add_owner_notices, parts.reach, f"disk:{live.session.id}:{now}", text, now)
+            for room in rooms:
+                parts.bells.room(*room)
 
     async def _relieve(self, shortage: DiskShortage) -> None:
         """Freeze them all, so that what is measured stays true; end who grew most; let the others go on."""
@@ -97,22 +138,34 @@ class HostLimits:
             if heaviest:
                 ended = [live for live, _ in lives if live.session.id == heaviest]
                 for live in ended:
-                    live.kill(Ending(f"{shortage.why}; this agent's files grew most"))
-            elif shortage.level is SpaceLevel.EMPTY:
-                ended = self._end_to_free_space([live for live, _ in lives], shortage)
+                    why = f"{shortage.why}; this agent's files grew most"
+                    self._filled[live.session.folder] = why
+                    live.kill(Ending.for_disk(why))
+            elif shortage.level is SpaceLevel.EMPTY or self._filled:
+                ended = await self._find_space([live for live, _ in lives], shortage)
         finally:
             if self._parts.freezer.may_go_on():  # else whoever lets them all go on does so with these
                 await self._usage.quick(sandbox_processes.thaw, [each for live, each in lives if live not in ended])
         if ended:
             _log.warning("the disk is nearly full", why=shortage.why, ended=[live.session.id for live in ended])
+        for live in ended if heaviest else ():
+            await self._tell_owners(live, self._filled[live.session.folder])
         await _until_gone(ended)
         if not ended:
             took = time.monotonic() - began
             self._not_before = time.monotonic() + max(1.0, DUTY * took)
 
-    def _end_to_free_space(self, lives: list[AwakeSession], shortage: DiskShortage) -> list[AwakeSession]:
-        """Nobody can be seen to have filled it. First those end who write where nothing is counted, then all."""
-        ended = [live for live in lives if live.writes_elsewhere] or lives
+    async def _find_space(self, lives: list[AwakeSession], shortage: DiskShortage) -> list[AwakeSession]:
+        """Nobody can be seen to have filled it. First those end who write where nothing is counted; then the reserve is
+        given up; then all end. Those that did."""
+        is_empty = shortage.level is SpaceLevel.EMPTY
+        ended = [live for live in lives if live.writes_elsewhere] if is_empty else []
+        if not ended and await self._usage.quick(self._reserve.release):
+            _log.warning("the reserve on the disk was given up", why=shortage.why)
+            return []
+        if not is_empty:
+            return []
+        ended = ended or lives
         for live in ended:
             live.kill(Ending.by_gateway(shortage.why))
         if len(ended) == len(lives):
@@ -181,9 +234,10 @@ class HostLimits:
         others = live.trees_below([each for each in folders if each not in awake], folders)
         found = await self._usage.run_measurement(self._usage.measure, [*own, *others], live.most_counted)
         held = await self._usage.run_measurement(sandbox_processes.measure_unlinked_files, pids, self._devices())
-        breach = find_breach(found, own, held.deleted, live.limits, live.baseline)
+        breach = find_breach(found, own, held.deleted, live.limits, live.baseline, self._share)
         if breach and not live.ending:
-            live.kill(Ending(breach))
+            live.kill(Ending.for_disk(breach))
+            await self._tell_owners(live, breach)
 
 
 async def _until_gone(ended: Sequence[AwakeSession]) -> None:

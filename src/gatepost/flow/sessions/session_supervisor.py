@@ -37,6 +37,7 @@ from gatepost.store.turns import TurnState
 HALTED_TURNS = "turns that a panic ended"  # as something to be written
 CHANGED = "it was changed"  # why a session starts anew
 DRAINED = "the gateway ends"
+FILLED_S = 30.0  # between two tries to wake an agent that filled the disk
 GONE_S = 2.0  # what the kernel has to end a killed sandbox
 
 _log = log.get("sessions")
@@ -367,6 +368,8 @@ class SessionSupervisor:
             )
         if self.halted or session_id in self._owed:
             return
+        if why := self.host_limits.find_why_asleep(session.folder):
+            raise Unavailable("the agent", why, retry_after=FILLED_S)
         live = self._live[session_id] = AwakeSession(
             self.parts, session, group, group.provider, self._wake_next, self._wake_next
         )

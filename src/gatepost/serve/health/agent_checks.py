@@ -30,6 +30,9 @@ from gatepost.store.groups import Group
 from gatepost.store.place import StorePlace, get_place
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_snapshot
+from gatepost.store.secrets import Secret
+
+MOST_NAMED = 5  # secrets that do not open
 
 
 def check_agents(home: Home, config: Config) -> list[Finding]:
@@ -43,19 +46,20 @@ def check_agents(home: Home, config: Config) -> list[Finding]:
     ]
 
 
-def _read_groups(place: StorePlace) -> tuple[list[Group], int]:
-    """The groups, and how many secrets there are. What is wrong with the store is told of elsewhere."""
+def _read_groups(place: StorePlace) -> tuple[list[Group], list[Secret]]:
+    """The groups and the secrets. What is wrong with the store is told of elsewhere."""
 
-    def read(db: Db) -> tuple[list[Group], int]:
-        return groups.list_all(db), len(secrets.list_all(db))
+    def read(db: Db) -> tuple[list[Group], list[Secret]]:
+        return groups.list_all(db), secrets.list_all(db)
 
     try:
-        return read_snapshot(place, read) if place.exists() else ([], 0)
+        return read_snapshot(place, read) if place.exists() else ([], [])
     except GatepostError:
-        return [], 0
+        return [], []
 
 
-def _keyring(home: Home, sealed: int) -> Iterator[Finding]:
+def _keyring(home: Home, every: list[Secret]) -> Iterator[Finding]:
+    sealed = len(every)
     keyring = Keyring(home)
     try:
         ring = keyring.read()
@@ -73,6 +77,12 @@ def _keyring(home: Home, sealed: int) -> Iterator[Finding]:
         keys = f"{len(ring.keys)} key{'' if len(ring.keys) == 1 else 's'}"
         secrets = f"{sealed} secret{'' if sealed == 1 else 's'}"
         yield Finding("ok", "key ring", f"{keyring.where}{how}, {keys}, {secrets}")
+        if shut := sorted({each.name for each in every if each.key_id not in ring.keys}):
+            text = (
+                f"{', '.join(shut[:MOST_NAMED])}{' and more' if len(shut) > MOST_NAMED else ''} were sealed with a key"
+            )
+            cure = "set each anew (`gatepost secret set`), or bring the ring back that has the key"
+            yield Finding("fail", "key ring", f"{text} that the ring lacks: they do not open", cure)
 
 
 def _plugins(home: Home, config: Config) -> Iterator[Finding]:

@@ -46,6 +46,7 @@ class HealthDeps(Struct, frozen=True, kw_only=True):
     held_back: Callable[[], str]
     on_news: Callable[[], None]
     trace_trouble: Callable[[], str] = str
+    store_trouble: Callable[[], str] = str  # why the store cannot be relied on; '' if it can
 
 
 class HealthCheck:
@@ -82,6 +83,8 @@ class HealthCheck:
 
     def _check_memory(self) -> Iterator[Finding]:
         yield from check_reports(self._deps.list_reports())
+        if why := self._deps.store_trouble():
+            yield Finding("fail", "store", f"is not well: {why}")
         if why := self._deps.held_back():
             yield Finding("warn", "sandbox", f"{why}: no further sandbox is woken")
         if why := self._deps.trace_trouble():

@@ -22,6 +22,11 @@ def check_folder(home: Home) -> Iterator[Finding]:
     if not home.path.is_dir():
         yield Finding("warn", "home", f"{home.path} does not exist yet", "`gatepost up` makes it")
         return
+    if home.is_read_only():
+        yield Finding(
+            "fail", "home", f"the disk of {home.path} can only be read", "`dmesg` may say why; mount it again"
+        )
+        return
     if not os.access(home.path, os.W_OK | os.X_OK):
         yield Finding("fail", "home", f"{home.path} cannot be written by this user", "run as its owner, or use --home")
         return

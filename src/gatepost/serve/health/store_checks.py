@@ -6,15 +6,19 @@ from gatepost.core.clock import DAY, iso
 from gatepost.core.settings import Config
 from gatepost.core.terminal_text import one_line
 from gatepost.flow.intake.routing import why_unreadable
+from gatepost.flow.requests.restored_rows import describe_incarnation, render_incarnation
 from gatepost.serve.health.channel_checks import check_waiting
 from gatepost.serve.health.findings import Finding
-from gatepost.store import ledger, overview, routes, switches, tasks, waiting_requests
+from gatepost.store import incarnations, ledger, overview, requests, routes, switches, tasks, waiting_requests
+from gatepost.store.incarnations import IncarnationReason
 from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.readonly import count_expired_leases
+from gatepost.store.requests import RequestState
 
 MOST_TASKS = 10  # that are named
 RECENT = DAY
+RESTORED_LATELY = 7 * DAY
 _UNCLEAR = {
     EffectState.UNCERTAIN: "went out perhaps: the platform did not say",
     EffectState.FAILED: "could not be sent",
@@ -27,6 +31,19 @@ def check_panic(db: Db) -> Iterator[Finding]:
         why = f": {halted.reason}" if halted.reason else ""
         text = f"is on since {iso(halted.since)}{why}; nothing starts, messages are kept"
         yield Finding("warn", "panic", text, "`gatepost panic --off` goes on")
+
+
+def check_incarnation(db: Db, now: int) -> Iterator[Finding]:
+    """Whether the store was restored or copied: to be known for a while, and to be decided."""
+    current = incarnations.get_current(db)
+    if current is None or current.reason is IncarnationReason.FIRST:
+        return
+    asked = requests.get(db, current.request_id) if current.request_id else None
+    if asked is not None and asked.state is RequestState.PENDING:
+        cure = f"`gatepost permit allow {asked.id}` sends it, `gatepost permit deny {asked.id}` drops it"
+        yield Finding("warn", "restored", render_incarnation(current), cure)
+    elif now - current.begun_at < RESTORED_LATELY:
+        yield Finding("note", "restored", f"{describe_incarnation(current)}; nothing waits for a decision")
 
 
 def check_late(db: Db, now: int) -> Iterator[Finding]:
@@ -56,7 +73,7 @@ def check_rows(db: Db, config: Config, now: int) -> list[Finding]:
     for unclear in overview.list_unclear(db, now - RECENT):
         text = f"{unclear.count} messages of the last day {_UNCLEAR[unclear.state]}"
         found.append(Finding("warn", "outbox", text, f"`gatepost ledger list --state {unclear.state}` shows them"))
-    return [*found, *_check_tasks(db), *check_waiting(db, config)]
+    return [*found, *check_incarnation(db, now), *_check_tasks(db), *check_waiting(db, config)]
 
 
 def _check_tasks(db: Db) -> Iterator[Finding]:

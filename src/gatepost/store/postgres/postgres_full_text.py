@@ -56,6 +56,9 @@ class PostgresFullText:
     def is_behind(self, db: Db) -> bool:
         return False
 
+    def list_unindexed(self, db: Db, most: int) -> list[tuple[int, str]]:
+        return []
+
     def merge(self, db: Db, pages: int) -> bool:
         """The server's own vacuum does it."""
         return False

@@ -48,7 +48,7 @@ def list_lines(db: Db, args: ListLedgerArgs, now: int) -> list[LedgerLine]:
         return ledger.list_lines(db, args.state, args.limit, args.before)
     query = " ".join('"' + word.replace('"', '""') + '"*' for word in args.words.split())
     wanted = SearchQuery(query=query, part=Subtree("", everything=True), limit=MOST_FOUND)
-    among = [each.id for each in search.find(db, wanted)]
+    among = [*search.find_unindexed(db, args.words.split()), *(each.id for each in search.find(db, wanted))]
     return ledger.list_lines(db, args.state, args.limit, args.before, among) if among else []
 
 

@@ -1,0 +1,32 @@
+"""Notices for owners: said in the direct room of each who can be reached, once for each key."""
+
+from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, find_or_add
+from gatepost.flow.requests.asking import list_approvers
+from gatepost.store import direct_rooms
+from gatepost.store.outbox import EffectOrigin
+from gatepost.store.port import Db
+
+MOST_TOLD = 10  # owners who are told of one thing
+
+
+def add_owner_notices(db: Db, reach: ChannelInstances, key: str, text: str, now: int) -> tuple[tuple[str, str], ...]:
+    """The rooms to ring, once it is committed. A room of a channel that runs comes before others."""
+    owners = tuple(list_approvers(db, ROOT_FOLDER)[:MOST_TOLD])
+    found = direct_rooms.list_for_people(db, owners)
+    found.sort(key=lambda room: reach.find_channel(room.instance) is None)
+    told = dict[str, tuple[str, str]]()
+    for room in found:
+        told.setdefault(room.user_id, (room.instance, room.address))
+    rung = []
+    for instance, address in dict.fromkeys(told.values()):
+        notice = OutgoingMessage(
+            key=f"notice:{key}:{instance}:{address}",
+            origin=EffectOrigin.NOTICE,
+            instance=instance,
+            address=address,
+            text=text,
+        )
+        if find_or_add(db, reach, notice, now)[1]:
+            rung.append((instance, address))
+    return tuple(rung)

@@ -1,0 +1,117 @@
+"""The begin of an incarnation: what a restored or copied store has in flight is held, and the owner gets one card.
+
+Nothing goes out twice by itself: what may have been said, done or answered before waits until somebody decides.
+"""
+
+from msgspec import Struct
+
+from gatepost.access.tiers import ROOT_FOLDER
+from gatepost.core.clock import iso
+from gatepost.core.settings import setting
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.owner_notices import add_owner_notices
+from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.store import channel_cursors, incarnations, requests
+from gatepost.store.inbox import InboxState
+from gatepost.store.incarnations import Incarnation, IncarnationReason
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
+
+NOW, KEEP = "now", "keep"
+CURSORS = setting(
+    "restore.cursors",
+    NOW,
+    help="From where channels receive after a restore or a copy: from now on, or (keep) from where the backup was,"
+    " which brings again what was answered since.",
+    choices=(NOW, KEEP),
+)
+_TOLD = {
+    IncarnationReason.RESTORED: "This gateway was restored from a backup",
+    IncarnationReason.COPIED: "This gateway runs on a copy of a store",
+    IncarnationReason.ROLLED_BACK: "The store of this gateway is older than what it has already done",
+}
+
+
+class BegunIncarnation(Struct, frozen=True):
+    """`rooms`: to be rung once it is committed. `said`: in one line, for the start and the doctor."""
+
+    incarnation: Incarnation
+    rooms: tuple[tuple[str, str], ...]
+    said: str
+
+
+def begin_incarnation(
+    db: Db,
+    reach: ChannelInstances,
+    rules: AskingRules,
+    reason: IncarnationReason,
+    now: int,
+    *,
+    source: str = "",
+    keep_cursors: bool = False,
+) -> BegunIncarnation:
+    """Before anything is delivered, received or woken. `source`: what the store was made from, for people."""
+    effects = incarnations.hold_effects(db, reach.list_local(), now)
+    ended = incarnations.end_turns(db, now)
+    waiting, calls = incarnations.list_waiting(db), incarnations.list_allowed_calls(db)
+    incarnations.hold_calls(db, calls, now)
+    if not keep_cursors:
+        channel_cursors.remove_positions(db)
+    request_id, rooms = "", tuple[tuple[str, str], ...]()
+    if effects or waiting or calls:
+        about = {
+            "perhaps said before": len(effects),
+            "not answered": len(waiting),
+            "perhaps answered before": ended,
+            "allowed, perhaps not done": len(calls),
+        }
+        new = NewRequest(
+            kind=RequestKind.RESTORED,
+            name=f"incarnation {now}",
+            folder=ROOT_FOLDER,
+            input={name: str(count) for name, count in about.items() if count},
+            why=f"{_describe(reason, source)}. Whatever was said since then is not known here.",
+            quorum=1,
+        )
+        asked = ask(db, reach, rules, new, now)
+        request_id, rooms = asked.request.id, asked.rooms
+        incarnations.hold_waiting(db, waiting, request_id, asked.request.expires_at or now, now)
+        incarnations.add_rows(db, request_id, effects, calls)
+    begun = incarnations.add(db, reason, source, request_id, now)
+    if not request_id:
+        rooms = add_owner_notices(db, reach, f"incarnation:{now}", f"{render_incarnation(begun)}.", now)
+    return BegunIncarnation(begun, rooms, render_incarnation(begun, len(effects) + len(waiting) + len(calls)))
+
+
+def _describe(reason: IncarnationReason, source: str) -> str:
+    return f"{_TOLD.get(reason, 'This gateway begins anew')}{f' ({source})' if source else ''}"
+
+
+def describe_incarnation(begun: Incarnation) -> str:
+    return f"{_describe(begun.reason, begun.source)}, since {iso(begun.begun_at)}"
+
+
+def render_incarnation(begun: Incarnation, held: int | None = None) -> str:
+    """In one line. `held`: how many things are; None: it is not known any more."""
+    said = describe_incarnation(begun)
+    if not begun.request_id:
+        return f"{said}; nothing was under way"
+    count = "what was under way is" if held is None else f"{held} things that were under way are"
+    return f"{said}; {count} held until you decide: `gatepost permit ls` ({begun.request_id})"
+
+
+def follow(db: Db, request: Request, now: int) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Do what was decided. The rooms to ring, and the sessions to wake. Where nobody decided nothing is sent: messages
+    have failed, and can be given again one by one."""
+    requests.settle(db, request.id, now)
+    requests.record_notified(db, request.id, now)
+    if request.state is RequestState.ALLOWED:
+        incarnations.release_calls(db, request.id)
+        rooms = incarnations.release_effects(db, request.id, now)
+        return tuple(sorted(rooms)), tuple(incarnations.release_waiting(db, request.id, now))
+    if request.state is RequestState.DENIED:
+        incarnations.cancel_effects(db, request.id, now)
+        incarnations.end_waiting(db, request.id, InboxState.CANCELLED, now)
+    else:
+        incarnations.end_waiting(db, request.id, InboxState.FAILED, now)
+    return (), ()

@@ -1,0 +1,118 @@
+"""The life of a store on this machine: a start finds out whether the store is still the one that it was, and while the
+gateway runs the machine remembers how far it has come. See `store/incarnations.py`.
+
+A store that several gateways share has no such life: its database is not on this machine.
+"""
+
+import asyncio
+from contextlib import suppress
+
+from gatepost.core import ids, log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.asking import read_rules
+from gatepost.flow.requests.restored_rows import CURSORS, KEEP, BegunIncarnation, begin_incarnation
+from gatepost.store import incarnations
+from gatepost.store.incarnations import Incarnation, IncarnationReason, StorePresence
+from gatepost.store.machine_memory import MachineMemory, MemoryFile, find_state_folder, identify_machine, sync_log
+from gatepost.store.port import Db, Store
+
+MARKER = "restored"  # a file in the home that a restore leaves: it says from what
+LONGEST_SOURCE = 200
+KEPT_S = 1.0  # between two looks at how far the ledger has come
+
+_log = log.get("store")
+
+
+class StoreLife:
+    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, bells: EventBus, file: str) -> None:
+        """`file`: that the store is in, as it was identified before it was opened."""
+        self._home, self._config, self._store, self._clock, self._bells = home, config, store, clock, bells
+        self._here = StorePresence(file, str(home.path), identify_machine())
+        self._life = ids.new("life")
+        self._memory: MemoryFile | None = None
+        self._mark = -1
+        self.said = ""  # of an incarnation that began with this start
+
+    async def begin(self, reach: ChannelInstances) -> None:
+        """Before anything is delivered, received or woken."""
+        known = await self._store.read(incarnations.get_current)
+        memory = await asyncio.to_thread(self._open_memory, known) if known is not None else None
+        marker = await asyncio.to_thread(self._read_marker)
+        mark = await self._store.read(incarnations.get_mark)
+        reason = incarnations.judge_presence(known, self._here, memory, mark)
+        if marker is not None:
+            reason = IncarnationReason.RESTORED
+        if memory is not None and reason is None:  # before the store is: a life that it does not know yet is well
+            await asyncio.to_thread(self._remember, (*memory.lives[-1:], self._life), min(memory.mark, mark))
+        source = marker or _describe_source(known, self._here)
+        begun, current = await self._store.write(self._record, reach, reason, source, self._clock.now())
+        self._open_memory(current)
+        await self._keep_mark()
+        if begun is not None:
+            (self._home.path / MARKER).unlink(missing_ok=True)
+            self.said = begun.said
+            _log.warning("the store begins another incarnation", reason=reason, said=begun.said)
+            for room in begun.rooms:
+                self._bells.room(*room)
+
+    def _record(
+        self, db: Db, reach: ChannelInstances, reason: IncarnationReason | None, source: str, now: int
+    ) -> tuple[BegunIncarnation | None, Incarnation]:
+        begun = None
+        if reason is not None:
+            keep = self._config[CURSORS] == KEEP
+            rules = read_rules(self._config)
+            begun = begin_incarnation(db, reach, rules, reason, now, source=source, keep_cursors=keep)
+        return begun, incarnations.record_life(db, self._life, self._here, now)
+
+    def _open_memory(self, known: Incarnation) -> MachineMemory | None:
+        self._memory = MemoryFile(find_state_folder(self._config), known.id)
+        return self._memory.load()
+
+    def _read_marker(self) -> str | None:
+        """None: nobody has said that this home was restored."""
+        with suppress(OSError):
+            with (self._home.path / MARKER).open(encoding="utf-8", errors="replace") as file:
+                return file.read(LONGEST_SOURCE).strip() or "a backup"
+        return None
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(KEPT_S)
+            with suppress(GatepostError):  # a store that cannot be read is told of elsewhere
+                await self._keep_mark()
+
+    async def close(self) -> None:
+        """The gateway stops, and nothing is written after this."""
+        with suppress(GatepostError):
+            await self._keep_mark(clean=True)
+
+    async def _keep_mark(self, *, clean: bool = False) -> None:
+        """Never more than is on the disk: else a power failure would look like a store that was rolled back."""
+        mark = await self._store.read(incarnations.get_mark)
+        if mark == self._mark and not clean:
+            return
+        await asyncio.to_thread(self._sync_and_remember, mark, clean)
+        self._mark = mark
+
+    def _sync_and_remember(self, mark: int, clean: bool) -> None:
+        sync_log(self._home.store)
+        self._remember((self._life,), mark, clean=clean)
+
+    def _remember(self, lives: tuple[str, ...], mark: int, *, clean: bool = False) -> None:
+        here = self._here
+        if self._memory is not None:
+            self._memory.save(MachineMemory(home=here.home, file=here.file, lives=lives, mark=mark, clean=clean))
+
+
+def _describe_source(known: Incarnation | None, here: StorePresence) -> str:
+    if known is None:
+        return ""
+    where = "" if known.machine == here.machine else " on another machine"
+    return f"it last ran in {known.home}{where}" if known.home != here.home or where else ""

@@ -1,0 +1,86 @@
+"""The store of a running gateway, watched: what a start had no time to look at, and what a read or a write met.
+
+One place says what is wrong with it (`find_trouble`): health, status, the overview and `/readyz` ask it, and owners
+are told once.
+"""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+from gatepost.core import log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError
+from gatepost.core.event_bus import EventBus
+from gatepost.core.home import Home
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.owner_notices import add_owner_notices
+from gatepost.store.damage_check import READ_ONLY, WAY_BACK, check_tables
+from gatepost.store.port import OpenStore
+
+LOOK_S = 5.0
+
+_log = log.get("store")
+
+
+class StoreWatch:
+    def __init__(
+        self,
+        home: Home,
+        store: OpenStore,
+        clock: Clock,
+        bells: EventBus,
+        reach: ChannelInstances,
+        unchecked: Sequence[str] = (),
+    ) -> None:
+        """`unchecked`: tables of a file that a start had no time for."""
+        self._home, self._store, self._clock, self._bells, self._reach = home, store, clock, bells, reach
+        self._unchecked = tuple(unchecked)
+        self._stopping = threading.Event()
+        self._damage, self._read_only, self._told = "", False, ""
+
+    def find_trouble(self) -> str:
+        """Why nobody should rely on the store; '' if nothing is known."""
+        return self._damage or self._store.find_trouble() or (READ_ONLY if self._read_only else "")
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._look())
+                if self._unchecked:
+                    tasks.create_task(self._check_rest())
+        finally:
+            self._stopping.set()
+
+    async def _check_rest(self) -> None:
+        over = self._stopping.is_set
+        try:
+            report = await asyncio.to_thread(check_tables, self._home.store, self._unchecked, None, over)
+        except GatepostError as error:
+            _log.warning("the rest of the store could not be looked through", error=str(error))
+            return
+        if report.damage:
+            self._damage = f"it is damaged ({report.damage}); {WAY_BACK}"
+
+    async def _look(self) -> None:
+        while True:
+            self._read_only = await asyncio.to_thread(self._home.is_read_only)
+            trouble = self.find_trouble()
+            if trouble and trouble != self._told:
+                self._told = trouble
+                _log.error("the store is not well", trouble=trouble)
+                self._bells.operation()
+                await self._tell_owners(trouble)
+            await asyncio.sleep(LOOK_S)
+
+    async def _tell_owners(self, trouble: str) -> None:
+        """As far as that can be written."""
+        now, text = self._clock.now(), f"The store of this gateway is not well: {trouble}"
+        try:
+            rooms = await self._store.write(add_owner_notices, self._reach, f"store:{now}", text, now)
+        except GatepostError as error:
+            _log.error("owners could not be told of the store", error=str(error))
+            return
+        for room in rooms:
+            self._bells.room(*room)

@@ -1,0 +1,111 @@
+"""What this machine remembers of a store, outside its home: a copy, a restored backup or a rolled-back disk differs.
+
+One small file for each incarnation of a store, in the state folder of the user. It may be missing: then only the
+store's own file tells whether it is still the one that it was.
+"""
+
+import fcntl
+import hashlib
+import os
+import struct
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from gatepost.core.settings import Config, setting
+
+STATE_FOLDER = setting(
+    "restore.state_folder",
+    "",
+    help="Where this machine remembers its stores, to find out that one was restored or copied (empty:"
+    " $XDG_STATE_HOME/gatepost, or ~/.local/state/gatepost).",
+)
+_GET_VERSION = 0x80087601  # FS_IOC_GETVERSION
+_MACHINE_ID = Path("/etc/machine-id")
+
+
+class MachineMemory(Struct, frozen=True, kw_only=True):
+    """`lives`: the last start; while one begins, also the one before. `mark`: how far the ledger had come. `clean`: the
+    gateway was stopped, so nothing came after the mark."""
+
+    home: str
+    file: str
+    lives: tuple[str, ...]
+    mark: int
+    clean: bool = False
+
+
+def find_state_folder(config: Config) -> Path:
+    if config[STATE_FOLDER]:
+        return Path(config[STATE_FOLDER]).expanduser()
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if base.startswith("/") else Path("~/.local/state").expanduser()) / "gatepost"
+
+
+class MemoryFile:
+    """The memory of one incarnation. A folder that cannot be used is no fault: there is no memory then."""
+
+    def __init__(self, folder: Path, incarnation: str) -> None:
+        self._path = folder / "stores" / f"{incarnation}.json"
+
+    def load(self) -> MachineMemory | None:
+        with suppress(OSError, msgspec.MsgspecError):
+            return msgspec.json.decode(self._path.read_bytes(), type=MachineMemory)
+        return None
+
+    def save(self, memory: MachineMemory) -> bool:
+        """False: it cannot be kept. Replaced whole: a reader sees one or the other."""
+        made = ""
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, made = tempfile.mkstemp(dir=self._path.parent, prefix=".")
+            with open(handle, "wb") as file:
+                file.write(msgspec.json.encode(memory))
+            os.replace(made, self._path)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(made)
+            return False
+        return True
+
+
+def identify_file(path: Path) -> str:
+    """The inode, and its generation where the file system tells it: a number that is free is given out again. '' if
+    there is no such file. Only before SQLite has it open: to close it drops the locks of this process."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        generation = 0
+        with suppress(OSError):
+            (generation,) = struct.unpack("I", fcntl.ioctl(handle, _GET_VERSION, bytes(8))[:4])
+        return f"{os.fstat(handle).st_ino}:{generation}"
+    finally:
+        os.close(handle)
+
+
+def is_same_file(known: str, found: str) -> bool:
+    """A generation of 0 is not known."""
+    (inode, _, generation), (other, _, other_generation) = known.partition(":"), found.partition(":")
+    return inode == other and ("0" in (generation, other_generation) or generation == other_generation)
+
+
+def identify_machine() -> str:
+    """A hash of the machine's id, which is nobody else's business; '' if it has none."""
+    with suppress(OSError):
+        return hashlib.sha256(b"gatepost" + _MACHINE_ID.read_bytes().strip()).hexdigest()[:16]
+    return ""
+
+
+def sync_log(store: Path) -> None:
+    """What was committed is on the disk. Nobody locks the log itself, so its handle may be closed."""
+    with suppress(OSError):
+        handle = os.open(f"{store}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

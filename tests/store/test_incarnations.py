@@ -1,0 +1,88 @@
+"""Whether a store is still the one that it was: by its file, by what the machine remembers, by what the store knows."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gatepost.store import channel_cursors, incarnations
+from gatepost.store.incarnations import Incarnation, IncarnationReason, StorePresence, judge_presence
+from gatepost.store.machine_memory import MachineMemory, MemoryFile, identify_file, is_same_file
+from gatepost.store.port import Db
+
+from .conftest import NOON
+
+HERE = StorePresence("7:1", "/home/a", "m")
+KNOWN = Incarnation(1, "i-1", IncarnationReason.FIRST, "", "", NOON, "7:1", "/home/a", "m", ("l1", "l2"))
+OTHER_FILE, MOVED = StorePresence("8:1", "/home/a", "m"), StorePresence("7:1", "/home/b", "m")
+
+
+def remember(lives: tuple[str, ...] = ("l2",), mark: int = 10, *, clean: bool = False) -> MachineMemory:
+    return MachineMemory(home="/home/a", file="7:1", lives=lives, mark=mark, clean=clean)
+
+
+@pytest.mark.parametrize(
+    ("here", "memory", "mark", "expected"),
+    [
+        pytest.param(HERE, None, 10, None, id="a new machine has the same disk"),
+        pytest.param(HERE, remember(), 12, None, id="it was killed before the machine remembered all"),
+        pytest.param(HERE, remember(("l2", "l3")), 10, None, id="it was killed while it started"),
+        pytest.param(HERE, remember(("l1",), 4), 10, None, id="it ran elsewhere meanwhile"),
+        pytest.param(MOVED, remember(), 10, None, id="its home was moved"),
+        pytest.param(HERE, remember(mark=11), 10, IncarnationReason.ROLLED_BACK, id="the machine has seen more"),
+        pytest.param(HERE, remember(("l3",)), 10, IncarnationReason.ROLLED_BACK, id="it has forgotten a start"),
+        pytest.param(OTHER_FILE, None, 10, IncarnationReason.COPIED, id="a copy on another machine"),
+        pytest.param(OTHER_FILE, remember(), 10, IncarnationReason.COPIED, id="a copy in its place"),
+        pytest.param(OTHER_FILE, remember(clean=True), 10, None, id="a file system that numbers files anew"),
+    ],
+)
+def test_a_store_is_judged_by_its_file_and_by_what_the_machine_remembers(
+    here: StorePresence, memory: MachineMemory | None, mark: int, expected: IncarnationReason | None
+) -> None:
+    assert judge_presence(KNOWN, here, memory, mark) is expected
+
+
+def test_a_store_that_never_had_an_incarnation_goes_on() -> None:
+    assert judge_presence(None, HERE, None, 0) is None
+
+
+def test_a_file_is_another_one_where_its_number_was_given_out_again() -> None:
+    assert is_same_file("7:1", "7:1") and is_same_file("7:0", "7:5")
+    assert not is_same_file("7:1", "7:2") and not is_same_file("7:1", "8:1")
+
+
+def test_a_copied_file_is_another_one_and_a_moved_one_is_not(tmp_path: Path) -> None:
+    first = tmp_path / "a"
+    first.write_bytes(b"x")
+    known = identify_file(first)
+    (tmp_path / "b").write_bytes(first.read_bytes())
+    assert not is_same_file(known, identify_file(tmp_path / "b"))
+    os.rename(first, tmp_path / "c")
+    assert is_same_file(known, identify_file(tmp_path / "c"))
+    assert identify_file(first) == ""
+
+
+def test_a_memory_that_cannot_be_kept_or_read_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    assert not MemoryFile(tmp_path / "file", "i-1").save(remember())
+    kept = MemoryFile(tmp_path, "i-1")
+    assert kept.load() is None
+    assert kept.save(remember()) and kept.load() == remember()
+    (tmp_path / "stores" / "i-1.json").write_text("{")
+    assert kept.load() is None
+
+
+def test_the_starts_of_a_store_are_kept_within_bounds_and_a_copy_has_another_id(db: Db) -> None:
+    for number in range(incarnations.MOST_LIVES + 5):
+        first = incarnations.record_life(db, f"l{number}", HERE, NOON)
+    assert len(first.lives) == incarnations.MOST_LIVES and first.lives[-1] == f"l{number}"
+    begun = incarnations.add(db, IncarnationReason.COPIED, "", "", NOON)
+    assert begun.id != first.id and begun.lives == first.lives
+    assert incarnations.get_current(db) == begun
+
+
+def test_positions_of_channels_go_and_what_they_know_stays(db: Db) -> None:
+    for name in ("", "room:5", "begun", "direct", "sends", "services", "fact:direct"):
+        channel_cursors.put(db, "it", name, "x", False, NOON)
+    assert channel_cursors.remove_positions(db) == 4
+    assert [row.name for row in channel_cursors.list_all(db)] == ["fact:direct", "sends", "services"]
