@@ -61,13 +61,15 @@ def find_title(lines: list[str]) -> int:
 def test_the_card_is_numbered_text_and_a_word_decides_it(daemon: DaemonProcess) -> None:
     asked = chat(daemon, "go")
     card = asked[find_title(asked) :]
+    request_id = card[0].rpartition("(")[2].rstrip(")")
     assert "  text:    the plan" in card
     assert card[card.index("  1. Allow once") :][:5] == [
         "  1. Allow once",
         "  2. Allow in this conversation",
         "  3. Always allow",
         "  4. Deny",
-        "  Answer with one of these or its number. Once something was said after this: /approve or /deny.",
+        "  Answer with one of these or its number. Once something was said after this:"
+        f" /approve {request_id} or /deny {request_id}.",
     ]
 
     decided = chat(daemon, "deny", "--thread", "aside")
@@ -77,8 +79,11 @@ def test_the_card_is_numbered_text_and_a_word_decides_it(daemon: DaemonProcess) 
 
 @pytest.mark.slow
 def test_with_wait_the_decision_is_what_is_printed(daemon: DaemonProcess) -> None:
-    chat(daemon, "go")
-    done = daemon.gatepost("chat", "-m", "/approve", "--wait")
+    asked = chat(daemon, "go")
+    request_id = asked[find_title(asked)].rpartition("(")[2].rstrip(")")
+    vague = daemon.gatepost("chat", "-m", "/approve", "--wait")
+    assert f"write /approve {request_id}" in vague.stdout  # the agent has spoken after its card
+    done = daemon.gatepost("chat", "-m", f"/approve {request_id}", "--wait")
     assert (done.returncode, done.stdout) == (0, "Allowed by terminal:owner.\n")
 
 

@@ -17,7 +17,7 @@ from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_for_shown_card, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -49,6 +49,7 @@ async def ask(gateway: Gateway, channel: FakeChannel) -> tuple[Request, SentMess
     await channel.say("go")
     await channel.wait_for(lambda sent: any(each.message.text == "asked" for each in sent))
     sent = await channel.wait_for(lambda sent: any("asks to use send" in each.message.text for each in sent))
+    await wait_for_shown_card(gateway)
     (request,) = await gateway.store.read(waiting_requests.list_pending)
     return request, next(each for each in sent if "asks to use send" in each.message.text)
 
@@ -70,7 +71,7 @@ async def test_arizuko_39_the_right_persons_answer_runs_it_once(tmp_path: Path, 
             await channel.click(button.id, address=DIRECT, sender=BOSS)
         else:
             assert card.message.card is None and "1. Allow once" in card.message.text
-            await channel.say("1", address=DIRECT, sender=BOSS, direct=True)
+            await reply_to_card(gateway, channel, "1", sender=BOSS)
 
         await channel.wait_for(lambda sent: any(each.message.text == "the secret plan" for each in sent))
         await wait_until_settled(gateway)
@@ -149,7 +150,7 @@ async def test_always_writes_a_rule_and_the_next_call_runs_at_once(tmp_path: Pat
     channel = FakeChannel()
     async with held_gateway(tmp_path / "h", channel) as gateway:
         await ask(gateway, channel)
-        await channel.say("always allow", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "always allow", sender=BOSS)
         await channel.wait_for(lambda sent: sum(each.message.text == "the secret plan" for each in sent) == 1)
         await channel.say("go")
         await channel.wait_for(lambda sent: sum(each.message.text == "the secret plan" for each in sent) == 2)
@@ -164,7 +165,7 @@ async def test_an_allowed_call_runs_once_although_the_gateway_stopped_before_it(
     async with held_gateway(tmp_path / "h", channel) as gateway:
         request, _ = await ask(gateway, channel)
         gateway.requests._gate = Nobody()  # type: ignore[assignment]
-        await channel.say("1", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "1", sender=BOSS)
         await asyncio.wait_for(gateway.requests._gate.called.wait(), PATIENCE_S)  # type: ignore[attr-defined]
         assert "the secret plan" not in channel.texts(ROOM)
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:

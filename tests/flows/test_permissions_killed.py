@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flows.test_permissions import BOSS, DIRECT, settle_people, wait_for_card
+from tests.flows.test_permissions import BOSS, settle_people, wait_for_card
 from tests.flows.test_sleeping_turns import count_reservations, wait_until_asleep
 
 from gatepost.store import users
@@ -25,7 +25,7 @@ from gatepost.testing.agent_profiles import AGENTS, ROOM, AgentProfile, run_agen
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.faults import FaultPoint
-from gatepost.testing.gateway import wait_until_settled
+from gatepost.testing.gateway import reply_to_card, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.platform import Platform
 from gatepost.testing.waiting import PATIENCE_S, block_until
@@ -191,7 +191,7 @@ async def test_an_agent_in_a_chat_does_as_it_is_answered_awake_or_asleep(
             if hold < 1:
                 await wait_until_asleep(gateway)
                 assert await gateway.store.read(count_reservations) == 0
-            await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+            await reply_to_card(gateway, channel, answer, sender=BOSS)
             await channel.wait_for(lambda sent: any(each.message.text == "so it is" for each in sent), PATIENCE_S)
             await wait_until_settled(gateway)
             assert (ran.read_text() if ran.exists() else "") == ("ran\n" if answer == "allow once" else "")

@@ -14,6 +14,8 @@ from msgspec import Struct
 
 MOST_BUTTONS = 10
 LONGEST_LABEL = 60
+MOST_FIELDS = 40  # of a card on a page of ours
+LONGEST_NAME, LONGEST_VALUE, LONGEST_TEXT = 300, 4000, 20_000  # characters of what it shows of a card there
 _MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>&~|#"})
 _STARTS = re.compile(r"\A(\s*[0-9]*)([-+=.)])")  # of lists and underlined headings
 SHORTEST_WORD = 3  # characters that stand for a longer label
@@ -68,6 +70,16 @@ def render_text(card: Card) -> str:
     return "\n".join(lines)
 
 
+def fits_page(card: Card) -> bool:
+    """Return True if a page of ours shows all of it."""
+    return (
+        len(card.text) <= LONGEST_TEXT
+        and max(len(card.title), *(len(each.name) for each in card.fields), 0) <= LONGEST_NAME
+        and max(len(card.done), *(len(each.value) for each in card.fields), 0) <= LONGEST_VALUE
+        and len(card.fields) <= MOST_FIELDS
+    )
+
+
 def escape_markdown(text: str) -> str:
     """Plain words as markdown that shows them. Entities, too: `&#x202E;` would turn the rest of its line around."""
     return text.translate(_MARKS).replace("\\](", "\\]\\(")
@@ -101,7 +113,7 @@ def join_clicks(ids: Sequence[str]) -> str:
 
 def is_number(text: str) -> bool:
     """Whether an answer is the number of a choice or of several, as `parse_choices` reads it."""
-    words = [_normalize(each) for each in _BETWEEN.split(text[: 2 * LONGEST_LABEL]) if each.strip()]
+    words = [normalize_answer(each) for each in _BETWEEN.split(text[: 2 * LONGEST_LABEL]) if each.strip()]
     return bool(words) and all(word.isascii() and word.isdecimal() for word in words)
 
 
@@ -109,14 +121,15 @@ def _fold(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def _normalize(text: str) -> str:
+def normalize_answer(text: str) -> str:
+    """An answer without the signs and spaces that mean nothing."""
     return _fold(text).strip(".)#!")
 
 
 def parse_choice(text: str, labels: Sequence[str]) -> int | None:
     """Which of the labels an answer means: the label, its number, or the only label that begins with it. None if that
     is not certain."""
-    whole, said = _fold(text), _normalize(text)
+    whole, said = _fold(text), normalize_answer(text)
     if not said or len(said) > LONGEST_LABEL:
         return None
     known = [_fold(label) for label in labels]

@@ -16,7 +16,10 @@ from gatepost.store.users import UserRole
 from gatepost.testing.clock import NOON
 from gatepost.testing.counting import CountingDb
 
+from .acme_people import deliver
+
 ADA, DIRECT = "fake:user/ada", "fake:direct/ada"
+LATER = NOON + 5 * SECOND
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
 
 
@@ -33,7 +36,9 @@ def request_of_eve(db: Db) -> Request:
     users.add_role(db, ADA, UserRole.OWNER, "", "test", NOON)
     direct_rooms.add(db, ADA, "fake", DIRECT, NOON)
     new = NewRequest(kind=RequestKind.SENDER, name="fake:user/eve", folder="home", input={"from": "fake:user/eve"})
-    return ask(db, reach_of(), RULES, new, NOON).request
+    asked = ask(db, reach_of(), RULES, new, NOON).request
+    deliver(db, NOON, DIRECT)
+    return asked
 
 
 def answer(db: Db, text: str, *features: Feature, reply: bool = False, address: str = DIRECT) -> GivenAnswer | None:
@@ -47,7 +52,7 @@ def answer(db: Db, text: str, *features: Feature, reply: bool = False, address: 
         answers=cards[0].message_id if reply else None,
         command=command,
     )
-    return read_answer(db, reach_of(*features), said, cards if address == DIRECT else (), NOON + 1)
+    return read_answer(db, reach_of(*features), said, cards if address == DIRECT else (), LATER)
 
 
 @pytest.mark.parametrize("text", ["1", " 1. ", "#3", "3)"])

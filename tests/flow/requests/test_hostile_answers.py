@@ -45,6 +45,8 @@ from gatepost.store.rooms import RoomPolicy
 from gatepost.store.users import UserRole
 from gatepost.testing.clock import NOON
 
+from .acme_people import deliver
+
 ADA, BOB, EVE = "fake:user/ada", "fake:user/bob", "fake:user/eve"
 DIRECT, ROOM = "fake:direct/ada", "fake:room/1"
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
@@ -101,7 +103,7 @@ def answer(db: Db, text: str, *features: Feature, sender: str = ADA, reply: bool
         answers=cards[0].message_id if reply else None,
         command=text.split()[0] if text.startswith("/") else "",
     )
-    return read_answer(db, reach_of(*features), said, cards, NOON + 1)
+    return read_answer(db, reach_of(*features), said, cards, NOON + 5 * SECOND)
 
 
 def say_as_agent(db: Db, text: str) -> None:
@@ -133,6 +135,7 @@ def test_a_word_is_no_answer_once_something_was_said_behind_the_card(
 ) -> None:
     """An agent that asks "do you always want this?" in the room of its own card is not allowed what it asked for."""
     ask_call(db, session_id)
+    deliver(db, NOON)
     say_as_agent(db, "Shall I use metric units always, or once?")
     passed = answer(db, text, *features)
     assert passed is not None and passed.passes and "reply to its card" in passed.said

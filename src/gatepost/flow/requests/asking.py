@@ -3,9 +3,9 @@ Nobody decides in time: the next one is asked. All in the transaction of the cal
 
 from msgspec import Struct
 
-from gatepost.access.approvers import RoleHolder, choose_next, rank_approvers
+from gatepost.access.approvers import RoleHolder, choose_next, choose_room, rank_approvers
 from gatepost.access.senders import may_decide_about
-from gatepost.core.clock import MINUTE, to_microseconds
+from gatepost.core.clock import MINUTE, SECOND, to_microseconds
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow import sender_rights
@@ -18,7 +18,13 @@ from gatepost.store.requests import NewRequest, Request, RequestKind
 
 ESCALATE_S = setting("approvals.escalate_s", 900, help="How long one person has to decide before the next is asked.")
 EXPIRE_S = setting("approvals.expire_s", 86400, help="A request that nobody decides for so long is denied.")
+SETTLE_S = setting(
+    "approvals.settle_s",
+    3.0,
+    help="How long a card must have been shown before a number or word without a reply allows what it asks.",
+)
 QUORUM = setting("approvals.quorum", 1, help="How many people must allow what an agent asks.")
+SETTLES = 3 * SECOND  # a bare answer allows nothing that was shown later than so long before it
 SHORTEST_PAUSE = MINUTE  # before it is looked again for somebody who can be asked
 MOST_WAITING = 32  # requests of one session, at once
 MOST_AN_HOUR = 100  # the same in an hour, whatever became of them
@@ -29,6 +35,7 @@ class AskingRules(Struct, frozen=True):
     escalate: int  # microseconds
     expire: int
     quorum: int
+    settles: int = SETTLES
 
 
 def read_rules(config: Config) -> AskingRules:
@@ -36,6 +43,7 @@ def read_rules(config: Config) -> AskingRules:
         escalate=to_microseconds(config[ESCALATE_S]),
         expire=to_microseconds(config[EXPIRE_S]),
         quorum=max(int(config[QUORUM]), 1),
+        settles=to_microseconds(max(config[SETTLE_S], 0.0)),
     )
 
 
@@ -78,6 +86,18 @@ def ask_next(db: Db, rules: AskingRules, request: Request, now: int) -> tuple[tu
     pause = rules.escalate if rung else max(rules.escalate, SHORTEST_PAUSE)  # somebody may be reached by then
     waiting_requests.defer(db, request.id, min(now + pause, end))
     return tuple(rung)
+
+
+def show_to(db: Db, request: Request, person: str, here: tuple[str, str], now: int) -> tuple[str, str] | None:
+    """Show a request to somebody who wants to decide it and has not seen it: where they speak if they are alone there,
+    else in another direct room of theirs. The room to ring; None if it was shown or tried in all of them."""
+    tried = {(card.instance, card.address) for card in request_cards.list_for_request(db, request.id)}
+    rooms = [each for each in direct_rooms.list_for_people(db, (person,)) if (each.instance, each.address) not in tried]
+    found = next((each for each in rooms if (each.instance, each.address) == here), choose_room(rooms, here[0]))
+    if found is None:
+        return None
+    show_card(db, request, person, found, now)
+    return found.instance, found.address
 
 
 def list_approvers(db: Db, folder: str) -> list[str]:

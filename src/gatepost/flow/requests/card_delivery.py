@@ -47,6 +47,7 @@ def _add_card(db: Db, request: Request, person: str, place: tuple[str, str, str]
             thread=thread,
             text=render_text(card),
             payload={"text": render_text(card), "card": to_builtins(card)},
+            urgent=request.kind is not RequestKind.QUESTION,
         ),
         now,
     )
@@ -89,6 +90,7 @@ def _show_in_card(db: Db, reach: ChannelInstances, request: Request, card: Reque
             text=text,
             payload={"text": text, **({"card": to_builtins(decided)} if edits else {})},
             target_id=card.message_id,
+            urgent=request.kind is not RequestKind.QUESTION,
         ),
         now,
     )

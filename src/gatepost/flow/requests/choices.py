@@ -1,12 +1,16 @@
 """What somebody may answer to a request, as buttons of a card. The same list in the same order whenever it is made: a
 button is known by its number."""
 
+import re
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from gatepost.flow.requests.approved_plans import render_consequences
 from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import make_answered_card, make_question_card, render_answered
-from gatepost.messages.card import Card, CardButton, CardField
+from gatepost.messages.card import Card, CardButton, CardField, normalize_answer, parse_choice
+from gatepost.messages.text import one_line
 from gatepost.messages.visible_text import shorten_visibly
 from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
 
@@ -17,6 +21,9 @@ GROUPS = "groups"  # of a room: those that may be chosen, in its input …
 GROUP = "group"  # … and the one that was, in its answer
 MOST_GROUPS = 5
 LONGEST_GROUP = 48  # characters of a folder that fits a button
+YES, NO = frozenset({"yes", "y", "ok", "okay", "allow", "approve"}), frozenset({"no", "n", "nope", "deny"})
+LONGEST_REASON = 500  # characters of why somebody refuses
+_NO_BECAUSE = re.compile(r"\s*(?:no|nope|deny)\s*[,.:;!–—-]+\s*(?=\w)", re.IGNORECASE)
 
 
 class AnswerChoice(Struct, frozen=True):
@@ -53,6 +60,26 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
     return (ALLOW_ONCE, DENY)
 
 
+class ChosenAnswer(Struct, frozen=True):
+    choice: AnswerChoice
+    words: str = ""  # why somebody refuses
+
+
+def find_answer(choices: Sequence[AnswerChoice], text: str) -> ChosenAnswer | None:
+    """Which of the choices a text means: one by its number or label, the first that allows for a yes, the plain denial
+    for a no, also with a reason behind it. A yes where several would allow something different means none of them."""
+    at = parse_choice(text, [each.label for each in choices])
+    if at is not None:
+        return ChosenAnswer(choices[at])
+    said, because = normalize_answer(text), _NO_BECAUSE.match(text)
+    if said in NO or because:
+        words = one_line(text[because.end() :])[:LONGEST_REASON] if because else ""
+        return ChosenAnswer(DENY, words) if DENY in choices else None
+    allowing = [each for each in choices if each.state is RequestState.ALLOWED]
+    unclear = len({each.group for each in allowing}) > 1
+    return ChosenAnswer(allowing[0]) if said in YES and allowing and not unclear else None
+
+
 def list_groups(request: Request) -> tuple[str, ...]:
     """Those that are offered for a room."""
     offered = request.input.get(GROUPS)
@@ -77,6 +104,7 @@ def make_card(request: Request, token: str, agent: str, part: int = 0) -> Card:
         text=_render_text(request),
         fields=list_fields(request),
         buttons=buttons,
+        command=f"/approve {request.id} or /deny {request.id}",
         token=token if editable else "",
         editable=editable,
     )
