@@ -33,7 +33,7 @@ async def test_a_file_of_the_other_gateway_is_sent_once_it_is_allowed(pair: Pair
     for each in (pair.a, pair.b):
         each.bells.tools()
     await pair.channel.say("go", address=ROOM, sender=BOSS)
-    await pair.channel.wait_for(lambda sent: any("asks to use send" in each.message.text for each in sent))
+    await pair.channel.wait_for(lambda sent: any("wants to send" in each.message.text for each in sent))
     assert pair.a.duties.holds("requests") and not pair.b.duties.holds("requests")
     await reply_to_card(pair.a, pair.channel, "1", sender=BOSS)
     await pair.channel.wait_for(lambda sent: len(sent) > 2)

@@ -48,10 +48,10 @@ async def ask(gateway: Gateway, channel: FakeChannel) -> tuple[Request, SentMess
     await channel.wait_for(lambda sent: any(each.address == DIRECT for each in sent))
     await channel.say("go")
     await channel.wait_for(lambda sent: any(each.message.text == "asked" for each in sent))
-    sent = await channel.wait_for(lambda sent: any("asks to use send" in each.message.text for each in sent))
+    sent = await channel.wait_for(lambda sent: any("wants to send" in each.message.text for each in sent))
     await wait_for_shown_card(gateway)
     (request,) = await gateway.store.read(waiting_requests.list_pending)
-    return request, next(each for each in sent if "asks to use send" in each.message.text)
+    return request, next(each for each in sent if "wants to send" in each.message.text)
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ async def test_edited_arguments_are_what_runs_and_what_the_audit_has(tmp_path: P
         await channel.wait_for(lambda sent: any(each.message.text == "a kind word" for each in sent))
         await wait_until_settled(gateway)
         assert "the secret plan" not in channel.texts(ROOM)
-        assert any(f"Allowed with changes by {BOSS}" in each for each in channel.texts(DIRECT))
+        assert any("Allowed with changes by Ada" in each for each in channel.texts(DIRECT))
         rows = await gateway.store.read(audit.list_latest, 50)
         (decided,) = [json.loads(row[5]) for row in rows if row[3] == "request.decide"]
         assert decided["changed"] == ["text"] and len(decided["digest"]) == 64
@@ -212,7 +212,7 @@ async def test_a_held_reply_answers_the_message_of_its_turn(tmp_path: Path) -> N
         script.write(gateway.home.group("home")).chmod(0o644)
         await channel.say("hello", address=DIRECT, sender=BOSS, direct=True)
         await channel.say("go", platform_id="asked-1")
-        await channel.wait_for(lambda sent: any("asks to use reply" in each.message.text for each in sent))
+        await channel.wait_for(lambda sent: any("wants to reply" in each.message.text for each in sent))
         await wait_until_settled(gateway)
         (request,) = await gateway.store.read(waiting_requests.list_pending)
         await channel.say(f"/approve {request.id}", address=DIRECT, sender=BOSS, direct=True)

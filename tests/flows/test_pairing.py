@@ -54,7 +54,7 @@ async def pair(gateway: Gateway, channel: FakeChannel, **where: Any) -> str:
 async def ask(gateway: Gateway, channel: FakeChannel) -> Request:
     """The agent asks for a call that is held."""
     await channel.say("go")
-    await channel.wait_for(lambda sent: any("asks to use send" in each.message.text for each in sent))
+    await channel.wait_for(lambda sent: any("wants to send" in each.message.text for each in sent))
     await wait_for_shown_card(gateway)
     (request,) = await gateway.store.read(waiting_requests.list_pending)
     return request

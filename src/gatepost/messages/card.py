@@ -53,6 +53,12 @@ class Card(Struct, frozen=True, kw_only=True):
     token: str = ""  # of a card that takes more than its buttons: the clicks `token:words` and `token:changed`
     editable: bool = False  # it can be allowed with other arguments, where the channel has a form for them
 
+    @property
+    def size(self) -> int:
+        """The characters of what it says, without its buttons."""
+        fields = sum(len(each.name) + len(each.value) for each in self.fields)
+        return len(self.title) + len(self.text) + len(self.done) + fields
+
 
 def render_text(card: Card) -> str:
     """The whole card for a channel without buttons, as markdown."""

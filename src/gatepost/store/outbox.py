@@ -420,6 +420,12 @@ def cancel_unsent(db: Db, session_id: str, reason: str, now: int) -> int:
     return _withdraw(db, "session_id = ?", (session_id,), EffectState.CANCELLED, reason, now)
 
 
+def cancel_by_keys(db: Db, keys: Sequence[str], reason: str, now: int) -> int:
+    """Those of these that nobody sends yet."""
+    marks = ", ".join("?" * len(keys))
+    return _withdraw(db, f"key IN ({marks})", tuple(keys), EffectState.CANCELLED, reason, now)
+
+
 def supersede_edits(db: Db, turn_id: str, origin: EffectOrigin, now: int) -> int:
     """Edits of this origin that were not sent yet: a newer one replaces them."""
     edits = "turn_id = ? AND origin = ? AND op = 'edit'"

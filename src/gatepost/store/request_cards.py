@@ -94,6 +94,11 @@ def close_in_room(db: Db, person: str, instance: str, address: str) -> list[str]
     return sorted({str(row[0]) for row in rows})
 
 
+def close_one(db: Db, token: str) -> None:
+    """It was not delivered."""
+    db.run("UPDATE request_cards SET open = 0 WHERE token = ? AND open = 1", (token,))
+
+
 def close(db: Db, request_id: str) -> list[RequestCard]:
     """They were decided. Those that were open."""
     rows = db.rows(

@@ -74,10 +74,10 @@ def test_words_and_a_reply_to_the_card_answer_on_every_channel(
 def test_who_decides_where_the_card_is_reads_it_there_and_elsewhere_in_a_line(db: Db, request_of_eve: Request) -> None:
     other = answer(db, f"/deny {request_of_eve.id}", address="fake:room/1")
     assert other is not None
-    assert (other.reason, other.said) == (f"decided {request_of_eve.id}", f"Denied by {ADA}.")
+    assert (other.reason, other.said) == (f"decided {request_of_eve.id}", "Denied by Ada.")
     late = answer(db, f"/approve {request_of_eve.id}")
     assert late is not None and not is_decided(late.reason)
-    assert late.said == f"It was decided before. Denied by {ADA}."
+    assert late.said == "It was decided before. Denied by Ada."
 
 
 def test_who_decides_in_the_room_of_the_card_gets_no_second_line(db: Db, request_of_eve: Request) -> None:

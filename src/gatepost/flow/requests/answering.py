@@ -49,6 +49,7 @@ ON_ITS_WAY = "A request is on its way to you. If that was meant for it: answer o
 NAME_IT = "Read the card of {0} first. Then write /approve {0} or /deny {0}."
 SHOWN_NOW = "You were not shown {0} yet, so nothing was decided. Its card comes to you now: read it and decide there."
 NOT_SHOWN = "You were not shown {0} yet, so nothing was decided. The page Requests shows it, and lets you decide."
+SHOWN_IN_PART = "Only a part of {0} could be shown, so nothing was decided. Decide it on the page Requests."
 NO_SUCH = "No request of that id waits: {}."
 IS_QUESTION = "{0} is a question: write /answer {0} and your answer, or /deny {0}."
 NO_QUESTION = "{0} is no question: write /approve {0} or /deny {0}."
@@ -131,12 +132,20 @@ def _read_click(db: Db, reach: ChannelInstances, said: PersonMessage, now: int) 
         if found is None:
             return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
         return _answer(db, reach, request, card.part, found, said, now)
-    if number == CHANGED and is_editable(request):
+    if number == CHANGED and is_editable(request) and card.whole:
         return _decide_changed(db, reach, request, said.text, said, now)
     choices = list_choices(request)
     if not number.isascii() or not number.isdecimal() or len(number) > 2 or int(number) >= len(choices):
         return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
-    return _decide(db, reach, request, choices[int(number)], said, now)
+    choice = choices[int(number)]
+    if choice.state is RequestState.ALLOWED and not card.whole:
+        return _refuse_part(request)
+    return _decide(db, reach, request, choice, said, now)
+
+
+def _refuse_part(request: Request) -> GivenAnswer:
+    """Nobody allows what they saw a part of."""
+    return GivenAnswer(f"not decided {request.id}", SHOWN_IN_PART.format(request.id))
 
 
 def _read_command(
@@ -261,6 +270,8 @@ def _read_text(
         return GivenAnswer("which_request", _render_which([request for _, request in found]))
     if first.choice is None:
         return _answer(db, reach, first.request, first.card.part, first.answer, said, now)
+    if first.allows and not first.card.whole:
+        return _refuse_part(first.request)
     return _decide(db, reach, first.request, first.choice, said, now, first.words)
 
 
@@ -324,15 +335,18 @@ def _find_unseen(
     person = identities.get_person(db, said.sender)
     own = [card for card in request_cards.list_for_request(db, request.id) if card.person == person]
     states = outbox.list_states(db, [card.message_id for card in own])
-    if any(card.whole and _is_sent(states.get(card.message_id)) for card in own):
+    shown = [card for card in own if _is_sent(states.get(card.message_id))]
+    if any(card.whole for card in shown):
         return None
     group = words if request.kind is RequestKind.ROOM else ""
     request, refusal = find_to_decide(db, reach, request.id, said.sender, said.where, now, group)
     reason = f"not decided {request.id}"
     if refusal is not None:
         return GivenAnswer(reason, refusal.said, refusal)
+    if shown:
+        return _refuse_part(request)
     waits = any(state.state in (EffectState.PENDING, EffectState.SENDING) for state in states.values())
-    room = None if waits else show_to(db, request, person, said.where, now)
+    room = None if waits else show_to(db, reach, request, person, said.where, now)
     if room is None:
         return GivenAnswer(reason, NAME_IT.format(request.id) if waits else NOT_SHOWN.format(request.id))
     told = SHOWN_NOW.format(request.id)
@@ -395,7 +409,10 @@ def _match_choice(card: RequestCard, request: Request, text: str) -> _Match | No
     if request.kind is RequestKind.QUESTION:
         found = find_choice(_get_question(request, card.part), text)
         return _Match(card, request, answer=found) if found is not None else None
-    answer = find_answer(list_choices(request), text)
+    choices = list_choices(request)
+    if not card.whole and is_number(text):  # it shows fewer
+        choices = tuple(each for each in choices if each.state is RequestState.DENIED)
+    answer = find_answer(choices, text)
     return _Match(card, request, answer.choice, words=answer.words) if answer is not None else None
 
 
