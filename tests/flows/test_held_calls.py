@@ -12,11 +12,11 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.flow import grant_changes
 from gatepost.messages.outbound import Feature
-from gatepost.store import acl, audit, requests, users, waiting_requests
+from gatepost.store import acl, audit, direct_rooms, requests, users, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
 from gatepost.store.users import UserRole
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
+from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault, SentMessage
 from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_for_shown_card, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S
@@ -253,3 +253,21 @@ async def test_the_first_of_two_votes_is_noted_and_the_second_decides(tmp_path: 
         assert [each.id for each in await gateway.store.read(waiting_requests.list_pending)] == [request.id]
         assert await gateway.agents.respond(request.id, other, allow=True) == ""
         await channel.wait_for(lambda sent: any(each.message.text == "the secret plan" for each in sent))
+
+
+async def test_a_card_that_the_platform_refuses_is_shown_in_the_persons_next_room_at_once(tmp_path: Path) -> None:
+    """Nobody waits for `approvals.escalate_s`."""
+    channel, other = FakeChannel(), FakeChannel(platform="other")
+    kinds = {"fake": (channel.kind, channel), "other": (other.kind, other)}
+    async with running_gateway(tmp_path / "h", kinds) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await gateway.store.write(settle_people, gateway.clock.now())
+        await gateway.store.write(direct_rooms.add, BOSS, "fake", DIRECT, gateway.clock.now())
+        await gateway.store.write(direct_rooms.add, BOSS, "other", "other:direct/boss", gateway.clock.now())
+        gateway.bells.tools()
+        script = ScriptBuilder().turn("go").call("send", text="the secret plan").say("asked")
+        script.write(gateway.home.group("home")).chmod(0o644)
+        channel.script(then=SendFault.REFUSE)
+        await channel.say("go")
+        await other.wait_for(lambda sent: any("wants to send" in each.message.text for each in sent))
+        assert not any("wants to send" in each.message.text for each in channel.sent)

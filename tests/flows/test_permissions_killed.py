@@ -17,7 +17,7 @@ import pytest
 from tests.flows.test_permissions import BOSS, settle_people, wait_for_card
 from tests.flows.test_sleeping_turns import count_reservations, wait_until_asleep
 
-from gatepost.store import users
+from gatepost.store import direct_rooms, users
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
 from gatepost.testing import faults, programs
@@ -30,7 +30,7 @@ from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.platform import Platform
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
-OWNER = "lossy:user/1"
+OWNER, DIRECT = "lossy:user/1", "lossy:direct/1"
 MODES = {"claude": "default", "codex": "untrusted", "opencode": "ask"}
 KILLED = ("claude", "codex")
 COMMAND = "echo ran >> /workspace/agent/ran.txt"
@@ -86,6 +86,15 @@ class Place:
         block_until(asks, f"a request\n{self.daemon.stderr()[-3000:]}")
         return found[0]
 
+    def wait_for_card(self) -> None:
+        """Nobody allows what they were not shown."""
+
+        def shown() -> bool:
+            rows = self.daemon.json("ledger", "list")
+            return any(each["address"] == DIRECT and each["state"] == "sent" for each in rows)
+
+        block_until(shown, f"a card\n{self.daemon.stderr()[-3000:]}")
+
     def wait_for_end(self) -> None:
         assert self.platform.wait_for(lambda record: any(each.text == "so it is" for each in record)), (
             self.daemon.stderr()[-3000:]
@@ -97,6 +106,7 @@ class Place:
 def settle_owner(db: Db, now: int) -> None:
     users.add(db, OWNER, "Ada", now)
     users.add_role(db, OWNER, UserRole.OWNER, "", "test", now)
+    direct_rooms.add(db, OWNER, "lossy", DIRECT, now)
 
 
 @asynccontextmanager
@@ -134,6 +144,7 @@ def approve_and_restart(place: Place, happened: Path) -> str:
     place.platform.say("room/1", "zanzibar", sender="user/1")
     request = place.wait_for_request()
     assert place.count_runs() == 0
+    place.wait_for_card()
     place.platform.say("room/1", f"/approve {request}", sender="user/1")
     assert faults.wait_for_fault(happened), f"it never came to this\n{place.daemon.stderr()[-3000:]}"
     place.daemon.kill()

@@ -264,3 +264,10 @@ def test_hidden_signs_and_marks_in_a_long_call_are_shown_in_its_parts(db: Db) ->
     assert "\u202e" not in shown and "⟨U+202E⟩" in shown
     assert "[x](" not in shown
     assert json.dumps(shown)
+
+
+def test_nobody_is_asked_by_a_channel_that_is_gone_while_another_is_there(db: Db) -> None:
+    add_people(db)
+    direct_rooms.add(db, ADA, "gone", "gone:direct/ada", NOON + SECOND)
+    request = hold(db, make_reach(), {"text": "hello"}, instance="gone")
+    assert [each.address for each in request_cards.list_for_request(db, request.id)] == [PLACE[1]]

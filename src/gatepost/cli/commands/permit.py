@@ -14,7 +14,9 @@ from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
 from gatepost.flow.requests.edited_input import parse_edited
+from gatepost.messages.visible_text import show_hidden
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ListRequestsArgs
+from gatepost.serve.control.arguments.requests import ShowRequestArgs
 from gatepost.store.requests import RequestKind
 
 _WANTS = {
@@ -54,6 +56,23 @@ def list_requests(run: CommandRun, found: list[dict[str, Any]]) -> None:
     for each in found:
         if more := list_consequences(each["request"], LONGEST_TOLD):
             output.print_line("\n".join([f"\n{each['request']['id']}:", *(f"  {line}" for line in more)]))
+
+
+@command.command()
+@from_operation(ShowRequestArgs)
+def show(run: CommandRun, asked: dict[str, Any]) -> None:
+    """Show all of one request: what is asked, with every argument whole, and why a person must decide."""
+    output.print_line(one_line(asked["title"]))
+    for line in filter(None, [asked["why"], *str(asked["preview"]).splitlines()]):
+        output.print_line(f"  {one_line(line)}")
+    for name, value in asked["input"].items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        output.print_line(f"  {show_hidden(name)}: {show_hidden(shown)}")
+    if asked["cut"]:
+        output.print_line("  That is an excerpt: nobody sees all of it, so it can only be denied.")
+    output.print_line(
+        asked["decision"] or f"gatepost permit allow {asked['id']}, or gatepost permit deny {asked['id']}"
+    )
 
 
 def render_who(each: dict[str, Any]) -> str:

@@ -99,6 +99,10 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind.name if kind else instance
 
+    def is_known(self, instance: str) -> bool:
+        """Whether it is switched on."""
+        return instance in self._kinds
+
     def is_local(self, instance: str) -> bool:
         """Whether the gateway itself is the platform: what people see there is the ledger."""
         kind = self._kinds.get(instance)

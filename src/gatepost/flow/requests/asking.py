@@ -99,7 +99,7 @@ def ask_next(
     before = list_asked(db, request)
     asked = set(before.people)
     for _ in range(max(request.quorum - len(asked), 1)):
-        found = find_next_approver(db, request, asked, before)
+        found = find_next_approver(db, reach, request, asked, before)
         if found is None:
             break
         person, room = found
@@ -134,7 +134,10 @@ def list_approvers(db: Db, folder: str) -> list[str]:
     return [each for each in ranked if may_decide_about(sender_rights.find_rights(db, each, folder), folder)]
 
 
-def find_next_approver(db: Db, request: Request, asked: set[str], before: AskedPeople) -> tuple[str, DirectRoom] | None:
+def find_next_approver(
+    db: Db, reach: ChannelInstances, request: Request, asked: set[str], before: AskedPeople
+) -> tuple[str, DirectRoom] | None:
     ranked = list_approvers(db, request.folder)
     rooms = [each for each in direct_rooms.list_for_people(db, tuple(ranked)) if before.can_try(each)]
-    return choose_next(ranked, asked, rooms, request.instance)
+    served = [each for each in rooms if reach.is_known(each.instance)]  # a channel that is gone delivers nothing
+    return choose_next(ranked, asked, served, request.instance) or choose_next(ranked, asked, rooms, request.instance)

@@ -172,7 +172,7 @@ def make_refusal_card(request: Request, token: str, facts: CardFacts, page: str)
         why = "Only a part of what it asks was kept, so nobody can allow it."
     else:
         where = f"{page}/dashboard/requests/{request.id}" if page else "the page Requests of the dashboard"
-        why = f"It is too long to be shown here. Read and decide it at {where}, or with the command `gatepost permit`."
+        why = f"It is too long to be shown here. Read it at {where}, or with `gatepost permit show {request.id}`."
     choices = enumerate(list_choices(request))
     return Card(
         title=render_title(request, facts),
