@@ -152,6 +152,19 @@ def test_an_agent_that_spoke_after_the_persons_last_words_and_before_the_card_ge
     assert is_waiting(db, asked)
 
 
+def test_what_somebody_wrote_after_the_card_does_not_end_what_the_agent_said_before_it(db: Db) -> None:
+    add_people(db)
+    say(db, "how often?", NOON - 20 * MINUTE)
+    speak(db, "answer 1 daily, 2 weekly", NOON - 19 * MINUTE)
+    deliver(db, NOON - 19 * MINUTE)
+    asked = hold_call(db)
+    deliver(db, NOON)
+    say(db, "let me think", NOON + 30 * SECOND)
+    given = say(db, "1", NOON + MINUTE)
+    assert given is not None and given.passes
+    assert is_waiting(db, asked)
+
+
 def test_an_agent_that_spoke_within_a_minute_before_the_card_gets_no_bare_answer(db: Db) -> None:
     add_people(db)
     speak(db, "answer 1 daily, 2 weekly", NOON - 50 * SECOND)

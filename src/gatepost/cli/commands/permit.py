@@ -62,17 +62,24 @@ def list_requests(run: CommandRun, found: list[dict[str, Any]]) -> None:
 @from_operation(ShowRequestArgs)
 def show(run: CommandRun, asked: dict[str, Any]) -> None:
     """Show all of one request: what is asked, with every argument whole, and why a person must decide."""
-    output.print_line(one_line(asked["title"]))
-    for line in filter(None, [asked["why"], *str(asked["preview"]).splitlines()]):
-        output.print_line(f"  {one_line(line)}")
-    for name, value in asked["input"].items():
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        output.print_line(f"  {show_hidden(name)}: {show_hidden(shown)}")
-    if asked["cut"]:
-        output.print_line("  That is an excerpt: nobody sees all of it, so it can only be denied.")
-    output.print_line(
-        asked["decision"] or f"gatepost permit allow {asked['id']}, or gatepost permit deny {asked['id']}"
-    )
+    for line in render_request(asked):
+        output.print_line(line)
+
+
+def render_request(asked: dict[str, Any]) -> list[str]:
+    """Whole: somebody decides by it. Each argument is one line, with everything in it to be seen."""
+    said = filter(None, [asked["why"], *str(asked["preview"]).splitlines()])
+    given = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in asked["input"].items()
+    }
+    return [
+        one_line(asked["title"]),
+        *(f"  {show_hidden(line)}" for line in said),
+        *(f"  {show_hidden(name)}: {show_hidden(value)}" for name, value in given.items()),
+        *(["  That is an excerpt: nobody sees all of it, so it can only be denied."] if asked["cut"] else []),
+        asked["decision"] or f"gatepost permit allow {asked['id']}, or gatepost permit deny {asked['id']}",
+    ]
 
 
 def render_who(each: dict[str, Any]) -> str:

@@ -315,8 +315,8 @@ def _has_agent_spoken(db: Db, said: PersonMessage, card: RequestCard, shown_at: 
     after the card count: they may offer something to choose from, too."""
     own = identities.list_names(db, said.sender)
     spoken = outbox.list_latest_spoken(db, *said.where, said.message_id, MOST_SPOKEN)
-    last = next((each.accepted_at for each in spoken if not each.ours and each.said and each.sender in own), 0)
-    since = min(last, shown_at - SPOKE_BEFORE)
+    words = (each.accepted_at for each in spoken if not each.ours and each.said and each.sender in own)
+    since = min(next((at for at in words if at < shown_at), 0), shown_at - SPOKE_BEFORE)
     if len(spoken) == MOST_SPOKEN and spoken[-1].accepted_at >= since:
         return True
     for each in spoken:
