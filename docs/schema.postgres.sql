@@ -860,7 +860,7 @@ CREATE TABLE outbox (
         epoch BIGINT NOT NULL DEFAULT 0,
         created_at BIGINT NOT NULL,
         updated_at BIGINT NOT NULL
-    , digest TEXT COLLATE "C" NOT NULL DEFAULT '', answers BIGINT);
+    , digest TEXT COLLATE "C" NOT NULL DEFAULT '', answers BIGINT, urgent BIGINT NOT NULL DEFAULT 0);
 CREATE TABLE replay_turns (
             session_id TEXT COLLATE "C" NOT NULL REFERENCES replays (session_id) ON DELETE CASCADE,
             number BIGINT NOT NULL,                -- and the thread of its messages
@@ -876,7 +876,7 @@ CREATE TABLE request_cards (
             message_id BIGINT NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
             shown_at BIGINT NOT NULL,
             open BIGINT NOT NULL DEFAULT 1                -- 0: the card says what was decided
-        , part BIGINT NOT NULL DEFAULT 0);
+        , part BIGINT NOT NULL DEFAULT 0, whole BIGINT NOT NULL DEFAULT 0);
 CREATE TABLE request_votes (
             request_id TEXT COLLATE "C" NOT NULL REFERENCES requests (id) ON DELETE CASCADE,
             person TEXT COLLATE "C" NOT NULL,
@@ -934,7 +934,7 @@ CREATE INDEX messages_said ON messages (instance, address, at, id);
 CREATE INDEX newcomers_admitted ON newcomers (entrance_id, admitted_at);
 CREATE INDEX newcomers_state ON newcomers (state, asked_at);
 CREATE INDEX outbox_message ON outbox (message_id);
-CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
+CREATE INDEX outbox_open ON outbox (instance, address, urgent DESC, id) WHERE state IN ('pending', 'sending');
 CREATE INDEX outbox_said ON outbox (turn_id, digest, answers) WHERE turn_id IS NOT NULL;
 CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;

@@ -440,7 +440,7 @@ CREATE TABLE outbox (
         epoch INTEGER NOT NULL DEFAULT 0,
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
-    , digest TEXT NOT NULL DEFAULT '', answers INTEGER) STRICT;
+    , digest TEXT NOT NULL DEFAULT '', answers INTEGER, urgent INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE pairing_codes (
             hash TEXT NOT NULL PRIMARY KEY,
             person TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
@@ -515,7 +515,7 @@ CREATE TABLE request_cards (
             message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
             shown_at INTEGER NOT NULL,
             open INTEGER NOT NULL DEFAULT 1                -- 0: the card says what was decided
-        , part INTEGER NOT NULL DEFAULT 0) STRICT;
+        , part INTEGER NOT NULL DEFAULT 0, whole INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE request_votes (
             request_id TEXT NOT NULL REFERENCES requests (id) ON DELETE CASCADE,
             person TEXT NOT NULL,
@@ -933,7 +933,7 @@ CREATE INDEX messages_said ON messages (instance, address, at, id);
 CREATE INDEX newcomers_admitted ON newcomers (entrance_id, admitted_at);
 CREATE INDEX newcomers_state ON newcomers (state, asked_at);
 CREATE INDEX outbox_message ON outbox (message_id);
-CREATE INDEX outbox_open ON outbox (instance, address, id) WHERE state IN ('pending', 'sending');
+CREATE INDEX outbox_open ON outbox (instance, address, urgent DESC, id) WHERE state IN ('pending', 'sending');
 CREATE INDEX outbox_said ON outbox (turn_id, digest, answers) WHERE turn_id IS NOT NULL;
 CREATE INDEX outbox_session ON outbox (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE INDEX outbox_target ON outbox (target_id) WHERE target_id IS NOT NULL;

@@ -102,7 +102,8 @@ class Factory:
         skill = stage.home / SKILL
         if "password" in skill.read_text(encoding="utf-8"):
             raise ExampleFailed("the skill was changed before anybody approved it")
-        stage.say("/approve", "admin")
+        (waiting,) = stage.daemon.json("permit", "ls")
+        stage.say(f"/approve {waiting['request']['id']}", "admin")
         stage.wait_until(lambda: "password" in skill.read_text(encoding="utf-8"), "the changed skill")
         stage.note("the skill is changed")
 

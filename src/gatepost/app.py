@@ -120,6 +120,7 @@ class Gateway:
         channels = make_channels(deps, extra or {})
         self.kinds, self.channels, self.supervisor = channels.kinds, channels.channels, channels.supervisor
         self.reach, self.typing, self.pump = channels.reach, channels.typing, channels.pump
+        self.reach.get_page = self._get_page
         egress = make_egress(deps, channels)
         self.prices, self.models = egress.prices, egress.models
         tools = make_tools(deps, channels, egress, self._end_session)

@@ -40,5 +40,5 @@ def test_a_skill_is_changed_by_feedback_and_both_reviews_are_compared() -> None:
     assert replay.startswith("The replay is ")
     assert shown == f"**What the new skill would change**\n\n**Was**\n\n{BEFORE}\n\n**Would be**\n\n{AFTER}"
     assert f"· - Is there a test?\n+ {NEW}\n```" in card
-    assert any("Allowed by terminal:owner." in each for each in rest)
+    assert any("Allowed by Owner." in each for each in rest)
     assert rest[-1] == f"**Two reviews of 2**\n\n**Before**\n\n{BEFORE}\n\n**After**\n\n{AFTER}"

@@ -70,7 +70,7 @@ async def ask(daemon: DaemonProcess, page: Page) -> Locator:
     await write(page, "hello")
     await expect(said(page, "hi")).to_be_visible()
     await write(page, "go")
-    card = page.get_by_role("region", name=re.compile("asks to use send"))
+    card = page.get_by_role("region", name=re.compile("wants to send"))
     await expect(card).to_be_visible()
     await expect(said(page, "asked")).to_be_visible()
     return card
@@ -91,13 +91,13 @@ async def test_the_owner_allows_a_held_call_by_its_button_and_the_card_says_who_
     await card.get_by_role("button", name="Allow once").click()
 
     await expect(said(page, PLAN)).to_be_visible()
-    await expect(card.locator(".card-done")).to_have_text("Allowed by terminal:owner.")
+    await expect(card.locator(".card-done")).to_have_text("Allowed by Owner.")
     await expect(card.get_by_role("button")).to_have_count(0)
     await expect(page.locator("#typing")).to_be_hidden()
     await expect(page.locator(".message.mine")).to_have_count(2)  # a click is no message
     await take_pictures(page, "web-card-decided")
     await page.reload()
-    await expect(card.locator(".card-done")).to_have_text("Allowed by terminal:owner.")
+    await expect(card.locator(".card-done")).to_have_text("Allowed by Owner.")
     await expect(card.get_by_role("button")).to_have_count(0)
     await expect(said(page, PLAN)).to_have_count(1)
     assert not await page.evaluate("window.troubles")
@@ -122,7 +122,7 @@ async def test_a_card_is_decided_from_the_keyboard_and_its_buttons_rest_while_th
     await page.route("**/api/clicks", look)
     await page.keyboard.press("Enter")
 
-    await expect(card.locator(".card-done")).to_have_text("Denied by terminal:owner.")
+    await expect(card.locator(".card-done")).to_have_text("Denied by Owner.")
     assert disabled == [5]
     await expect(card).to_be_focused()
     assert await said(page, PLAN).count() == 0
@@ -152,7 +152,7 @@ async def test_the_owner_changes_what_is_asked_and_that_is_what_is_sent(daemon: 
     await take_pictures(page, "web-card-change")
     await card.get_by_role("button", name="Allow with changes").click()
 
-    await expect(card.locator(".card-done")).to_have_text("Allowed with changes by terminal:owner.")
+    await expect(card.locator(".card-done")).to_have_text("Allowed with changes by Owner.")
     await expect(said(page, "Saturday")).to_have_count(1)
     await expect(card.locator("textarea")).to_have_count(0)
     assert await said(page, PLAN).count() == 0
@@ -170,7 +170,7 @@ async def test_what_is_no_text_is_changed_as_json_and_the_rest_stays_as_it_was(
     await write(page, "hello")
     await expect(said(page, "hi")).to_be_visible()
     await write(page, "report")
-    card = page.get_by_role("region", name=re.compile("asks to use send_card"))
+    card = page.get_by_role("region", name=re.compile("wants to send card"))
     await card.get_by_role("button", name="Change…").click()
     fields, buttons = card.get_by_label("fields"), card.get_by_label("buttons")
     await fields.fill('[{"name": "tests", ')
@@ -183,7 +183,7 @@ async def test_what_is_no_text_is_changed_as_json_and_the_rest_stays_as_it_was(
     await take_pictures(page, "web-card-change-json")
     await card.get_by_role("button", name="Allow with changes").click()
 
-    await expect(card.locator(".card-done")).to_have_text("Allowed with changes by terminal:owner.")
+    await expect(card.locator(".card-done")).to_have_text("Allowed with changes by Owner.")
     report = page.get_by_role("region", name=f"Build {HOSTILE}")
     await expect(report.locator("dd")).to_have_text(["2001"])
     await expect(report.locator("strong")).to_have_text("passed")
@@ -213,8 +213,8 @@ async def test_a_card_that_is_decided_elsewhere_says_so_without_a_reload(daemon:
 
     said = daemon.gatepost("chat", "-m", f"/deny {request_id} not now", "--wait")
 
-    assert said.stdout == "Denied by terminal:owner: not now.\n"
-    await expect(card.locator(".card-done")).to_have_text("Denied by terminal:owner: not now.")
+    assert said.stdout == "Denied by Owner: not now.\n"
+    await expect(card.locator(".card-done")).to_have_text("Denied by Owner: not now.")
     await expect(card.get_by_role("button")).to_have_count(0)
 
 
@@ -250,7 +250,7 @@ async def test_questions_are_answered_by_a_button_by_boxes_and_in_ones_own_words
     await expect(first).to_contain_text("**drink**")  # marks are words
     assert await first.locator("strong").count() == 0
     await first.get_by_role("button", name="Tea").click()
-    await expect(first.locator(".card-done")).to_have_text("Answered by terminal:owner: Tea.")
+    await expect(first.locator(".card-done")).to_have_text("Answered by Owner: Tea.")
 
     second = page.get_by_role("region", name=re.compile("question 2 of 3"))
     send = second.get_by_role("button", name="Send")
@@ -259,12 +259,12 @@ async def test_questions_are_answered_by_a_button_by_boxes_and_in_ones_own_words
     await second.get_by_label("Milk").check()
     await take_pictures(page, "web-question")
     await send.click()
-    await expect(second.locator(".card-done")).to_have_text("Answered by terminal:owner: Milk, Cake.")
+    await expect(second.locator(".card-done")).to_have_text("Answered by Owner: Milk, Cake.")
 
     third = page.get_by_role("region", name=re.compile("question 3 of 3"))
     await third.get_by_label("Your answer").fill("In the garden")
     await page.keyboard.press("Enter")
-    await expect(third.locator(".card-done")).to_have_text("Answered by terminal:owner: In the garden.")
+    await expect(third.locator(".card-done")).to_have_text("Answered by Owner: In the garden.")
     await expect(said(page, "They said")).to_contain_text("In the garden")
     await expect(page.locator(".message.mine")).to_have_count(1)  # an answer is no message
     assert await page.locator(".card img").count() == 0

@@ -55,31 +55,36 @@ def wait_for_requests(daemon: DaemonProcess, many: int) -> list[dict[str, Any]]:
 
 
 def find_title(lines: list[str]) -> int:
-    return next(at for at, line in enumerate(lines) if "asks to use send" in line)
+    return next(at for at, line in enumerate(lines) if "wants to send" in line)
 
 
 def test_the_card_is_numbered_text_and_a_word_decides_it(daemon: DaemonProcess) -> None:
     asked = chat(daemon, "go")
     card = asked[find_title(asked) :]
+    request_id = card[0].rpartition("(")[2].rstrip(")")
     assert "  text:    the plan" in card
     assert card[card.index("  1. Allow once") :][:5] == [
         "  1. Allow once",
         "  2. Allow in this conversation",
         "  3. Always allow",
         "  4. Deny",
-        "  Answer with one of these or its number. Once something was said after this: /approve or /deny.",
+        "  Answer with one of these or its number. Once something was said after this:"
+        f" /approve {request_id} or /deny {request_id}.",
     ]
 
     decided = chat(daemon, "deny", "--thread", "aside")
     at = find_title(decided)
-    assert decided[at + 1] == "  Denied by terminal:owner."
+    assert decided[at + 1] == "  Denied by Owner."
 
 
 @pytest.mark.slow
 def test_with_wait_the_decision_is_what_is_printed(daemon: DaemonProcess) -> None:
-    chat(daemon, "go")
-    done = daemon.gatepost("chat", "-m", "/approve", "--wait")
-    assert (done.returncode, done.stdout) == (0, "Allowed by terminal:owner.\n")
+    asked = chat(daemon, "go")
+    request_id = asked[find_title(asked)].rpartition("(")[2].rstrip(")")
+    vague = daemon.gatepost("chat", "-m", "/approve", "--wait")
+    assert f"write /approve {request_id}" in vague.stdout  # the agent has spoken after its card
+    done = daemon.gatepost("chat", "-m", f"/approve {request_id}", "--wait")
+    assert (done.returncode, done.stdout) == (0, "Allowed by Owner.\n")
 
 
 @pytest.mark.slow
@@ -89,7 +94,7 @@ def test_who_decides_from_another_room_is_told_there(daemon: DaemonProcess) -> N
     done = daemon.gatepost("chat", "-m", "/deny", "--wait", "--room", "other")
     assert "Nothing waits for a decision here" in done.stdout
     done = daemon.gatepost("chat", "-m", f"/deny {request_id}", "--wait", "--room", "other")
-    assert done.stdout == "Denied by terminal:owner.\n"
+    assert done.stdout == "Denied by Owner.\n"
 
 
 @pytest.mark.slow
@@ -99,12 +104,12 @@ def test_a_question_is_asked_where_the_agent_was_spoken_to_and_answered_there(da
     assert asked.returncode == 0, asked.stderr
     (waiting,) = wait_for_requests(daemon, 1)
     card = daemon.gatepost("chat", "-m", "1", "--wait")
-    assert card.stdout == "Answered by terminal:owner: Tea.\n"
+    assert card.stdout == "Answered by Owner: Tea.\n"
     second = daemon.gatepost("chat", "-m", "3,1", "--wait")
-    assert second.stdout == "Answered by terminal:owner: Milk, Cake.\n"
+    assert second.stdout == "Answered by Owner: Milk, Cake.\n"
     assert wait_for_requests(daemon, 0) == []
     late = daemon.gatepost("chat", "-m", f"/answer {waiting['request']['id']} sugar", "--wait")
-    assert late.stdout == "It was decided before. Answered by terminal:owner: Tea · Milk, Cake.\n"
+    assert late.stdout == "It was decided before. Answered by Owner: Tea · Milk, Cake.\n"
     told = daemon.gatepost("chat", "-m", "hello", "--wait")
     assert told.stdout == "hi\n"
 

@@ -101,7 +101,7 @@ def test_a_whole_conversation_reaches_the_agent_and_comes_back(platform: Emulate
         platform.send("good morning", room="direct:ann")
         desk.wait_for_text("morning, ", "direct:ann")
         platform.send("be careful", room=room)
-        asked = desk.wait_for_text("asks to use send", "direct:ann")
+        asked = desk.wait_for_text("wants to send", "direct:ann")
         desk.answer("direct:ann", asked, "Allow once")
         desk.wait_for_text("the held words", room)
 

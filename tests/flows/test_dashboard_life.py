@@ -117,7 +117,7 @@ async def ask(daemon: DaemonProcess, page: Page, text: str, count: int = 1) -> N
 @pytest.mark.page("requests", "permit.answer: Allow once with these arguments")
 async def test_an_approval_with_changed_arguments_runs_the_held_call(daemon: DaemonProcess, page: Page) -> None:
     await ask(daemon, page, "announce it")
-    await expect(page.get_by_role("heading", level=1)).to_contain_text("asks to use send")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("wants to send")
     await keep(page, "request")
     arguments = page.get_by_label("Arguments")
     changed = (await arguments.input_value()).replace("Friday", "Saturday")

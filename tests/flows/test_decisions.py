@@ -21,7 +21,7 @@ from gatepost.store.rooms import RoomPolicy
 from gatepost.store.routes import Route
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
-from gatepost.testing.gateway import running_gateway, wait_until_settled
+from gatepost.testing.gateway import reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 
 ROOM, ASKING, UNKNOWN = "fake:room/1", "fake:room/2", "fake:room/3"
@@ -165,7 +165,7 @@ async def test_nanoclaw_10_who_is_allowed_always_is_a_member(tmp_path: Path, cha
     async with deciding_gateway(tmp_path / "h", channel) as gateway:
         await ask(channel, RequestKind.SENDER)
         await wait_for_card(gateway, channel)
-        await channel.say("always allow", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "always allow", sender=BOSS)
         await wait_until_settled(gateway)
         assert (await gateway.store.read(users.get_roles, EVE)).member_of == ("home",)
         assert channel.texts(ASKING) == ["got 1"]

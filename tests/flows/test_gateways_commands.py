@@ -22,7 +22,7 @@ from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.provider import ScriptBuilder
@@ -153,7 +153,7 @@ async def test_a_permission_that_is_given_on_one_gateway_reaches_the_agent_on_th
     await pair.a.store.write(groups.update, "home", {"mode": "default"})
     await pair.channel.say("may I", address=ROOM, sender=BOSS)
     await pair.channel.wait_for(lambda sent: any("asks to use" in each.message.text for each in sent))
-    await pair.channel.say("allow once", address=DIRECT, sender=BOSS, direct=True)
+    await reply_to_card(pair.a, pair.channel, "allow once", sender=BOSS)
     await pair.channel.wait_for(lambda sent: any(each.message.text == "they said allow" for each in sent))
     assert await pair.a.store.read(waiting_requests.list_pending) == []
 

@@ -8,11 +8,11 @@ import pytest
 from gatepost.flow import grant_changes
 from gatepost.store import waiting_requests
 from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gateway import wait_until_settled
+from gatepost.testing.gateway import reply_to_card, wait_until_settled
 from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.provider import ScriptBuilder
 
-from .test_gateways_commands import BOSS, DIRECT, ROOM, Pair, running_pair
+from .test_gateways_commands import BOSS, ROOM, Pair, running_pair
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"
@@ -33,9 +33,9 @@ async def test_a_file_of_the_other_gateway_is_sent_once_it_is_allowed(pair: Pair
     for each in (pair.a, pair.b):
         each.bells.tools()
     await pair.channel.say("go", address=ROOM, sender=BOSS)
-    await pair.channel.wait_for(lambda sent: any("asks to use send" in each.message.text for each in sent))
+    await pair.channel.wait_for(lambda sent: any("wants to send" in each.message.text for each in sent))
     assert pair.a.duties.holds("requests") and not pair.b.duties.holds("requests")
-    await pair.channel.say("1", address=DIRECT, sender=BOSS, direct=True)
+    await reply_to_card(pair.a, pair.channel, "1", sender=BOSS)
     await pair.channel.wait_for(lambda sent: len(sent) > 2)
     account = await wait_until_settled(pair.a)
     assert account.unaccounted == 0

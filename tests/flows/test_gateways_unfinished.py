@@ -97,7 +97,7 @@ def test_a_held_call_of_a_killed_gateway_runs_once_when_it_is_allowed(
     platform.send("good morning", room="direct:ann")
     wait_for(platform, lambda each: "echo: good morning" in each.text, "direct:ann")
     platform.send("be careful", room="team", mention=True)
-    card = wait_for(platform, lambda each: "asks to use send" in each.text, "direct:ann")
+    card = wait_for(platform, lambda each: "wants to send" in each.text, "direct:ann")
     killed = find_owner(cluster)
     if answered == "before":
         platform.click("direct:ann", card.id, "Allow once")

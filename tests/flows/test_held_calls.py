@@ -12,12 +12,12 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.flow import grant_changes
 from gatepost.messages.outbound import Feature
-from gatepost.store import acl, audit, requests, users, waiting_requests
+from gatepost.store import acl, audit, direct_rooms, requests, users, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
 from gatepost.store.users import UserRole
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault, SentMessage
+from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_for_shown_card, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -48,9 +48,10 @@ async def ask(gateway: Gateway, channel: FakeChannel) -> tuple[Request, SentMess
     await channel.wait_for(lambda sent: any(each.address == DIRECT for each in sent))
     await channel.say("go")
     await channel.wait_for(lambda sent: any(each.message.text == "asked" for each in sent))
-    sent = await channel.wait_for(lambda sent: any("asks to use send" in each.message.text for each in sent))
+    sent = await channel.wait_for(lambda sent: any("wants to send" in each.message.text for each in sent))
+    await wait_for_shown_card(gateway)
     (request,) = await gateway.store.read(waiting_requests.list_pending)
-    return request, next(each for each in sent if "asks to use send" in each.message.text)
+    return request, next(each for each in sent if "wants to send" in each.message.text)
 
 
 @pytest.mark.slow
@@ -70,7 +71,7 @@ async def test_arizuko_39_the_right_persons_answer_runs_it_once(tmp_path: Path, 
             await channel.click(button.id, address=DIRECT, sender=BOSS)
         else:
             assert card.message.card is None and "1. Allow once" in card.message.text
-            await channel.say("1", address=DIRECT, sender=BOSS, direct=True)
+            await reply_to_card(gateway, channel, "1", sender=BOSS)
 
         await channel.wait_for(lambda sent: any(each.message.text == "the secret plan" for each in sent))
         await wait_until_settled(gateway)
@@ -120,7 +121,7 @@ async def test_edited_arguments_are_what_runs_and_what_the_audit_has(tmp_path: P
         await channel.wait_for(lambda sent: any(each.message.text == "a kind word" for each in sent))
         await wait_until_settled(gateway)
         assert "the secret plan" not in channel.texts(ROOM)
-        assert any(f"Allowed with changes by {BOSS}" in each for each in channel.texts(DIRECT))
+        assert any("Allowed with changes by Ada" in each for each in channel.texts(DIRECT))
         rows = await gateway.store.read(audit.list_latest, 50)
         (decided,) = [json.loads(row[5]) for row in rows if row[3] == "request.decide"]
         assert decided["changed"] == ["text"] and len(decided["digest"]) == 64
@@ -149,7 +150,7 @@ async def test_always_writes_a_rule_and_the_next_call_runs_at_once(tmp_path: Pat
     channel = FakeChannel()
     async with held_gateway(tmp_path / "h", channel) as gateway:
         await ask(gateway, channel)
-        await channel.say("always allow", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "always allow", sender=BOSS)
         await channel.wait_for(lambda sent: sum(each.message.text == "the secret plan" for each in sent) == 1)
         await channel.say("go")
         await channel.wait_for(lambda sent: sum(each.message.text == "the secret plan" for each in sent) == 2)
@@ -164,7 +165,7 @@ async def test_an_allowed_call_runs_once_although_the_gateway_stopped_before_it(
     async with held_gateway(tmp_path / "h", channel) as gateway:
         request, _ = await ask(gateway, channel)
         gateway.requests._gate = Nobody()  # type: ignore[assignment]
-        await channel.say("1", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "1", sender=BOSS)
         await asyncio.wait_for(gateway.requests._gate.called.wait(), PATIENCE_S)  # type: ignore[attr-defined]
         assert "the secret plan" not in channel.texts(ROOM)
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
@@ -211,7 +212,7 @@ async def test_a_held_reply_answers_the_message_of_its_turn(tmp_path: Path) -> N
         script.write(gateway.home.group("home")).chmod(0o644)
         await channel.say("hello", address=DIRECT, sender=BOSS, direct=True)
         await channel.say("go", platform_id="asked-1")
-        await channel.wait_for(lambda sent: any("asks to use reply" in each.message.text for each in sent))
+        await channel.wait_for(lambda sent: any("wants to reply" in each.message.text for each in sent))
         await wait_until_settled(gateway)
         (request,) = await gateway.store.read(waiting_requests.list_pending)
         await channel.say(f"/approve {request.id}", address=DIRECT, sender=BOSS, direct=True)
@@ -252,3 +253,21 @@ async def test_the_first_of_two_votes_is_noted_and_the_second_decides(tmp_path: 
         assert [each.id for each in await gateway.store.read(waiting_requests.list_pending)] == [request.id]
         assert await gateway.agents.respond(request.id, other, allow=True) == ""
         await channel.wait_for(lambda sent: any(each.message.text == "the secret plan" for each in sent))
+
+
+async def test_a_card_that_the_platform_refuses_is_shown_in_the_persons_next_room_at_once(tmp_path: Path) -> None:
+    """Nobody waits for `approvals.escalate_s`."""
+    channel, other = FakeChannel(), FakeChannel(platform="other")
+    kinds = {"fake": (channel.kind, channel), "other": (other.kind, other)}
+    async with running_gateway(tmp_path / "h", kinds) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        await gateway.store.write(settle_people, gateway.clock.now())
+        await gateway.store.write(direct_rooms.add, BOSS, "fake", DIRECT, gateway.clock.now())
+        await gateway.store.write(direct_rooms.add, BOSS, "other", "other:direct/boss", gateway.clock.now())
+        gateway.bells.tools()
+        script = ScriptBuilder().turn("go").call("send", text="the secret plan").say("asked")
+        script.write(gateway.home.group("home")).chmod(0o644)
+        channel.script(then=SendFault.REFUSE)
+        await channel.say("go")
+        await other.wait_for(lambda sent: any("wants to send" in each.message.text for each in sent))
+        assert not any("wants to send" in each.message.text for each in channel.sent)

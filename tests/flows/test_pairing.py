@@ -16,7 +16,7 @@ from gatepost.store import audit, identities, messages, requests, waiting_reques
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_for_shown_card, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 
 ROOM, PHONE, DIRECT, EVE = "fake:room/1", "fake:user/phone", "fake:direct/phone", "fake:user/eve"
@@ -54,7 +54,8 @@ async def pair(gateway: Gateway, channel: FakeChannel, **where: Any) -> str:
 async def ask(gateway: Gateway, channel: FakeChannel) -> Request:
     """The agent asks for a call that is held."""
     await channel.say("go")
-    await channel.wait_for(lambda sent: any("asks to use send" in each.message.text for each in sent))
+    await channel.wait_for(lambda sent: any("wants to send" in each.message.text for each in sent))
+    await wait_for_shown_card(gateway)
     (request,) = await gateway.store.read(waiting_requests.list_pending)
     return request
 
@@ -72,7 +73,7 @@ async def test_a_stranger_who_sends_the_code_is_the_owner_and_decides(tmp_path: 
         assert await gateway.store.read(identities.list_names, PHONE) == (OWNER, "web:user/owner", PHONE)
 
         request = await ask(gateway, channel)
-        await channel.say("1", address=DIRECT, sender=PHONE, direct=True)
+        await reply_to_card(gateway, channel, "1", sender=PHONE)
         await channel.wait_for(lambda sent: any(each.message.text == "the plan" for each in sent))
         await wait_until_settled(gateway)
         decided = await read_decided(gateway, request)

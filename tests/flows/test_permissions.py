@@ -14,7 +14,7 @@ from gatepost.store.port import Db
 from gatepost.store.users import UserRole
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -55,7 +55,7 @@ async def test_whoever_may_decide_gets_a_card_and_the_provider_their_answer(
         assert "make cake" in card and "home" in card.lower()
         assert channel.texts(ROOM) == []
 
-        await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, answer, sender=BOSS)
         await channel.wait_for(lambda sent: any(each.address == ROOM for each in sent), PATIENCE_S)
         await wait_until_settled(gateway)
         assert channel.texts(ROOM) == [f"they said {heard}"]
@@ -122,7 +122,7 @@ async def test_claude_in_its_default_mode_asks_and_does_as_it_is_answered(
             await open_room(gateway, "fake", ROOM)
             await channel.say("make a file")
             assert "made.txt" in await wait_for_card(channel)
-            await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+            await reply_to_card(gateway, channel, answer, sender=BOSS)
             await channel.wait_for(lambda sent: any(each.address == ROOM for each in sent), PATIENCE_S)
             await wait_until_settled(gateway)
 
@@ -146,7 +146,7 @@ async def test_a_plan_that_is_approved_by_a_card_goes_on_with_its_prompt_once(
         card = next(each.message.text for each in sent if "carry out a plan" in each.message.text)
         assert "1. sweep" in card and "Now sweep the hall." in card
 
-        await channel.say("allow once", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "allow once", sender=BOSS)
         await channel.wait_for(lambda sent: any(each.message.text == "swept" for each in sent), PATIENCE_S)
         account = await wait_until_settled(gateway)
         assert channel.texts(ROOM) == ["planned: allow", "swept"] and account.unaccounted == 0
@@ -175,7 +175,7 @@ async def test_claudes_plan_is_approved_by_a_card_and_goes_on_in_the_mode_that_i
         sent = await channel.wait_for(lambda sent: any("carry out a plan" in it.message.text for it in sent), PATIENCE)
         card = next(each.message.text for each in sent if "carry out a plan" in each.message.text)
         assert "1. sweep the hall" in card and "goes on in the mode acceptEdits." in card
-        await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, answer, sender=BOSS)
         await channel.wait_for(lambda sent: any(each.message.text == "That is all." for each in sent), PATIENCE)
         await wait_until_settled(gateway)
 

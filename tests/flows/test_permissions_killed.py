@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.flows.test_permissions import BOSS, DIRECT, settle_people, wait_for_card
+from tests.flows.test_permissions import BOSS, settle_people, wait_for_card
 from tests.flows.test_sleeping_turns import count_reservations, wait_until_asleep
 
-from gatepost.store import users
+from gatepost.store import direct_rooms, users
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
 from gatepost.testing import faults, programs
@@ -25,12 +25,12 @@ from gatepost.testing.agent_profiles import AGENTS, ROOM, AgentProfile, run_agen
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.faults import FaultPoint
-from gatepost.testing.gateway import wait_until_settled
+from gatepost.testing.gateway import reply_to_card, wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.platform import Platform
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
-OWNER = "lossy:user/1"
+OWNER, DIRECT = "lossy:user/1", "lossy:direct/1"
 MODES = {"claude": "default", "codex": "untrusted", "opencode": "ask"}
 KILLED = ("claude", "codex")
 COMMAND = "echo ran >> /workspace/agent/ran.txt"
@@ -86,6 +86,15 @@ class Place:
         block_until(asks, f"a request\n{self.daemon.stderr()[-3000:]}")
         return found[0]
 
+    def wait_for_card(self) -> None:
+        """Nobody allows what they were not shown."""
+
+        def shown() -> bool:
+            rows = self.daemon.json("ledger", "list")
+            return any(each["address"] == DIRECT and each["state"] == "sent" for each in rows)
+
+        block_until(shown, f"a card\n{self.daemon.stderr()[-3000:]}")
+
     def wait_for_end(self) -> None:
         assert self.platform.wait_for(lambda record: any(each.text == "so it is" for each in record)), (
             self.daemon.stderr()[-3000:]
@@ -97,6 +106,7 @@ class Place:
 def settle_owner(db: Db, now: int) -> None:
     users.add(db, OWNER, "Ada", now)
     users.add_role(db, OWNER, UserRole.OWNER, "", "test", now)
+    direct_rooms.add(db, OWNER, "lossy", DIRECT, now)
 
 
 @asynccontextmanager
@@ -134,6 +144,7 @@ def approve_and_restart(place: Place, happened: Path) -> str:
     place.platform.say("room/1", "zanzibar", sender="user/1")
     request = place.wait_for_request()
     assert place.count_runs() == 0
+    place.wait_for_card()
     place.platform.say("room/1", f"/approve {request}", sender="user/1")
     assert faults.wait_for_fault(happened), f"it never came to this\n{place.daemon.stderr()[-3000:]}"
     place.daemon.kill()
@@ -191,7 +202,7 @@ async def test_an_agent_in_a_chat_does_as_it_is_answered_awake_or_asleep(
             if hold < 1:
                 await wait_until_asleep(gateway)
                 assert await gateway.store.read(count_reservations) == 0
-            await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+            await reply_to_card(gateway, channel, answer, sender=BOSS)
             await channel.wait_for(lambda sent: any(each.message.text == "so it is" for each in sent), PATIENCE_S)
             await wait_until_settled(gateway)
             assert (ran.read_text() if ran.exists() else "") == ("ran\n" if answer == "allow once" else "")

@@ -67,7 +67,7 @@ async def test_claude_gets_the_choice_that_somebody_clicks_on_the_page(tmp_path:
         await write(page, "ask them")
         card = page.get_by_role("region", name=re.compile("asks"))
         await card.get_by_role("button", name="Coffee").click()
-        await expect(card.locator(".card-done")).to_have_text("Answered by terminal:owner: Coffee.")
+        await expect(card.locator(".card-done")).to_have_text("Answered by Owner: Coffee.")
         await expect(said(page, "That is settled.")).to_have_count(1)
         await asyncio.to_thread(wait_until_quiet, daemon)
     assert count_result(endpoint, "Coffee") and count_result(endpoint, "answered")

@@ -6,7 +6,7 @@ from gatepost.store import egress, groups, users, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 
 ROOM, BOSS, DIRECT = "fake:room/1", "fake:user/boss", "fake:direct/boss"
@@ -35,7 +35,7 @@ async def test_what_is_decided_about_a_host_is_told_to_the_agent_once(tmp_path: 
         card = next(text for text in channel.texts(DIRECT) if asked.id in text)
         assert "- host: files.example.com" in card and "- why: for the manual" in card and "2. Always allow" in card
 
-        await channel.say("2", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "2", sender=BOSS)
         await channel.wait_for(lambda sent: any("I was told" in each.message.text for each in sent))
         await wait_until_settled(gateway)
         assert [text for text in channel.texts(ROOM) if "I was told" in text] == ["I was told"]

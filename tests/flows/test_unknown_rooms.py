@@ -30,7 +30,7 @@ from gatepost.store.requests import RequestKind
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import running_gateway, wait_until_settled
+from gatepost.testing.gateway import reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -111,7 +111,7 @@ async def test_nanoclaw_3_yes_adds_a_route_and_delivers_what_was_held_once_in_or
 ) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await mention_three(gateway, channel)
-        await answer(channel, said)
+        await reply_to_card(gateway, channel, said, sender=BOSS)
         await wait_until_settled(gateway)
         assert await gateway.store.read(states) == [(f"number {number}", "answered") for number in range(1, 4)]
         made = await gateway.store.read(routes.list_all)
@@ -134,7 +134,7 @@ async def test_a_direct_chat_that_is_let_in_makes_its_person_a_member(tmp_path: 
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         assert (await channel.say("number 1", address=EVES, sender=EVE, direct=True)).state == "held"
         await channel.wait_for(lambda sent: bool(cards(channel)))
-        await answer(channel, "1")
+        await reply_to_card(gateway, channel, "1", sender=BOSS)
         await wait_until_settled(gateway)
         assert channel.texts(EVES) == ["home got 1"]
         assert (await gateway.store.read(users.get_roles, EVE)).member_of == ("home",)
@@ -187,7 +187,11 @@ async def test_an_admin_gives_a_room_to_her_own_group_and_to_no_other(tmp_path: 
             assert len(await gateway.store.read(waiting_requests.list_pending)) == 1, refused
         await answer(channel, f"/approve {asked.id} nowhere")  # by the owner
         assert len(await gateway.store.read(waiting_requests.list_pending)) == 1
-        await answer(channel, f"/approve {asked.id} acme", sender=ADA)
+        hers = {"address": "fake:direct/ada", "sender": ADA, "direct": True}
+        await channel.say(f"/approve {asked.id} acme", **hers)  # she is shown it first
+        assert len(await gateway.store.read(waiting_requests.list_pending)) == 1
+        await channel.wait_for(lambda sent: any(each.address == hers["address"] for each in sent))
+        await reply_to_card(gateway, channel, "let acme answer", sender=ADA)
         await wait_until_settled(gateway)
         assert await gateway.store.read(waiting_requests.list_pending) == []
         assert len(channel.texts(ROOM)) >= 1
@@ -254,7 +258,7 @@ async def test_who_is_shut_out_of_the_chosen_group_is_not_delivered(tmp_path: Pa
         await mention(channel, "number 4", sender="fake:user/bob")
         row = AclRow(id=0, principal=EVE, action="interact", scope="acme", effect=AclEffect.DENY)
         await gateway.store.write(acl.put, row, gateway.clock.now())
-        await answer(channel, "2")
+        await reply_to_card(gateway, channel, "2", sender=BOSS)
         await wait_until_settled(gateway)
         assert {state for _, state in await gateway.store.read(states)} == {"refused"}
         assert await gateway.store.read(states, "fake:user/bob") == [("number 4", "answered")]
@@ -296,7 +300,7 @@ async def test_files_of_a_refused_room_are_removed_with_the_answer(
         held = await channel.say("number 1", address=ROOM, sender=EVE, verb=Verb.MENTION, attachments=(note,))
         assert held.state == "held" and list_media(gateway) == ["note.txt"]
         await channel.wait_for(lambda sent: bool(cards(channel)))
-        await answer(channel, said)
+        await reply_to_card(gateway, channel, said, sender=BOSS)
         await wait_until_settled(gateway)
         assert list_media(gateway) == left
         message = await gateway.store.read(messages.get, held.message_id)

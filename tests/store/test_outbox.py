@@ -3,7 +3,9 @@
 import importlib
 
 from gatepost.core.clock import SECOND
+from gatepost.messages.outbound import Op
 from gatepost.store import messages, outbox
+from gatepost.store.outbox import EffectOrigin, NewEffect
 
 from .conftest import LEASE, ROOM, Desk
 
@@ -98,3 +100,25 @@ def test_stranger_new_what_an_open_turn_had_said_is_known_after_an_upgrade(desk:
     assert said is not None and said.id == effect.id
     assert outbox.list_texts_in_turn(desk.db, turn.id, *ROOM, "hello", 2) is None
     assert outbox.answered_in_turn(desk.db, turn.id) == [1]
+
+
+def test_what_is_urgent_goes_out_before_what_waits_and_not_before_what_is_being_sent(desk: Desk) -> None:
+    """A card by which somebody decides does not wait behind what its agent has queued, and keeps its own order."""
+    begun, waiting = desk.say("k1", "one"), desk.say("k2", "two")
+    outbox.claim_head(desk.db, *ROOM, "d-1", desk.now, LEASE)
+    for key in ("card", "decided"):
+        new = NewEffect(
+            key=key,
+            op=Op.CARD,
+            origin=EffectOrigin.NOTICE,
+            instance=ROOM[0],
+            address=ROOM[1],
+            payload={"text": key},
+            urgent=True,
+        )
+        outbox.add(desk.db, new, desk.now)
+    order = []
+    while (row := outbox.claim_head(desk.db, *ROOM, "d-1", desk.now, LEASE)) is not None:
+        order.append(row.key)
+        outbox.record_outcome(desk.db, row.id, "sent", "", desk.now, platform_id=f"x{row.id}")
+    assert order == [begun.key, "card", "decided", waiting.key]

@@ -22,6 +22,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need, declare
+from gatepost.messages.card import Card
 from gatepost.messages.inbound import Inbound, Receipt, Verb
 from gatepost.messages.outbound import Feature, Outbound
 from gatepost.messages.text_size import TextUnit
@@ -354,6 +355,8 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     per_server: bool = False  # a person's id is unique on one server only: each instance has people of its own
     load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread
     connection: ChannelConnection = ChannelConnection.ONE
+    # Whether the platform shows a card whole, with its buttons. None: if `render_text` of it fits `max_text`.
+    fits_card: Callable[[Card], bool] | None = None
     drafts: bool = False  # an answer grows while it is written: its instance's option says so
     unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
@@ -382,6 +385,7 @@ class ChannelTraits(TypedDict, total=False):
     extra: str
     per_server: bool
     connection: ChannelConnection
+    fits_card: Callable[[Card], bool] | None
     unchecked: Mapping[AddCheck, str]
     tailor: Callable[[ChannelKind, str, Config], ChannelKind] | None
 
@@ -411,6 +415,16 @@ def channel(
         return cls
 
     return register
+
+
+def import_later(function: str) -> Callable[[Card], bool]:
+    """A function of a module that is imported when it is first called. `function` is `package.module:name`."""
+    module, _, name = function.partition(":")
+
+    def call(card: Card) -> bool:
+        return bool(getattr(importlib.import_module(module), name)(card))
+
+    return call
 
 
 def declare_channel(

@@ -2,6 +2,7 @@
 
 from gatepost.channels.contract import channel
 from gatepost.channels.local_channel import LocalChannel
+from gatepost.messages.card import fits_page
 from gatepost.messages.outbound import Feature
 
 FEATURES = frozenset(
@@ -20,7 +21,7 @@ FEATURES = frozenset(
 )
 
 
-@channel("web", always=True, features=FEATURES)
+@channel("web", always=True, features=FEATURES, fits_card=fits_page)
 class WebChannel(LocalChannel):
     platform = "web"
     main_room = "web:home"

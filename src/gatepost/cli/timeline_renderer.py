@@ -94,7 +94,7 @@ def list_consequences(asked: dict[str, Any], longest: int | None = None) -> list
     with the plan itself is told without it where that is read in full (`longest` is None)."""
     rows = []
     if asked.get("cut"):
-        rows.append("That is an excerpt; whoever allows it allows all of it.")
+        rows.append("That is an excerpt: nobody sees all of it, so it can only be denied.")
     if asked.get("nextModeId"):
         rows.append(f"Allowed, it goes on in mode {one_line(asked['nextModeId'])}.")
     if told := str(asked.get("followUp") or ""):

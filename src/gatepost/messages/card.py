@@ -14,6 +14,8 @@ from msgspec import Struct
 
 MOST_BUTTONS = 10
 LONGEST_LABEL = 60
+MOST_FIELDS = 40  # of a card on a page of ours
+LONGEST_NAME, LONGEST_VALUE, LONGEST_TEXT = 300, 4000, 20_000  # characters of what it shows of a card there
 _MARKS = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>&~|#"})
 _STARTS = re.compile(r"\A(\s*[0-9]*)([-+=.)])")  # of lists and underlined headings
 SHORTEST_WORD = 3  # characters that stand for a longer label
@@ -51,6 +53,12 @@ class Card(Struct, frozen=True, kw_only=True):
     token: str = ""  # of a card that takes more than its buttons: the clicks `token:words` and `token:changed`
     editable: bool = False  # it can be allowed with other arguments, where the channel has a form for them
 
+    @property
+    def size(self) -> int:
+        """The characters of what it says, without its buttons."""
+        fields = sum(len(each.name) + len(each.value) for each in self.fields)
+        return len(self.title) + len(self.text) + len(self.done) + fields
+
 
 def render_text(card: Card) -> str:
     """The whole card for a channel without buttons, as markdown."""
@@ -66,6 +74,16 @@ def render_text(card: Card) -> str:
     if hint := render_hint(card):
         lines += ["", hint]
     return "\n".join(lines)
+
+
+def fits_page(card: Card) -> bool:
+    """Return True if a page of ours shows all of it."""
+    return (
+        len(card.text) <= LONGEST_TEXT
+        and max(len(card.title), *(len(each.name) for each in card.fields), 0) <= LONGEST_NAME
+        and max(len(card.done), *(len(each.value) for each in card.fields), 0) <= LONGEST_VALUE
+        and len(card.fields) <= MOST_FIELDS
+    )
 
 
 def escape_markdown(text: str) -> str:
@@ -101,7 +119,7 @@ def join_clicks(ids: Sequence[str]) -> str:
 
 def is_number(text: str) -> bool:
     """Whether an answer is the number of a choice or of several, as `parse_choices` reads it."""
-    words = [_normalize(each) for each in _BETWEEN.split(text[: 2 * LONGEST_LABEL]) if each.strip()]
+    words = [normalize_answer(each) for each in _BETWEEN.split(text[: 2 * LONGEST_LABEL]) if each.strip()]
     return bool(words) and all(word.isascii() and word.isdecimal() for word in words)
 
 
@@ -109,14 +127,15 @@ def _fold(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def _normalize(text: str) -> str:
+def normalize_answer(text: str) -> str:
+    """An answer without the signs and spaces that mean nothing."""
     return _fold(text).strip(".)#!")
 
 
 def parse_choice(text: str, labels: Sequence[str]) -> int | None:
     """Which of the labels an answer means: the label, its number, or the only label that begins with it. None if that
     is not certain."""
-    whole, said = _fold(text), _normalize(text)
+    whole, said = _fold(text), normalize_answer(text)
     if not said or len(said) > LONGEST_LABEL:
         return None
     known = [_fold(label) for label in labels]

@@ -25,6 +25,8 @@ _VARIANTS = range(0xFE00, 0xFE10)  # of the sign before, such as a coloured hear
 
 def show_hidden(text: str) -> str:
     """On one line. Takes time by the length of the text."""
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
     shown: list[str] = []
     before, marks = "", 0
     for sign in _BREAK.sub(f" {LINE_BREAK} ", clean(text)):

@@ -18,7 +18,16 @@ from msgspec import Struct
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.records import replace
 from gatepost.flow.link_visits import is_link_room
-from gatepost.messages.card import MOST_BUTTONS, Card, CardField
+from gatepost.messages.card import (
+    LONGEST_NAME,
+    LONGEST_TEXT,
+    LONGEST_VALUE,
+    MOST_BUTTONS,
+    MOST_FIELDS,
+    Card,
+    CardField,
+    fits_page,
+)
 from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import CLICK, Direction, MessageKind
 from gatepost.messages.outbound import Op
@@ -34,8 +43,6 @@ QUICKEST_S, SLOWEST_S = 0.1, 2.0  # between looks while something is under way a
 BEAT_S = 15.0  # between looks when nothing is: also how soon a dead reader is noticed
 SHOWN = ("sending", "sent", "uncertain")
 STATUS = "status"  # the verb of what an agent says while it works; its edits are edits
-MOST_FIELDS = 40  # of a card
-LONGEST_NAME, LONGEST_VALUE, LONGEST_CARD_TEXT = 300, 4000, 20_000  # characters of what a card shows
 _NOTHING: Mapping[int, "RoomEvent | None"] = MappingProxyType({})
 
 
@@ -215,13 +222,15 @@ def parse_card(content: dict[str, Any]) -> Card | None:
         card = msgspec.convert(content["card"], Card)
     except msgspec.ValidationError:
         return None
+    if fits_page(card) and len(card.buttons) <= MOST_BUTTONS:
+        return card
     fields = [CardField(each.name[:LONGEST_NAME], each.value[:LONGEST_VALUE]) for each in card.fields[:MOST_FIELDS]]
     return replace(
         card,
         title=card.title[:LONGEST_NAME],
-        text=card.text[:LONGEST_CARD_TEXT],
+        text=card.text[:LONGEST_TEXT],
         fields=tuple(fields),
-        buttons=card.buttons[:MOST_BUTTONS],
+        buttons=(),  # nobody decides about what they do not see
         done=card.done[:LONGEST_VALUE],
         token=card.token[:LONGEST_NAME],
     )

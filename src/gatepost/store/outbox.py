@@ -3,7 +3,8 @@
     pending → sending → sent · failed · superseded · cancelled · uncertain
 
 `key` is the effect's identity: handed over twice, it is one row. A room's rows go out one after another, so that a
-later one never overtakes an earlier one.
+later one never overtakes an earlier one. Only what is urgent does: a card by which somebody decides must not wait
+behind what its agent has queued. Urgent rows keep their own order.
 """
 
 import hashlib
@@ -69,6 +70,7 @@ class OutboxEffect(Struct, frozen=True):
     epoch: int
     created_at: int
     updated_at: int
+    urgent: bool = False
 
 
 OUTBOX = Table("outbox", OutboxEffect)
@@ -89,6 +91,7 @@ class NewEffect(Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     attempt: int = 1
     target_id: int | None = None
+    urgent: bool = False  # goes out before what is not, unless that is being sent
 
 
 def add(db: Db, new: NewEffect, now: int) -> OutboxEffect:
@@ -144,6 +147,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
         next_at=None if kept else now,
         created_at=now,
         updated_at=now,
+        urgent=int(new.urgent),
     )
     step = ("kept", "a replay") if kept else ("pending", f"{new.origin} {new.op}")
     message_steps.add(db, message_id, made.id, now, *step)
@@ -266,8 +270,13 @@ def list_pending_rooms(db: Db) -> list[tuple[str, str]]:
 
 
 def get_head(db: Db, instance: str, address: str) -> OutboxEffect | None:
-    first = "WHERE instance = ? AND address = ? AND state IN ('pending', 'sending') ORDER BY id LIMIT 1"
-    return OUTBOX.get(db, first, instance, address)
+    """The row that the lane sends or is sending. One that is being sent is not overtaken: it may have happened."""
+    lane = "WHERE instance = ? AND address = ? AND state IN ('pending', 'sending')"
+    first = OUTBOX.get(db, f"{lane} ORDER BY urgent DESC, id LIMIT 1", instance, address)
+    if first is None or not first.urgent or first.state == EffectState.SENDING:
+        return first
+    begun = f"{lane} AND state = 'sending' ORDER BY urgent DESC, id LIMIT 1"
+    return OUTBOX.get(db, begun, instance, address) or first
 
 
 def claim_head(
@@ -291,6 +300,61 @@ def claim_head(
     if due:
         message_steps.add(db, first.message_id, first.id, now, "sending", f"try {first.tries + 1}")
     return first
+
+
+class SentState(Struct, frozen=True):
+    """What became of a message, and when that was recorded."""
+
+    state: EffectState
+    at: int
+
+
+_parse_sent = make_row_parser(SentState)
+
+
+def list_states(db: Db, message_ids: Sequence[int]) -> dict[int, SentState]:
+    """What became of these messages, by their ids."""
+    marks = ", ".join("?" * len(message_ids)) or "NULL"
+    rows = db.rows(f"SELECT message_id, state, updated_at FROM outbox WHERE message_id IN ({marks})", message_ids)
+    return {int(row[0]): _parse_sent(row[1:]) for row in rows}
+
+
+class SpokenMessage(Struct, frozen=True):
+    """A message of a room, as far as it can have led to an answer."""
+
+    id: int
+    sender: str
+    accepted_at: int
+    said: bool  # a message, not an edit or a reaction
+    ours: bool
+    by_agent: bool
+    waits: bool  # it is still to be sent, or being sent
+    shown_at: int  # 0: it was not
+    about_request: bool  # a card, a part of one, or what was decided
+
+
+_parse_spoken = make_row_parser(SpokenMessage)
+
+
+def list_latest_spoken(db: Db, instance: str, address: str, before: int, most: int) -> list[SpokenMessage]:
+    """What was said in a room before a message, the newest first. A question is its agent's, though the gateway puts
+    it."""
+    asks = (
+        "EXISTS (SELECT 1 FROM request_cards c JOIN requests r ON r.id = c.request_id"
+        " WHERE c.message_id = m.id AND r.kind = 'question')"
+    )
+    rows = db.rows(
+        "SELECT m.id, m.sender, m.accepted_at, CASE WHEN m.event = 'message' THEN 1 ELSE 0 END,"
+        " CASE WHEN m.direction = 'out' THEN 1 ELSE 0 END,"
+        f" CASE WHEN m.direction = 'out' AND (m.folder <> '' OR o.origin <> 'notice' OR {asks}) THEN 1 ELSE 0 END,"
+        " CASE WHEN o.state IN ('pending', 'sending') THEN 1 ELSE 0 END,"
+        " CASE WHEN o.state IN ('sent', 'uncertain') THEN o.updated_at ELSE 0 END,"
+        " CASE WHEN SUBSTR(o.key, 1, 8) = 'request:' THEN 1 ELSE 0 END"
+        " FROM messages m LEFT JOIN outbox o ON o.message_id = m.id"
+        " WHERE m.instance = ? AND m.address = ? AND m.id < ? ORDER BY m.id DESC LIMIT ?",
+        (instance, address, before, most),
+    )
+    return [_parse_spoken(row) for row in rows]
 
 
 def list_waiting_since(db: Db, instance: str, address: str, before: int) -> list[OutboxEffect]:
@@ -354,6 +418,12 @@ def cancel_results(db: Db, turn_id: str, reason: str, now: int) -> int:
 def cancel_unsent(db: Db, session_id: str, reason: str, now: int) -> int:
     """Whatever of a session was not sent yet is not sent: nobody is there who could read it."""
     return _withdraw(db, "session_id = ?", (session_id,), EffectState.CANCELLED, reason, now)
+
+
+def cancel_by_keys(db: Db, keys: Sequence[str], reason: str, now: int) -> int:
+    """Those of these that nobody sends yet."""
+    marks = ", ".join("?" * len(keys))
+    return _withdraw(db, f"key IN ({marks})", tuple(keys), EffectState.CANCELLED, reason, now)
 
 
 def supersede_edits(db: Db, turn_id: str, origin: EffectOrigin, now: int) -> int:

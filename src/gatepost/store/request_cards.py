@@ -18,6 +18,7 @@ class RequestCard(Struct, frozen=True):
     shown_at: int
     open: bool  # False: it says what was decided
     part: int  # which question of the request it asks
+    whole: bool = False  # it shows everything that is asked, with what was sent before it
 
 
 CARDS = Table("request_cards", RequestCard)
@@ -37,6 +38,8 @@ def add(
     message_id: int,
     now: int,
     part: int = 0,
+    *,
+    whole: bool = True,
 ) -> None:
     CARDS.insert(
         db,
@@ -48,6 +51,7 @@ def add(
         message_id=message_id,
         shown_at=now,
         part=part,
+        whole=int(whole),
     )
 
 
@@ -88,6 +92,11 @@ def close_in_room(db: Db, person: str, instance: str, address: str) -> list[str]
         (instance, address, person),
     )
     return sorted({str(row[0]) for row in rows})
+
+
+def close_one(db: Db, token: str) -> None:
+    """It was not delivered."""
+    db.run("UPDATE request_cards SET open = 0 WHERE token = ? AND open = 1", (token,))
 
 
 def close(db: Db, request_id: str) -> list[RequestCard]:

@@ -61,7 +61,7 @@ def count_pending(db: Db) -> tuple[int, int]:
     whoever manages an agent is not among them: it has no card. A question is seen where it is asked."""
     row = db.row(
         "SELECT COUNT(*), COALESCE(SUM(CASE WHEN r.kind = 'question'"
-        " OR EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id)"
+        " OR EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id AND c.open = 1)"
         " THEN 0 ELSE 1 END), 0) FROM requests r LEFT JOIN sessions s ON s.id = r.session_id"
         " WHERE r.state = 'pending' AND (r.asker <> 'provider' OR COALESCE(s.agent, 0) = 0)"
     )

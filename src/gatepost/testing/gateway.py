@@ -24,12 +24,14 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.flow.channel_health import ChannelReport, ChannelState
 from gatepost.flow.channel_specs import parse_stored
+from gatepost.messages.inbound import Quote, Receipt
 from gatepost.store import channel_instances, ledger, rooms
 from gatepost.store.channel_instances import StoredChannel
 from gatepost.store.ledger import LedgerStatus
 from gatepost.store.migrate import migrate
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
+from gatepost.testing.channel import FakeChannel
 from gatepost.testing.waiting import PATIENCE_S
 
 QUICK: Mapping[str, Any] = {
@@ -134,3 +136,27 @@ async def wait_until_settled(gateway: Gateway, timeout: float = PATIENCE_S) -> L
             if not account.in_flight:
                 return account
             await asyncio.sleep(0.02)
+
+
+async def reply_to_card(gateway: Gateway, channel: FakeChannel, text: str, *, sender: str) -> Receipt:
+    """Reply to the newest card of a request that waits, once it counts as delivered."""
+    address, platform_id = await wait_for_shown_card(gateway)
+    return await channel.say(text, address=address, sender=sender, direct=True, reply_to=Quote(platform_id=platform_id))
+
+
+async def wait_for_shown_card(gateway: Gateway) -> tuple[str, str]:
+    """Wait until a card of a request counts as delivered; the room and the platform's id of the newest."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            card = await gateway.store.read(_find_shown_card)
+            if card is not None:
+                return card
+            await asyncio.sleep(0.02)
+
+
+def _find_shown_card(db: Db) -> tuple[str, str] | None:
+    row = db.row(
+        "SELECT m.address, m.platform_id FROM request_cards c JOIN messages m ON m.id = c.message_id"
+        " JOIN outbox o ON o.message_id = m.id WHERE c.open = 1 AND o.state = 'sent' ORDER BY m.id DESC LIMIT 1"
+    )
+    return (str(row[0]), str(row[1])) if row else None

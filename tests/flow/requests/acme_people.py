@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from gatepost.channels.contract import ChannelKind
-from gatepost.core.clock import SECOND
+from gatepost.core.clock import MINUTE, SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.messages.outbound import Feature
-from gatepost.store import direct_rooms, groups, rooms, sessions, users
+from gatepost.store import direct_rooms, groups, outbox, rooms, sessions, users
+from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind
 from gatepost.store.rooms import RoomPolicy
@@ -37,17 +38,25 @@ def add_people(db: Db) -> None:
 
 def hold_call(db: Db, **more: Any) -> Request:
     session = sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON)
-    new = NewRequest(
-        kind=RequestKind.CALL,
-        name="t/1",
-        folder="acme",
-        session_id=session.id,
-        turn_id="t",
-        tool="send",
-        input={"text": "original"},
-        digest="d",
-        about="send",
-        rights="member",
-        **more,
-    )
-    return ask(db, REACH, RULES, new, NOON).request
+    fields: dict[str, Any] = {
+        "kind": RequestKind.CALL,
+        "name": "t/1",
+        "folder": "acme",
+        "session_id": session.id,
+        "turn_id": "t",
+        "tool": "send",
+        "input": {"text": "original"},
+        "digest": "d",
+        "about": "send",
+        "rights": "member",
+    }
+    return ask(db, REACH, RULES, NewRequest(**(fields | more)), NOON).request
+
+
+def deliver(db: Db, at: int, address: str = "fake:direct/ada", most: int = 100) -> list[str]:
+    """Send what waits in a room, as its lane does. The texts, in the order in which a person sees them."""
+    seen: list[str] = []
+    while len(seen) < most and (effect := outbox.claim_head(db, "fake", address, "pump", at, MINUTE)) is not None:
+        outbox.record_outcome(db, effect.id, EffectState.SENT, "", at, platform_id=f"x{effect.id}")
+        seen.append(str(effect.payload["text"]))
+    return seen

@@ -16,7 +16,10 @@ from gatepost.store.users import UserRole
 from gatepost.testing.clock import NOON
 from gatepost.testing.counting import CountingDb
 
+from .acme_people import deliver
+
 ADA, DIRECT = "fake:user/ada", "fake:direct/ada"
+LATER = NOON + 5 * SECOND
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
 
 
@@ -33,7 +36,9 @@ def request_of_eve(db: Db) -> Request:
     users.add_role(db, ADA, UserRole.OWNER, "", "test", NOON)
     direct_rooms.add(db, ADA, "fake", DIRECT, NOON)
     new = NewRequest(kind=RequestKind.SENDER, name="fake:user/eve", folder="home", input={"from": "fake:user/eve"})
-    return ask(db, reach_of(), RULES, new, NOON).request
+    asked = ask(db, reach_of(), RULES, new, NOON).request
+    deliver(db, NOON, DIRECT)
+    return asked
 
 
 def answer(db: Db, text: str, *features: Feature, reply: bool = False, address: str = DIRECT) -> GivenAnswer | None:
@@ -47,7 +52,7 @@ def answer(db: Db, text: str, *features: Feature, reply: bool = False, address: 
         answers=cards[0].message_id if reply else None,
         command=command,
     )
-    return read_answer(db, reach_of(*features), said, cards if address == DIRECT else (), NOON + 1)
+    return read_answer(db, reach_of(*features), said, cards if address == DIRECT else (), LATER)
 
 
 @pytest.mark.parametrize("text", ["1", " 1. ", "#3", "3)"])
@@ -69,10 +74,10 @@ def test_words_and_a_reply_to_the_card_answer_on_every_channel(
 def test_who_decides_where_the_card_is_reads_it_there_and_elsewhere_in_a_line(db: Db, request_of_eve: Request) -> None:
     other = answer(db, f"/deny {request_of_eve.id}", address="fake:room/1")
     assert other is not None
-    assert (other.reason, other.said) == (f"decided {request_of_eve.id}", f"Denied by {ADA}.")
+    assert (other.reason, other.said) == (f"decided {request_of_eve.id}", "Denied by Ada.")
     late = answer(db, f"/approve {request_of_eve.id}")
     assert late is not None and not is_decided(late.reason)
-    assert late.said == f"It was decided before. Denied by {ADA}."
+    assert late.said == "It was decided before. Denied by Ada."
 
 
 def test_who_decides_in_the_room_of_the_card_gets_no_second_line(db: Db, request_of_eve: Request) -> None:

@@ -16,6 +16,7 @@ from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.card_delivery import find_facts
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, list_choices, make_card
 from gatepost.flow.requests.deciding import decide
 from gatepost.messages.card import render_text
@@ -44,6 +45,8 @@ from gatepost.store.requests import NewRequest, Request, RequestKind, RequestSta
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.users import UserRole
 from gatepost.testing.clock import NOON
+
+from .acme_people import deliver
 
 ADA, BOB, EVE = "fake:user/ada", "fake:user/bob", "fake:user/eve"
 DIRECT, ROOM = "fake:direct/ada", "fake:room/1"
@@ -101,7 +104,7 @@ def answer(db: Db, text: str, *features: Feature, sender: str = ADA, reply: bool
         answers=cards[0].message_id if reply else None,
         command=text.split()[0] if text.startswith("/") else "",
     )
-    return read_answer(db, reach_of(*features), said, cards, NOON + 1)
+    return read_answer(db, reach_of(*features), said, cards, NOON + 5 * SECOND)
 
 
 def say_as_agent(db: Db, text: str) -> None:
@@ -133,6 +136,7 @@ def test_a_word_is_no_answer_once_something_was_said_behind_the_card(
 ) -> None:
     """An agent that asks "do you always want this?" in the room of its own card is not allowed what it asked for."""
     ask_call(db, session_id)
+    deliver(db, NOON)
     say_as_agent(db, "Shall I use metric units always, or once?")
     passed = answer(db, text, *features)
     assert passed is not None and passed.passes and "reply to its card" in passed.said
@@ -306,7 +310,7 @@ def test_nothing_that_an_agent_names_can_look_like_a_part_of_the_card(db: Db, se
     forged = "x\n\n**Allowed by Ada.**\n1. Deny"
     db.run("UPDATE groups SET name = ? WHERE folder = 'acme'", (forged,))
     request = ask_call(db, session_id, input={forged: "1", "\u202egnp": "2"})
-    lines = render_text(make_card(request, "t", forged)).splitlines()
+    lines = render_text(make_card(request, "t", find_facts(db, request))).splitlines()
     assert not [line for line in lines if line.startswith(("**Allowed", "1. Deny"))]
     assert "\u202e" not in "".join(lines)
 

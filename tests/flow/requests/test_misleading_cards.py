@@ -10,13 +10,14 @@ import pytest
 from gatepost.core.records import asdict, replace
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.plain_text import MarkdownScanner
-from gatepost.flow.requests.choices import LONGEST_VALUE, make_card, make_decided_card
+from gatepost.flow.requests.choices import CardFacts, make_card, make_decided_card
 from gatepost.messages.card import Card, CardButton, CardField, render_text
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.messages.visible_text import shorten_visibly, show_hidden
 from gatepost.serve.web.markdown import render
 from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
 
+ACME = CardFacts(agent="Acme")
 HOSTILE = [
     "**Approved** by `root`",
     "[harmless](https://evil.example/x)",
@@ -109,19 +110,24 @@ def make_request(**input: object) -> Request:
     return Request(**{**asdict(new), **rest, **ended, "asked_at": 0, "answered_by": ""})
 
 
-def test_a_long_value_is_cut_with_a_digest_of_the_whole() -> None:
+def test_a_long_value_is_shown_whole() -> None:
+    text = "x" * 4999 + "y"
+    assert make_card(make_request(text=text), "t", ACME).fields[0].value == text
+
+
+def test_a_long_text_is_cut_with_a_digest_of_the_whole() -> None:
     one, other = "x" * 5000, "x" * 4999 + "y"
-    shown = [make_card(make_request(text=text), "t", "Acme").fields[0].value for text in (one, other)]
+    shown = [shorten_visibly(text, 1000) for text in (one, other)]
     assert shown[0] != shown[1]
     digest = hashlib.sha256(one.encode()).hexdigest()[:16]
-    assert shown[0] == f"{'x' * LONGEST_VALUE}… (5000 characters, sha256 {digest})"
-    assert "sha256" in shorten_visibly("\u202e" * 900, LONGEST_VALUE)  # longer than it was, once it is seen
+    assert shown[0] == f"{'x' * 1000}… (5000 characters, sha256 {digest})"
+    assert "sha256" in shorten_visibly("\u202e" * 900, 1000)  # longer than it was, once it is seen
 
 
 def test_every_part_of_a_card_is_made_visible() -> None:
-    card = make_card(make_request(**{"na\u202eme": "va\u200blue"}), "t", "Ac\u202eme")
-    assert card.fields == (CardField("na⟨U+202E⟩me", "va⟨U+200B⟩lue"),)
-    assert card.title.startswith("Ac⟨U+202E⟩me asks to use send")
+    card = make_card(make_request(**{"na\u202eme": "va\u200blue"}), "t", CardFacts(agent="Ac\u202eme"))
+    assert card.fields == (CardField("na⟨U+202E⟩me", "va⟨U+200B⟩lue"), CardField("Details", "tool send"))
+    assert card.title.startswith("Ac⟨U+202E⟩me wants to send a message")
 
 
 def make_question(**asked: object) -> Request:
@@ -130,7 +136,7 @@ def make_question(**asked: object) -> Request:
 
 def test_every_part_of_a_question_is_made_visible() -> None:
     options = [{"label": "N\u200bo", "description": "ne\u202ever"}, {"label": "Yes\u202e"}]
-    card = make_card(make_question(question="Delete?\u202e\nOr not?", options=options, default="N\u200bo"), "t", "Acme")
+    card = make_card(make_question(question="Delete?\u202e\nOr not?", options=options, default="N\u200bo"), "t", ACME)
     assert card.text == "Delete?⟨U+202E⟩ ⏎ Or not?"
     assert [(each.label, each.about) for each in card.buttons] == [
         ("N⟨U+200B⟩o", "ne⟨U+202E⟩ver"),
@@ -145,7 +151,7 @@ def test_every_part_of_a_question_is_made_visible() -> None:
 )
 def test_a_question_cannot_look_like_another_card(words: str) -> None:
     asked = make_question(question=words)
-    for card in (make_card(asked, "t", "Acme"), make_decided_card(asked, "Acme", "done")):
+    for card in (make_card(asked, "t", ACME), make_decided_card(asked, ACME, "done")):
         lines = render_text(card).split("\n")
         assert not [line for line in lines[1:] if line.startswith(("**", "- ", "# "))], lines
 

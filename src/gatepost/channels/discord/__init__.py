@@ -1,6 +1,13 @@
 """Discord: a bot in servers and direct messages, by the gateway and the REST API, version 10."""
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_draft_setting
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    import_later,
+    make_draft_setting,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -56,6 +63,7 @@ declare_channel(
     unchecked={
         AddCheck.SECOND_POLLER: "several programs may receive; a used-up limit of connections is named",
     },
+    fits_card=import_later("gatepost.channels.discord.render:fits_card"),
     tested_against="our emulator of 2026-11, which discord.py 2.7 accepts; never run against Discord itself",
     extra="discord",
 )

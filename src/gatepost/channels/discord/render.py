@@ -7,13 +7,16 @@ from typing import Any
 
 from gatepost.channels.discord.wire import VOICE_FLAG
 from gatepost.channels.kit.markup import DISCORD, render
+from gatepost.core.errors import Unsupported
 from gatepost.messages.card import Card
 from gatepost.messages.outbound import Op, Outbound
+from gatepost.messages.text_size import TextUnit, measure
 
 NOBODY: dict[str, Any] = {"parse": []}  # no text of an agent calls people by itself
 STYLES = {"primary": 1, "danger": 4}
 LONGEST_NONCE = 25
 LONGEST_TEXT = 2000
+LONGEST_NAME, LONGEST_VALUE, LONGEST_DESCRIPTION, LONGEST_EMBED, MOST_FIELDS = 256, 1024, 4096, 6000, 25
 FLAT_WAVE = base64.b64encode(bytes([64] * 32)).decode()
 TAIL = 66_000  # the last page of an Ogg file is not longer
 
@@ -65,15 +68,35 @@ def escape(text: str) -> str:
     return "".join(f"\\{sign}" if sign in "\\`*_~|<>[]()#-@:" else sign for sign in text)
 
 
+def fits_card(card: Card) -> bool:
+    embed = _compose_embed(card)
+    fields = embed.get("fields", [])
+    names, values = [each["name"] for each in fields], [each["value"] for each in fields]
+    parts = [(embed["title"], LONGEST_NAME), (embed["description"], LONGEST_DESCRIPTION)]
+    parts += [(each, LONGEST_NAME) for each in names] + [(each, LONGEST_VALUE) for each in values]
+    sizes = [(measure(text, TextUnit.UTF16), most) for text, most in parts]
+    return len(fields) <= MOST_FIELDS and all(a <= b for a, b in sizes) and sum(a for a, _ in sizes) <= LONGEST_EMBED
+
+
 def render_embed(card: Card) -> dict[str, Any]:
+    """One with buttons is never cut: nobody decides about what they do not see."""
+    if fits_card(card):
+        return _compose_embed(card)
+    if card.buttons and not card.done:
+        raise Unsupported("card", "discord", f"a card has at most {LONGEST_EMBED} signs; send the rest before it")
+    said = escape(card.done)[:LONGEST_VALUE]
+    text = render_text(card.text)[: LONGEST_DESCRIPTION - LONGEST_VALUE - 2]
+    return {"title": card.title[:LONGEST_NAME], "description": f"{text}\n\n{said}".strip()}
+
+
+def _compose_embed(card: Card) -> dict[str, Any]:
     text = render_text(card.text)
     if card.done:
         text = f"{text}\n\n{escape(card.done)}".strip()
-    embed: dict[str, Any] = {"title": card.title[:256], "description": text[:4000]}
+    embed: dict[str, Any] = {"title": card.title, "description": text}
     if card.fields:
         embed["fields"] = [
-            {"name": escape(each.name)[:256] or "\u200b", "value": escape(each.value)[:1024] or "\u200b"}
-            for each in card.fields[:25]
+            {"name": escape(each.name) or "\u200b", "value": escape(each.value) or "\u200b"} for each in card.fields
         ]
     return embed
 

@@ -8,6 +8,7 @@ from gatepost.channels.contract import (
     ChannelKind,
     ChannelPace,
     declare_channel,
+    import_later,
     make_draft_setting,
 )
 from gatepost.core.records import replace
@@ -86,6 +87,7 @@ declare_channel(
         after="Invite the bot to a channel with /invite, or write to it directly, and use `gatepost pair`.",
         ask=(TOKEN, APP_TOKEN),
     ),
+    fits_card=import_later("gatepost.channels.slack.render:fits_card"),
     tested_against="our emulator of 2026-11, which slack-sdk 3.46 accepts; never run against Slack itself",
     extra="slack",
     tailor=tailor,

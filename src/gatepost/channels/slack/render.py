@@ -4,11 +4,14 @@ import hashlib
 from typing import Any
 
 from gatepost.channels.kit.markup import SLACK, render
+from gatepost.core.errors import Unsupported
 from gatepost.messages.card import Card, CardButton
 from gatepost.messages.outbound import Outbound, PromptButton
+from gatepost.messages.text_size import TextUnit, measure
 
 EVENT_TYPE = "gatepost_message"
 MOST_PROMPTS = 4
+LONGEST_TITLE, LONGEST_SECTION, LONGEST_FIELD, MOST_FIELDS = 150, 3000, 2000, 50
 STYLES = frozenset({"primary", "danger"})
 
 
@@ -46,15 +49,30 @@ def escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def fits_card(card: Card) -> bool:
+    lines = [f"{each.name}: {each.value}" for each in card.fields]
+    return (
+        measure(card.title, TextUnit.UTF16) <= LONGEST_TITLE
+        and measure(render_text(card.text), TextUnit.UTF16) <= LONGEST_SECTION
+        and len(card.fields) <= MOST_FIELDS
+        and all(measure(each, TextUnit.UTF16) <= LONGEST_FIELD for each in [*lines, card.done])
+    )
+
+
 def render_card(card: Card) -> list[dict[str, Any]]:
-    blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(card.title, 150)}]
+    """One with buttons is never cut: nobody decides about what they do not see."""
+    if card.buttons and not card.done and not fits_card(card):
+        raise Unsupported(
+            "card", "slack", f"its text has at most {LONGEST_SECTION} characters; send the rest before it"
+        )
+    blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(card.title, LONGEST_TITLE)}]
     if card.text:
-        blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": render_text(card.text)[:3000]}})
-    for at in range(0, min(len(card.fields), 50), 10):
-        fields = [_plain(f"{each.name}: {each.value}", 2000) for each in card.fields[at : at + 10]]
+        blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": render_text(card.text)[:LONGEST_SECTION]}})
+    for at in range(0, min(len(card.fields), MOST_FIELDS), 10):
+        fields = [_plain(f"{each.name}: {each.value}", LONGEST_FIELD) for each in card.fields[at : at + 10]]
         blocks.append({"type": "section", "fields": fields})
     if card.done:
-        return [*blocks, {"type": "context", "elements": [_plain(card.done, 2000)]}]
+        return [*blocks, {"type": "context", "elements": [_plain(card.done, LONGEST_FIELD)]}]
     if card.buttons and card.many:
         boxes = {"type": "checkboxes", "action_id": "boxes", "options": [_option(each) for each in card.buttons[:10]]}
         send = {"type": "button", "action_id": "many", "text": _plain("OK", 75), "style": "primary", "value": "many"}

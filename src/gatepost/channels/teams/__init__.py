@@ -4,7 +4,14 @@ Rooms are `teams:channel/<id>` (whose posts are threads), `teams:chat/<id>` and 
 `teams:user/<object id>`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelConnection, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelConnection,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    import_later,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -52,5 +59,6 @@ declare_channel(
     unchecked={
         AddCheck.SECOND_POLLER: "a bot has one address for its events, which is set in Azure and told nobody",
     },
+    fits_card=import_later("gatepost.channels.teams.wire:fits_card"),
     tested_against="our emulator of 2026-11; never run against Microsoft Teams",
 )

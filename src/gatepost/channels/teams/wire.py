@@ -7,11 +7,12 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
 from gatepost.channels.kit.markup import DISCORD, PLAIN, render
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import NotFound
+from gatepost.core.errors import NotFound, Unsupported
 from gatepost.messages.card import Card, render_hint
 from gatepost.messages.inbound import CLICK, Inbound, Verb
 from gatepost.messages.outbound import Outbound
@@ -21,6 +22,7 @@ _MESSAGE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:._=-]{0,199}")
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _AT = re.compile(r"<at(?: id=\"\d{1,4}\")?>([^<]{0,200})</at>")
 MOST_LISTED = 50
+LARGEST_CARD = 20_000  # bytes; Teams refuses a message of about 28 kB with all that is around it
 SUBMITTED = "gatepost"  # the field of a card's answer that names the button
 SIGNS = {"like": "👍", "heart": "❤️", "laugh": "😆", "surprised": "😮", "sad": "😢", "angry": "😡"}
 
@@ -223,7 +225,20 @@ def render_activity(message: Outbound) -> dict[str, Any]:
     return {"type": "message", "attachments": [attachment], "summary": message.card.title[:200]}
 
 
+def fits_card(card: Card) -> bool:
+    return len(msgspec.json.encode(_compose_card(card))) <= LARGEST_CARD
+
+
 def render_card(card: Card) -> dict[str, Any]:
+    """One with buttons is never cut: nobody decides about what they do not see."""
+    if fits_card(card):
+        return _compose_card(card)
+    if card.buttons and not card.done:
+        raise Unsupported("card", "teams", f"a card has at most {LARGEST_CARD} bytes; send the rest before it")
+    return _compose_card(structs.replace(card, text="", fields=()))
+
+
+def _compose_card(card: Card) -> dict[str, Any]:
     body: list[dict[str, Any]] = [_render_block(card.title, weight="Bolder", size="Medium")]
     if card.text:
         body.append(_render_block(render(card.text, PLAIN)))

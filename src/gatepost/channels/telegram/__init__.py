@@ -1,6 +1,6 @@
 """Telegram: a bot in private chats, groups, topics and channels, by long polls of the Bot API."""
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, import_later
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -55,5 +55,6 @@ declare_channel(
     unchecked={
         AddCheck.RIGHTS: "rights are given in each chat; privacy mode is told as a note",
     },
+    fits_card=import_later("gatepost.channels.telegram.render:fits_card"),
     tested_against="our emulator of 2026-11, which python-telegram-bot 22.8 accepts; never run against Telegram itself",
 )

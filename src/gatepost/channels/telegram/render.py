@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gatepost.channels.kit.dialects import break_names, escape_entities
 from gatepost.channels.kit.markup import TELEGRAM_HTML, render
+from gatepost.core.errors import Unsupported
 from gatepost.messages.card import Card, CardButton, join_clicks
 from gatepost.messages.outbound import OutboundFile
-from gatepost.messages.text_size import TextUnit, measure
+from gatepost.messages.text_size import TextUnit, measure, shorten
 
 LONGEST_TEXT = 4096  # units of UTF-16, once the tags are gone
 LONGEST_CAPTION = 1024
@@ -59,8 +60,23 @@ def _escape_words(text: str) -> str:
     return escape_entities(break_names(text))
 
 
+def fits_card(card: Card) -> bool:
+    made = _compose_card(card)
+    return count_shown(made.html) <= LONGEST_TEXT and measure(made.plain, TextUnit.UTF16) <= LONGEST_TEXT
+
+
 def render_card(card: Card) -> RenderedText:
-    """The text of a card is markdown; everything else is shown as it is."""
+    """The text of a card is markdown; everything else is shown as it is. One with buttons is never cut: nobody decides
+    about what they do not see."""
+    if fits_card(card):
+        return _compose_card(card)
+    if card.buttons and not card.done:
+        raise Unsupported("card", "telegram", f"a card has at most {LONGEST_TEXT} characters; send the rest before it")
+    words = _cut(_compose_card(structs.replace(card, done="")).plain, card.done)
+    return RenderedText(_escape_words(words), words)
+
+
+def _compose_card(card: Card) -> RenderedText:
     lines, plain = [f"<b>{_escape_words(card.title)}</b>"], [card.title]
     if card.text:
         lines += ["", render(card.text, TELEGRAM_HTML)]
@@ -75,16 +91,13 @@ def render_card(card: Card) -> RenderedText:
     if card.done:
         lines += ["", f"<i>{_escape_words(card.done)}</i>"]
         plain += ["", card.done]
-    made, words = "\n".join(lines), "\n".join(plain)
-    if count_shown(made) > LONGEST_TEXT:
-        words = _cut(words)
-        made = _escape_words(words)
-    return RenderedText(made, words)
+    return RenderedText("\n".join(lines), "\n".join(plain))
 
 
-def _cut(text: str) -> str:
-    """To what the platform takes. Half of the units, if many count twice, is still the most of a card."""
-    return text if measure(text, TextUnit.UTF16) <= LONGEST_TEXT else text[: LONGEST_TEXT // 2 - 1] + "…"
+def _cut(text: str, end: str) -> str:
+    """To what the platform takes, with what must be seen at its end."""
+    tail = f"\n\n{shorten(end, LONGEST_TEXT // 2, TextUnit.UTF16)}" if end else ""
+    return shorten(text, LONGEST_TEXT - measure(tail, TextUnit.UTF16), TextUnit.UTF16) + tail
 
 
 def render_keyboard(card: Card) -> tuple[Keyboard, dict[str, str]]:

@@ -4,7 +4,7 @@ It has no groups, no edits and no deletions. What the bot says reaches people wi
 later only a template that Meta has approved does.
 """
 
-from gatepost.channels.contract import ChannelConnection, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import ChannelConnection, ChannelGuide, ChannelPace, declare_channel, import_later
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -72,5 +72,6 @@ declare_channel(
         " reachable from the internet over https.",
         ask=(PHONE_NUMBER_ID, TOKEN, APP_SECRET, VERIFY_TOKEN),
     ),
+    fits_card=import_later("gatepost.channels.whatsapp.wire:fits_card"),
     tested_against="our emulator of 2026-11; never run against WhatsApp itself",
 )

@@ -9,7 +9,8 @@ from msgspec import Struct, structs
 
 from gatepost.channels.kit.markup import WHATSAPP, render
 from gatepost.core.clock import SECOND
-from gatepost.messages.card import Card
+from gatepost.core.errors import Unsupported
+from gatepost.messages.card import Card, render_text
 from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
@@ -18,6 +19,7 @@ LONGEST_EMOJI = 64
 MOST_BUTTONS, LONGEST_BUTTON, LONGEST_BUTTONS_BODY = 3, 20, 1024
 MOST_ROWS, LONGEST_ROW, LONGEST_ABOUT, LONGEST_LIST_BODY = 10, 24, 72, 4096
 LONGEST_CAPTION = 1024
+LONGEST_TEXT = 4096
 LARGEST_IMAGE, LARGEST_SOUND = 5 * 1024 * 1024, 16 * 1024 * 1024
 VOICE_MIME = "audio/ogg; codecs=opus"
 MEDIA = {
@@ -206,7 +208,10 @@ def render_message(to: str, message: Outbound, media: tuple[str, str] | None = N
 
 def render_template(to: str, message: Outbound, name: str, language: str) -> dict[str, Any]:
     """The words as the one parameter of a template. A parameter has no line breaks, tabs or runs of spaces."""
-    words = " ".join(message.text.split())[:LONGEST_CAPTION] or "…"
+    words = " ".join(message.text.split())
+    if message.card is not None and message.card.buttons and len(words) > LONGEST_CAPTION:
+        raise Unsupported("card", "whatsapp", "write to the person again once they have written")
+    words = words[:LONGEST_CAPTION] or "…"
     return {
         "messaging_product": "whatsapp",
         "recipient_type": "individual",
@@ -264,6 +269,14 @@ def _render_media(message: Outbound, media: str, kind: str) -> dict[str, Any]:
     if kind == "document":
         shown["filename"] = message.files[0].name
     return {"type": kind, kind: shown}
+
+
+def fits_card(card: Card) -> bool:
+    """As buttons or rows; or as a text, where neither can show such a card."""
+    if card.many or len(card.buttons) > MOST_ROWS or not card.buttons:
+        return len(render(render_text(card), WHATSAPP)) <= LONGEST_TEXT
+    shown = render_card(card)
+    return shown is not None and all(len(each.about) <= LONGEST_ABOUT for each in card.buttons)
 
 
 def render_card(card: Card) -> dict[str, Any] | None:

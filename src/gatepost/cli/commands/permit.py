@@ -14,7 +14,9 @@ from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
 from gatepost.flow.requests.edited_input import parse_edited
+from gatepost.messages.visible_text import show_hidden
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ListRequestsArgs
+from gatepost.serve.control.arguments.requests import ShowRequestArgs
 from gatepost.store.requests import RequestKind
 
 _WANTS = {
@@ -55,6 +57,30 @@ def list_requests(run: CommandRun, found: list[dict[str, Any]]) -> None:
     for each in found:
         if more := list_consequences(each["request"], LONGEST_TOLD):
             output.print_line("\n".join([f"\n{each['request']['id']}:", *(f"  {line}" for line in more)]))
+
+
+@command.command()
+@from_operation(ShowRequestArgs)
+def show(run: CommandRun, asked: dict[str, Any]) -> None:
+    """Show all of one request: what is asked, with every argument whole, and why a person must decide."""
+    for line in render_request(asked):
+        output.print_line(line)
+
+
+def render_request(asked: dict[str, Any]) -> list[str]:
+    """Whole: somebody decides by it. Each argument is one line, with everything in it to be seen."""
+    said = filter(None, [asked["why"], *str(asked["preview"]).splitlines()])
+    given = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in asked["input"].items()
+    }
+    return [
+        one_line(asked["title"]),
+        *(f"  {show_hidden(line)}" for line in said),
+        *(f"  {show_hidden(name)}: {show_hidden(value)}" for name, value in given.items()),
+        *(["  That is an excerpt: nobody sees all of it, so it can only be denied."] if asked["cut"] else []),
+        asked["decision"] or f"gatepost permit allow {asked['id']}, or gatepost permit deny {asked['id']}",
+    ]
 
 
 def render_who(each: dict[str, Any]) -> str:

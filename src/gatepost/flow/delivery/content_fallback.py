@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from gatepost.core.errors import Unsupported
 from gatepost.core.records import replace
 from gatepost.flow.delivery.plain_text import read_fence, strip_markdown
+from gatepost.messages.card import Card, render_text
 from gatepost.messages.graphemes import find_boundary, is_boundary
 from gatepost.messages.outbound import NEEDS, Feature, Op, Outbound, OutboundFile
 from gatepost.messages.text_size import TextUnit, find_end, fits, measure, shorten
@@ -84,6 +85,9 @@ def degrade(
     if reply_to and Feature.REPLY not in features:
         with_quote = add_quote(quote, text)
         reply_to, text = "", with_quote if fits(with_quote, limit, unit) else text
+    if message.card is not None and message.card.buttons and op is Op.SEND and not fits(text, limit, unit):
+        # Nobody decides about what they do not see.
+        raise Unsupported("card", platform, f"a message has at most {limit} {unit} there; send the rest before it")
     text = shorten(text, limit, unit)
     thread = message.thread if Feature.THREADS in features else ""
     card = message.card if Feature.CARDS in features else None  # its text says the same, with numbers
@@ -97,6 +101,12 @@ def degrade(
     ):
         return message
     return replace(message, op=op, text=text, files=files, reply_to=reply_to, thread=thread, card=card)
+
+
+def render_card_text(card: Card, features: frozenset[Feature]) -> str:
+    """A card as `degrade` makes it a text."""
+    text = render_text(card)
+    return text if Feature.MARKDOWN in features else strip_markdown(text)
 
 
 def sort_files(

@@ -30,6 +30,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.pace import DeliveryPace
 from gatepost.flow.delivery.retry import load_retry_policy
 from gatepost.flow.gateways.duties import Duties
+from gatepost.flow.requests.card_delivery import KEY as CARD_KEY
 from gatepost.gate.eager_task import run_eagerly
 from gatepost.messages.outbound import Feature
 from gatepost.store import outbox, sessions
@@ -88,6 +89,7 @@ class DeliveryLoop:
         self._sent: list[Callable[[str, str, str], None]] = []
         self._open = False
         self._look_now = asyncio.Event()
+        self._bells = bells
         bells.on_room(self._room_changed)
 
     def on_sent(self, hear: Callable[[str, str, str], None]) -> None:
@@ -370,6 +372,8 @@ class DeliveryLoop:
             LOG.warning(
                 "not delivered", instance=effect.instance, key=effect.key, state=outcome.state, reason=outcome.reason
             )
+            if effect.key.startswith(CARD_KEY):  # somebody else is asked
+                self._bells.requests()
         files = effect.payload.get("files")
         if files:
             paths = [file["path"] for file in files]

@@ -12,6 +12,7 @@ from msgspec import Struct
 from gatepost.flow.delivery.channel_sender import SendJob, SendOutcome
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy
+from gatepost.flow.requests.card_delivery import record_card_outcome
 from gatepost.flow.schedule.text_outcomes import record_text_outcome
 from gatepost.store import growing_drafts, inbox, messages, outbox, sessions
 from gatepost.store.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
@@ -88,6 +89,7 @@ def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: in
     if outcome.state in (EffectState.FAILED, EffectState.UNCERTAIN) and effect.origin in AGENTS_OWN:
         _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)
     record_text_outcome(db, reach, effect, outcome.state, outcome.reason, now)
+    record_card_outcome(db, effect, outcome.state, now)
 
 
 def _add_context_row(db: Db, effect: OutboxEffect, event: str, reason: str, now: int, count: int = 1) -> None:
@@ -109,6 +111,7 @@ def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: i
             continue
         outbox.record_outcome(db, effect.id, EffectState.FAILED, STALE, now)
         record_text_outcome(db, reach, effect, EffectState.FAILED, STALE, now)
+        record_card_outcome(db, effect, EffectState.FAILED, now)
         if effect.origin in AGENTS_OWN:
             own.setdefault(effect.session_id, []).append(effect)
     for effects in own.values():

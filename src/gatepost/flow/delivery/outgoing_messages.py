@@ -4,7 +4,7 @@ Nothing is sent here. Ring `bells.room` after the transaction; the pump does the
 another part to be sent again, because each is an effect of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -13,10 +13,11 @@ from gatepost.core.settings import setting
 from gatepost.flow import server_senders
 from gatepost.flow.delivery import content_fallback
 from gatepost.mailbox import runner_frames
+from gatepost.messages.card import Card
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Op, OutboundFile
 from gatepost.messages.text import clean
-from gatepost.messages.text_size import TextUnit, measure
+from gatepost.messages.text_size import TextUnit, fits, measure
 from gatepost.store import growing_drafts, outbox
 from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db, LockKind
@@ -35,6 +36,7 @@ MOST_RESULT_BYTES = setting(
 )
 
 UNPACED = ChannelPace()
+LARGEST_CARD = 20_000  # characters: no platform shows more in one message
 
 
 class ChannelInstances:
@@ -45,6 +47,7 @@ class ChannelInstances:
         self, kinds: Mapping[str, ChannelKind], channels: Mapping[str, Channel] | None = None, engages_s: int = 0
     ) -> None:
         self._kinds, self._channels, self.engages_s = kinds, channels or {}, engages_s
+        self.get_page: Callable[[], str] = lambda: ""  # where the web page is; '' if it is served nowhere
 
     def features(self, instance: str) -> frozenset[Feature]:
         kind = self._kinds.get(instance)
@@ -64,6 +67,19 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind.largest_file if kind else 0
 
+    def fits_card(self, instance: str, card: Card) -> bool:
+        """Return True if people see all of a card in a room of this instance."""
+        kind = self._kinds.get(instance)
+        if kind is None:
+            return True
+        native = kind.fits_card if Feature.CARDS in kind.features else None
+        if not kind.always and card.size > (LARGEST_CARD if native else kind.max_text or LARGEST_CARD):
+            return False  # to render it takes time by its length
+        if native is not None:
+            return native(card)
+        text = content_fallback.render_card_text(card, kind.features)
+        return fits(text, kind.max_text, kind.text_unit)
+
     def pace(self, instance: str) -> ChannelPace:
         kind = self._kinds.get(instance)
         return kind.pace if kind else UNPACED
@@ -82,6 +98,10 @@ class ChannelInstances:
         """The channel's name as people know it."""
         kind = self._kinds.get(instance)
         return kind.name if kind else instance
+
+    def is_known(self, instance: str) -> bool:
+        """Whether it is switched on."""
+        return instance in self._kinds
 
     def is_local(self, instance: str) -> bool:
         """Whether the gateway itself is the platform: what people see there is the ledger."""

@@ -44,7 +44,7 @@ from gatepost.flow.intake.slash_commands import CommandAction
 from gatepost.flow.intake.unrouted_rooms import hold_unknown_room
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
-from gatepost.flow.requests.asking import AskedRequest, AskingRules
+from gatepost.flow.requests.asking import SETTLES, AskedRequest, AskingRules
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.messages.untrusted import is_untrusted
 from gatepost.store import inbox, messages, request_cards, room_history, rooms
@@ -100,7 +100,7 @@ def _accept(
         return redeem(case, arrival.code)
     if inbound.event == CLICK and is_untrusted(inbound.sender):
         return replace(case.end(InboxState.REFUSED, senders.UNTRUSTED.reason, "guest"), stranger=True)
-    answered = _read_answer(case, parent)
+    answered = _read_answer(case, parent, asking)
     if answered is not None and not answered.passes:
         return _end_answer(case, answered)
     if answered is not None:
@@ -181,7 +181,7 @@ def _make_held(case: MessageContext) -> IntakeResult:
     return IntakeResult(receipt=receipt, delivered=True, stranger=True)
 
 
-def _read_answer(case: MessageContext, parent: Message | None) -> GivenAnswer | None:
+def _read_answer(case: MessageContext, parent: Message | None, asking: AskingRules | None) -> GivenAnswer | None:
     """What a person answers to a request goes to no agent. Without an open card in the room it costs nothing."""
     arrival, inbound = case.arrival, case.arrival.inbound
     cards: tuple[RequestCard, ...] = ()
@@ -200,8 +200,11 @@ def _read_answer(case: MessageContext, parent: Message | None) -> GivenAnswer | 
         command=arrival.command.head if arrival.command is not None else "",
         thread=case.thread,
         with_files=bool(arrival.kept) or arrival.unfetched,
+        message_id=case.id,
+        said_at=inbound.at,
     )
-    return read_answer(case.db, case.reach, said, cards, case.now)
+    settles = asking.settles if asking is not None else SETTLES
+    return read_answer(case.db, case.reach, said, cards, case.now, settles)
 
 
 def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:

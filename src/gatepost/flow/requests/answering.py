@@ -1,16 +1,23 @@
 """Answers to requests that people give in a chat: by a button, by a number or a word where there are no buttons, by
 words of their own where a question takes them, or by `/approve`, `/deny` and `/answer`. All in the transaction that
-accepts the message."""
+accepts the message.
+
+A decision is about what was shown. So words that name no request allow something only if its card was confirmed by the
+platform some seconds before, and no agent spoke around it: an agent that asks "1 or 2?" must not get its own call
+allowed. A button and a reply refer to the card themselves, `/approve ID` does for whoever was shown the request. A no
+is always safe."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from gatepost.core.clock import MINUTE
 from gatepost.core.errors import Invalid
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import question_answers
-from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, GROUP, AnswerChoice, list_choices
+from gatepost.flow.requests.asking import SETTLES, show_to
+from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, GROUP, AnswerChoice, find_answer, list_choices
 from gatepost.flow.requests.deciding import Decision, decide, find_to_decide
 from gatepost.flow.requests.edited_input import is_editable, parse_edited
 from gatepost.flow.requests.questions import (
@@ -21,10 +28,11 @@ from gatepost.flow.requests.questions import (
     find_own_words,
     parse_questions,
 )
-from gatepost.messages.card import CHANGED, LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, is_number, parse_choice
+from gatepost.messages.card import CHANGED, LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, is_number
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text import one_line
-from gatepost.store import identities, messages, request_cards, requests
+from gatepost.store import identities, messages, outbox, request_cards, requests
+from gatepost.store.outbox import EffectState, SentState
 from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
 from gatepost.store.requests import Request, RequestKind, RequestState
@@ -36,12 +44,21 @@ WHICH = "Several requests wait here. Answer to one of them, or write {} and its 
 NONE_WAITS = "Nothing waits for a decision here. Write {} and the id of a request."
 NOT_FOR_CARD = "If that was meant for the request {0}: reply to its card, or write /approve {0} or /deny {0}."
 NOT_FOR_QUESTION = "If that was meant for the question {0}: reply to its card, or write /answer {0} and your answer."
+NO_ANSWER_TO_CARD = "{0} waits for yes or no: reply to its card, or write /approve {0} or /deny {0}."
+ON_ITS_WAY = "A request is on its way to you. If that was meant for it: answer once you have read its card."
+NAME_IT = "Read the card of {0} first. Then write /approve {0} or /deny {0}."
+SHOWN_NOW = "You were not shown {0} yet, so nothing was decided. Its card comes to you now: read it and decide there."
+NOT_SHOWN = "You were not shown {0} yet, so nothing was decided. The page Requests shows it, and lets you decide."
+SHOWN_IN_PART = "Only a part of {0} could be shown, so nothing was decided. Decide it on the page Requests."
 NO_SUCH = "No request of that id waits: {}."
 IS_QUESTION = "{0} is a question: write /answer {0} and your answer, or /deny {0}."
 NO_QUESTION = "{0} is no question: write /approve {0} or /deny {0}."
 NO_ANSWER = "That is no answer to the question. It can be answered with: {}."
 OWN_WORDS_OFFERED = "your own words"
 LONGEST_ID = 60
+SPOKE_BEFORE = MINUTE  # nor if an agent spoke so shortly before the card
+MOST_SPOKEN = 100  # messages of a room that are looked at for that: where an agent said more, it spoke around the card
+LATEST = 2**62
 MOST_READ = 10  # requests that one text is compared with: where more than one wait, it decides none of them
 DECIDED, ANSWERED = "decided", "answered"
 
@@ -58,6 +75,8 @@ class PersonMessage(Struct, frozen=True, kw_only=True):
     command: str = ""
     thread: str = ""
     with_files: bool = False
+    message_id: int = LATEST  # in the ledger
+    said_at: int | None = None  # when the platform says that it was written
 
     @property
     def where(self) -> tuple[str, str]:
@@ -85,14 +104,19 @@ def get_decided_request(reason: str) -> str:
 
 
 def read_answer(
-    db: Db, reach: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int
+    db: Db,
+    reach: ChannelInstances,
+    said: PersonMessage,
+    cards: tuple[RequestCard, ...],
+    now: int,
+    settles: int = SETTLES,
 ) -> GivenAnswer | None:
     """None if it is no answer. `cards`: those that are open in the room, the oldest first."""
     if said.click:
         return _read_click(db, reach, said, now)
     if said.command in COMMANDS:
-        return _read_command(db, reach, said, cards, now)
-    return _read_text(db, reach, said, cards, now) if cards else None
+        return _read_command(db, reach, said, cards, now, settles)
+    return _read_text(db, reach, said, cards, now, settles) if cards else None
 
 
 def _read_click(db: Db, reach: ChannelInstances, said: PersonMessage, now: int) -> GivenAnswer:
@@ -108,20 +132,28 @@ def _read_click(db: Db, reach: ChannelInstances, said: PersonMessage, now: int) 
         if found is None:
             return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
         return _answer(db, reach, request, card.part, found, said, now)
-    if number == CHANGED and is_editable(request):
+    if number == CHANGED and is_editable(request) and card.whole:
         return _decide_changed(db, reach, request, said.text, said, now)
     choices = list_choices(request)
     if not number.isascii() or not number.isdecimal() or len(number) > 2 or int(number) >= len(choices):
         return GivenAnswer("unknown_button", UNKNOWN_BUTTON)
-    return _decide(db, reach, request, choices[int(number)], said, now)
+    choice = choices[int(number)]
+    if choice.state is RequestState.ALLOWED and not card.whole:
+        return _refuse_part(request)
+    return _decide(db, reach, request, choice, said, now)
+
+
+def _refuse_part(request: Request) -> GivenAnswer:
+    """Nobody allows what they saw a part of."""
+    return GivenAnswer(f"not decided {request.id}", SHOWN_IN_PART.format(request.id))
 
 
 def _read_command(
-    db: Db, reach: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int
+    db: Db, reach: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int, settles: int
 ) -> GivenAnswer:
     """`/approve ID`, `/approve ID {JSON}` with other arguments, `/deny ID WORDS` and `/answer ID WORDS`; without an id,
     the only request that waits in this room. Whoever approves names what is approved, or nothing at all: a slip in an
-    id must not allow something else."""
+    id must not allow something else. An agent knows the id, so it must have been shown to whoever names it."""
     _, _, rest = said.text.strip().partition(" ")
     named, words = [*rest.split(None, 1), "", ""][:2]
     request = requests.get(db, named) if named and len(named) <= LONGEST_ID else None
@@ -132,13 +164,17 @@ def _read_command(
         if len(waiting) != 1:
             told = WHICH.format(said.command, ", ".join(waiting[:5])) if waiting else NONE_WAITS.format(said.command)
             return GivenAnswer("unknown_request", told)
-        request, words = requests.get(db, waiting[0]), rest
+        request, words, named = requests.get(db, waiting[0]), rest, ""
         assert request is not None  # its card goes with it
     words = words.strip()
     if said.command == ANSWER:
         return _read_answer_words(db, reach, request, words, said, now)
     if said.command == APPROVE and request.kind is RequestKind.QUESTION:
         return GivenAnswer("unknown_request", IS_QUESTION.format(request.id))
+    if said.command == APPROVE and (unseen := _find_unseen(db, reach, request, said, now, words)):
+        return unseen
+    if said.command == APPROVE and not named and not _is_certain(db, reach, request, said, cards, now, settles):
+        return GivenAnswer(f"not decided {request.id}", NAME_IT.format(request.id))
     if said.command == REFUSE or not words.startswith("{"):
         return _decide(db, reach, request, ALLOW_ONCE if said.command == APPROVE else DENY, said, now, words)
     return _decide_changed(db, reach, request, words, said, now)
@@ -195,18 +231,18 @@ class _Match(Struct, frozen=True):
     request: Request
     choice: AnswerChoice | None = None
     answer: str = ""
+    words: str = ""  # why somebody refuses
 
     @property
-    def refuses(self) -> bool:
-        return self.choice is not None and self.choice.state is RequestState.DENIED
+    def allows(self) -> bool:
+        return self.choice is not None and self.choice.state is RequestState.ALLOWED
 
 
 def _read_text(
-    db: Db, reach: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int
+    db: Db, reach: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int, settles: int
 ) -> GivenAnswer | None:
     """A reply to a card, or a number or word in the room where somebody was asked. Everything else is for the agent. So
-    is a bare number where cards have buttons, and any bare answer but a no once something else was said there: an agent
-    that asks "1 or 2?" or "always?" must not get its own call allowed."""
+    is a bare number where cards have buttons, and any bare answer but a no that may be meant for the agent."""
     replied = [card for card in cards if card.message_id == said.answers]
     if said.answers is not None and not replied:
         return None
@@ -216,16 +252,105 @@ def _read_text(
     if not chosen:
         return _read_own_words(db, reach, said, found, now)
     first = chosen[0]
-    refuses = first.refuses and not is_number(said.text)
-    last = max(card.message_id for card, _ in found)  # of what it can be an answer to, whatever else waits here
-    if not replied and not refuses and messages.has_outgoing_after(db, *said.where, last):
-        told = NOT_FOR_QUESTION if first.choice is None else NOT_FOR_CARD
-        return GivenAnswer("", told.format(first.request.id), passes=True)
+    if not replied and (is_number(said.text) or first.words or first.choice is None or first.allows):
+        seen = _list_seen(db, found)
+        chosen = [each for each in chosen if (each.card, each.request) in seen]
+        if not chosen:
+            return GivenAnswer("", ON_ITS_WAY, passes=True)
+        found, first = seen, chosen[0]
+        if first.choice is None or len(found) > 1:  # of several, none is decided
+            last = max(card.message_id for card, _ in found)  # of what it can be an answer to, whatever else waits here
+            certain = not messages.has_outgoing_after(db, *said.where, last)
+        else:
+            certain = _is_certain(db, reach, first.request, said, cards, now, settles)
+        if not certain:
+            told = NOT_FOR_QUESTION if first.choice is None else NOT_FOR_CARD
+            return GivenAnswer("", told.format(first.request.id), passes=True)
     if len(found) > 1:
         return GivenAnswer("which_request", _render_which([request for _, request in found]))
     if first.choice is None:
         return _answer(db, reach, first.request, first.card.part, first.answer, said, now)
-    return _decide(db, reach, first.request, first.choice, said, now)
+    if first.allows and not first.card.whole:
+        return _refuse_part(first.request)
+    return _decide(db, reach, first.request, first.choice, said, now, first.words)
+
+
+def _list_seen(db: Db, found: Sequence[tuple[RequestCard, Request]]) -> list[tuple[RequestCard, Request]]:
+    """Those whose cards were delivered. A question counts from its first moment: an answer to it allows nothing."""
+    asked = [card.message_id for card, request in found if request.kind is not RequestKind.QUESTION]
+    states = outbox.list_states(db, asked) if asked else {}
+    return [
+        (card, request)
+        for card, request in found
+        if request.kind is RequestKind.QUESTION or _is_sent(states.get(card.message_id))
+    ]
+
+
+def _is_sent(state: SentState | None) -> bool:
+    return state is not None and state.state is EffectState.SENT
+
+
+def _is_certain(
+    db: Db,
+    reach: ChannelInstances,
+    request: Request,
+    said: PersonMessage,
+    cards: Sequence[RequestCard],
+    now: int,
+    settles: int,
+) -> bool:
+    """Return True if words that name no request can only be meant for this one's card in the room."""
+    if Feature.PANE in reach.features(said.instance):  # an agent's prompt says what it likes in somebody's name
+        return False
+    card = max((each for each in cards if each.request_id == request.id), key=lambda each: each.message_id)
+    state = outbox.list_states(db, [card.message_id]).get(card.message_id)
+    if state is None or not _is_sent(state) or state.at + settles > min(said.said_at or now, now):
+        return False
+    return not _has_agent_spoken(db, said, card, state.at)
+
+
+def _has_agent_spoken(db: Db, said: PersonMessage, card: RequestCard, shown_at: int) -> bool:
+    """Return True if an agent spoke in the room since the person's last words before the card, within a minute before
+    it, or after it; or if it has more to say there, or too much was said to know. Of the gateway's own lines only those
+    after the card count: they may offer something to choose from, too."""
+    own = identities.list_names(db, said.sender)
+    spoken = outbox.list_latest_spoken(db, *said.where, said.message_id, MOST_SPOKEN)
+    words = (each.accepted_at for each in spoken if not each.ours and each.said and each.sender in own)
+    since = min(next((at for at in words if at < shown_at), 0), shown_at - SPOKE_BEFORE)
+    if len(spoken) == MOST_SPOKEN and spoken[-1].accepted_at >= since:
+        return True
+    for each in spoken:
+        if each.id > card.message_id and each.ours and (each.by_agent or not each.about_request):
+            return True
+        if each.by_agent and (each.waits or each.shown_at >= max(since, 1)):
+            return True
+    return False
+
+
+def _find_unseen(
+    db: Db, reach: ChannelInstances, request: Request, said: PersonMessage, now: int, words: str
+) -> GivenAnswer | None:
+    """What somebody is told who allows what they were not shown; None if they were, by any of their identities. Whoever
+    may decide is shown it instead."""
+    person = identities.get_person(db, said.sender)
+    own = [card for card in request_cards.list_for_request(db, request.id) if card.person == person]
+    states = outbox.list_states(db, [card.message_id for card in own])
+    shown = [card for card in own if _is_sent(states.get(card.message_id))]
+    if any(card.whole for card in shown):
+        return None
+    group = words if request.kind is RequestKind.ROOM else ""
+    request, refusal = find_to_decide(db, reach, request.id, said.sender, said.where, now, group)
+    reason = f"not decided {request.id}"
+    if refusal is not None:
+        return GivenAnswer(reason, refusal.said, refusal)
+    if shown:
+        return _refuse_part(request)
+    waits = any(state.state in (EffectState.PENDING, EffectState.SENDING) for state in states.values())
+    room = None if waits else show_to(db, reach, request, person, said.where, now)
+    if room is None:
+        return GivenAnswer(reason, NAME_IT.format(request.id) if waits else NOT_SHOWN.format(request.id))
+    told = SHOWN_NOW.format(request.id)
+    return GivenAnswer(reason, told, Decision(request, False, told, (room,)))
 
 
 def _render_which(waiting: Sequence[Request]) -> str:
@@ -259,12 +384,15 @@ def _read_own_words(
     now: int,
 ) -> GivenAnswer | None:
     """Words of one's own answer a question by a reply. Without one they do if nothing was said after the card, by who
-    gave the agent its work: everybody else in the room may be talking about something else."""
+    gave the agent its work: everybody else in the room may be talking about something else. A reply to another card
+    that says neither yes nor no is the agent's."""
     if len(found) != 1 or said.command or said.with_files:
         return None
     card, request = found[0]
     if request.kind is not RequestKind.QUESTION:
-        return None
+        if said.answers is None:
+            return None
+        return GivenAnswer("", NO_ANSWER_TO_CARD.format(request.id), passes=True)
     question = _get_question(request, card.part)
     words = find_own_words(question, said.text)
     if said.answers is not None:
@@ -282,8 +410,10 @@ def _match_choice(card: RequestCard, request: Request, text: str) -> _Match | No
         found = find_choice(_get_question(request, card.part), text)
         return _Match(card, request, answer=found) if found is not None else None
     choices = list_choices(request)
-    at = parse_choice(text, [each.label for each in choices])
-    return _Match(card, request, choices[at]) if at is not None else None
+    if not card.whole and is_number(text):  # it shows fewer
+        choices = tuple(each for each in choices if each.state is RequestState.DENIED)
+    answer = find_answer(choices, text)
+    return _Match(card, request, answer.choice, words=answer.words) if answer is not None else None
 
 
 def _get_question(request: Request, part: int) -> AgentQuestion:

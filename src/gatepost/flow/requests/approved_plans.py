@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from gatepost.core.records import replace
 from gatepost.messages.card import escape_markdown
-from gatepost.messages.visible_text import shorten_visibly
+from gatepost.messages.visible_text import show_hidden
 from gatepost.store import agents, inbox, messages, origins, sessions, turns
 from gatepost.store.inbox import InboxMode
 from gatepost.store.port import Db
@@ -12,7 +12,6 @@ from gatepost.store.requests import NewRequest, Request, RequestKind, RequestSta
 
 EVENT = "plan"
 ONLY_MODE = "default"  # of a provider that declares none
-LONGEST_SHOWN = 1000  # characters of the prompt that follows
 MANAGED = "{0} is the plan of a managed agent: `gatepost permit allow {0}` approves it, /deny {0} refuses it."
 UNKNOWN_MODE = (
     "The plan was not put to anybody: after it the agent would be in the mode {!r}, which there is not. There are: {}."
@@ -46,7 +45,7 @@ def render_consequences(request: Request) -> str:
     if request.next_mode:
         said.append(f"If you allow it, the agent goes on in the mode {escape_markdown(request.next_mode)}.")
     if request.follow_up:
-        shown = escape_markdown(shorten_visibly(request.follow_up, LONGEST_SHOWN))
+        shown = escape_markdown(show_hidden(request.follow_up))
         said.append(f"If you allow it, the agent is then given this prompt, which is its own: {shown}")
     return "\n\n".join(said)
 

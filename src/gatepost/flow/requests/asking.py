@@ -3,22 +3,28 @@ Nobody decides in time: the next one is asked. All in the transaction of the cal
 
 from msgspec import Struct
 
-from gatepost.access.approvers import RoleHolder, choose_next, rank_approvers
+from gatepost.access.approvers import RoleHolder, choose_next, choose_room, rank_approvers
 from gatepost.access.senders import may_decide_about
-from gatepost.core.clock import MINUTE, to_microseconds
+from gatepost.core.clock import MINUTE, SECOND, to_microseconds
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.card_delivery import show_card, show_decision, show_question
-from gatepost.store import acl, direct_rooms, request_cards, requests, users, waiting_requests
+from gatepost.flow.requests.card_delivery import UNDELIVERED, show_card, show_decision, show_question
+from gatepost.store import acl, direct_rooms, outbox, request_cards, requests, users, waiting_requests
 from gatepost.store.direct_rooms import DirectRoom
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind
 
 ESCALATE_S = setting("approvals.escalate_s", 900, help="How long one person has to decide before the next is asked.")
 EXPIRE_S = setting("approvals.expire_s", 86400, help="A request that nobody decides for so long is denied.")
+SETTLE_S = setting(
+    "approvals.settle_s",
+    3.0,
+    help="How long a card must have been shown before a number or word without a reply allows what it asks.",
+)
 QUORUM = setting("approvals.quorum", 1, help="How many people must allow what an agent asks.")
+SETTLES = 3 * SECOND  # a bare answer allows nothing that was shown later than so long before it
 SHORTEST_PAUSE = MINUTE  # before it is looked again for somebody who can be asked
 MOST_WAITING = 32  # requests of one session, at once
 MOST_AN_HOUR = 100  # the same in an hour, whatever became of them
@@ -29,6 +35,7 @@ class AskingRules(Struct, frozen=True):
     escalate: int  # microseconds
     expire: int
     quorum: int
+    settles: int = SETTLES
 
 
 def read_rules(config: Config) -> AskingRules:
@@ -36,6 +43,7 @@ def read_rules(config: Config) -> AskingRules:
         escalate=to_microseconds(config[ESCALATE_S]),
         expire=to_microseconds(config[EXPIRE_S]),
         quorum=max(int(config[QUORUM]), 1),
+        settles=to_microseconds(max(config[SETTLE_S], 0.0)),
     )
 
 
@@ -53,31 +61,69 @@ def ask(db: Db, reach: ChannelInstances, rules: AskingRules, new: NewRequest, no
     end = min(new.expires_at or now + rules.expire, now + rules.expire)
     if new.kind is RequestKind.QUESTION:  # anybody in the room may answer, so nobody else is asked later
         request, added = requests.add(db, replace(new, quorum=1, expires_at=end, next_at=end), now)
-        rung += show_question(db, request, now) if added else ()
+        rung += show_question(db, reach, request, now) if added else ()
         return AskedRequest(request, added, tuple(dict.fromkeys(rung)))
     times = {"expires_at": end, "next_at": min(now + rules.escalate, end)}
     request, added = requests.add(db, replace(new, quorum=new.quorum or rules.quorum, **times), now)
     if added:
-        rung += ask_next(db, rules, request, now)
+        rung += ask_next(db, reach, rules, request, now)
     return AskedRequest(request, added, tuple(dict.fromkeys(rung)))
 
 
-def ask_next(db: Db, rules: AskingRules, request: Request, now: int) -> tuple[tuple[str, str], ...]:
-    """Show the request to as many as must agree, and to one more each time that nobody decided. The rooms to ring."""
+class AskedPeople(Struct, frozen=True):
+    """Who was asked about a request, and the rooms in which its card was not delivered."""
+
+    people: frozenset[str]
+    failed: frozenset[tuple[str, str]]
+
+    def can_try(self, room: DirectRoom) -> bool:
+        return (room.instance, room.address) not in self.failed
+
+
+def list_asked(db: Db, request: Request) -> AskedPeople:
+    cards = request_cards.list_for_request(db, request.id)
+    states = outbox.list_states(db, [card.message_id for card in cards]) if cards else {}
+    failed = {each for each, state in states.items() if state.state in UNDELIVERED}
+    return AskedPeople(
+        frozenset(card.person for card in cards if card.open),
+        frozenset((card.instance, card.address) for card in cards if card.message_id in failed),
+    )
+
+
+def ask_next(
+    db: Db, reach: ChannelInstances, rules: AskingRules, request: Request, now: int
+) -> tuple[tuple[str, str], ...]:
+    """Show the request to as many as must agree, and to one more each time that nobody decided. Whoever could not be
+    reached in one room is asked in another; a room is tried once. The rooms to ring."""
     rung: list[tuple[str, str]] = []
-    asked = {card.person for card in request_cards.list_for_request(db, request.id) if card.open}
+    before = list_asked(db, request)
+    asked = set(before.people)
     for _ in range(max(request.quorum - len(asked), 1)):
-        found = find_next_approver(db, request, asked)
+        found = find_next_approver(db, reach, request, asked, before)
         if found is None:
             break
         person, room = found
-        show_card(db, request, person, room, now)
+        show_card(db, reach, request, person, room, now)
         asked.add(person)
         rung.append((room.instance, room.address))
     end = request.expires_at if request.expires_at is not None else now + rules.expire
     pause = rules.escalate if rung else max(rules.escalate, SHORTEST_PAUSE)  # somebody may be reached by then
     waiting_requests.defer(db, request.id, min(now + pause, end))
     return tuple(rung)
+
+
+def show_to(
+    db: Db, reach: ChannelInstances, request: Request, person: str, here: tuple[str, str], now: int
+) -> tuple[str, str] | None:
+    """Show a request to somebody who wants to decide it and has not seen it: where they speak if they are alone there,
+    else in another direct room of theirs. The room to ring; None if it was shown or tried in all of them."""
+    tried = {(card.instance, card.address) for card in request_cards.list_for_request(db, request.id)}
+    rooms = [each for each in direct_rooms.list_for_people(db, (person,)) if (each.instance, each.address) not in tried]
+    found = next((each for each in rooms if (each.instance, each.address) == here), choose_room(rooms, here[0]))
+    if found is None:
+        return None
+    show_card(db, reach, request, person, found, now)
+    return found.instance, found.address
 
 
 def list_approvers(db: Db, folder: str) -> list[str]:
@@ -88,7 +134,10 @@ def list_approvers(db: Db, folder: str) -> list[str]:
     return [each for each in ranked if may_decide_about(sender_rights.find_rights(db, each, folder), folder)]
 
 
-def find_next_approver(db: Db, request: Request, asked: set[str]) -> tuple[str, DirectRoom] | None:
+def find_next_approver(
+    db: Db, reach: ChannelInstances, request: Request, asked: set[str], before: AskedPeople
+) -> tuple[str, DirectRoom] | None:
     ranked = list_approvers(db, request.folder)
-    rooms = direct_rooms.list_for_people(db, tuple(ranked))
-    return choose_next(ranked, asked, rooms, request.instance)
+    rooms = [each for each in direct_rooms.list_for_people(db, tuple(ranked)) if before.can_try(each)]
+    served = [each for each in rooms if reach.is_known(each.instance)]  # a channel that is gone delivers nothing
+    return choose_next(ranked, asked, served, request.instance) or choose_next(ranked, asked, rooms, request.instance)

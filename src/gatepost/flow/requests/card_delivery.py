@@ -1,56 +1,236 @@
 """Cards on their way: a request is shown to somebody in their direct room, a question where it was asked, and every
-card says in the end what was decided."""
+card says in the end what was decided.
 
-from msgspec import to_builtins
+Nobody decides about what they do not see. A card that does not fit its platform follows the messages that show all of
+it, part by part. If that is too much, it can only be denied there. One that is not delivered is shown elsewhere.
+"""
 
+from msgspec import Struct, to_builtins
+
+from gatepost.core.records import replace
+from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.choices import make_card, make_decided_card, render_decision
+from gatepost.flow.requests.choices import (
+    LONGEST_INPUT,
+    LONGEST_NAME,
+    CardFacts,
+    is_too_long,
+    make_card,
+    make_decided_card,
+    make_refusal_card,
+    render_decision,
+    show_beginning,
+)
 from gatepost.flow.requests.questions import find_next
-from gatepost.messages.card import render_text
+from gatepost.messages.card import Card, escape_line, render_text
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import agents, costs, groups, identities, outbox, request_cards
+from gatepost.messages.text_size import TextUnit, measure
+from gatepost.store import (
+    agents,
+    costs,
+    errands,
+    groups,
+    identities,
+    inbox,
+    messages,
+    outbox,
+    request_cards,
+    request_votes,
+    requests,
+    rooms,
+    users,
+    waiting_requests,
+)
 from gatepost.store.direct_rooms import DirectRoom
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
 from gatepost.store.requests import Request, RequestKind
 
+KEY = "request:"  # how the keys of cards and their parts begin
+PAGE = "/page"
+MOST_PAGES = 20
+LONGEST_PAGE = 8000  # characters, where a channel has no limit
+SMALLEST_PAGE = 300  # below that a channel shows no parts
+LONGEST_HEAD = 60  # characters before a part
+ABOVE = "All of it is in the messages above: {} parts."
+UNDELIVERED = frozenset({EffectState.FAILED, EffectState.UNCERTAIN, EffectState.CANCELLED})
 
-def show_card(db: Db, request: Request, person: str, room: DirectRoom, now: int) -> None:
-    _add_card(db, request, person, (room.instance, room.address, ""), 0, now)
+
+class FittedCard(Struct, frozen=True):
+    card: Card
+    pages: tuple[str, ...] = ()  # that go out before it, as markdown
+    whole: bool = True
 
 
-def show_question(db: Db, request: Request, now: int) -> tuple[tuple[str, str], ...]:
+def show_card(db: Db, reach: ChannelInstances, request: Request, person: str, room: DirectRoom, now: int) -> None:
+    place = (room.instance, room.address)
+    _add_card(db, reach, request, person, place, find_thread(reach, request, place), 0, now)
+
+
+def find_thread(reach: ChannelInstances, request: Request, place: tuple[str, str]) -> str:
+    """The thread of a card: that of the request where it was asked in this room, else the main one. A terminal prints
+    the main one's cards in every thread."""
+    same = (request.instance, request.address) == place
+    return request.thread if same and Feature.CARDS in reach.features(place[0]) else ""
+
+
+def show_question(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
     """The next question that nobody has answered, in the room of the turn that asks. The rooms to ring: none for an
     agent that somebody manages, who sees it there."""
     part = find_next(request)
     if part is None or request.instance in ("", agents.INSTANCE):
         return ()
     asker = costs.find_asker(db, request.turn_id) if request.turn_id else ""
-    person = identities.get_person(db, asker) if asker else ""
-    _add_card(db, request, person, (request.instance, request.address, request.thread), part, now)
-    return ((request.instance, request.address),)
+    person, place = identities.get_person(db, asker) if asker else "", (request.instance, request.address)
+    _add_card(db, reach, request, person, place, request.thread, part, now)
+    return (place,)
 
 
-def _add_card(db: Db, request: Request, person: str, place: tuple[str, str, str], part: int, now: int) -> None:
-    instance, address, thread = place
+def _add_card(
+    db: Db,
+    reach: ChannelInstances,
+    request: Request,
+    person: str,
+    place: tuple[str, str],
+    thread: str,
+    part: int,
+    now: int,
+) -> None:
     token = request_cards.make_token()
-    card = make_card(request, token, _find_agent_name(db, request), part)
-    effect = outbox.add(
-        db,
-        NewEffect(
-            key=f"request:{request.id}:{token}",
-            op=Op.CARD,
-            origin=EffectOrigin.NOTICE,
-            instance=instance,
-            address=address,
-            thread=thread,
-            text=render_text(card),
-            payload={"text": render_text(card), "card": to_builtins(card)},
-        ),
-        now,
+    fitted = fit_card(reach, place[0], request, token, find_facts(db, request), part)
+    key, card = f"{KEY}{request.id}:{token}", fitted.card
+    for number, text in enumerate(fitted.pages, start=1):
+        new = _make_effect(request, f"{key}{PAGE}{number}", Op.SEND, place, thread, text, {})
+        outbox.add(db, new, now)
+    new = _make_effect(request, key, Op.CARD, place, thread, render_text(card), {"card": to_builtins(card)})
+    effect = outbox.add(db, new, now)
+    request_cards.add(
+        db, token, request.id, person, *place, effect.message_id, now, part, whole=fitted.whole and not request.cut
     )
-    request_cards.add(db, token, request.id, person, instance, address, effect.message_id, now, part)
+
+
+def _make_effect(
+    request: Request,
+    key: str,
+    op: Op,
+    place: tuple[str, str],
+    thread: str,
+    text: str,
+    more: dict[str, object],
+    target_id: int | None = None,
+) -> NewEffect:
+    """By which somebody decides goes out before what an agent has queued. A question is its agent's own."""
+    instance, address = place
+    return NewEffect(
+        key=key,
+        op=op,
+        origin=EffectOrigin.NOTICE,
+        instance=instance,
+        address=address,
+        thread=thread,
+        text=text,
+        payload={"text": text, **more},
+        target_id=target_id,
+        urgent=request.kind is not RequestKind.QUESTION,
+    )
+
+
+# What fits.
+
+
+def fit_card(
+    reach: ChannelInstances, instance: str, request: Request, token: str, facts: CardFacts, part: int = 0
+) -> FittedCard:
+    """The card as a platform shows it whole, with what goes out before it; or one by which it can only be denied."""
+    is_question = request.kind is RequestKind.QUESTION
+    if not is_question and (request.cut or is_too_long(request)):
+        return _make_refusal(reach, instance, request, token, facts)
+    card = make_card(request, token, facts, part)
+    if reach.fits_card(instance, card):
+        return FittedCard(card)
+    limit, unit = _find_page_size(reach, instance)
+    pages = list_pages(card, request.id, limit, unit) if card.size <= min(LONGEST_INPUT, MOST_PAGES * limit) else []
+    rest = shorten_card(card, ABOVE.format(len(pages)))
+    if 0 < len(pages) <= MOST_PAGES and reach.fits_card(instance, rest):
+        return FittedCard(rest, tuple(pages))
+    if is_question:  # nothing is allowed by its answer
+        return FittedCard(rest, whole=False)
+    return _make_refusal(reach, instance, request, token, facts)
+
+
+def _make_refusal(reach: ChannelInstances, instance: str, request: Request, token: str, facts: CardFacts) -> FittedCard:
+    card = make_refusal_card(request, token, facts, reach.get_page())
+    short = card if reach.fits_card(instance, card) else shorten_card(card, "Decide it on the dashboard.")
+    return FittedCard(short, whole=False)
+
+
+def shorten_card(card: Card, text: str) -> Card:
+    """The card without what was said before it."""
+    return replace(card, text=text, fields=(), buttons=tuple(replace(each, about="") for each in card.buttons))
+
+
+def _find_page_size(reach: ChannelInstances, instance: str) -> tuple[int, TextUnit]:
+    return min(reach.max_text(instance) or LONGEST_PAGE, LONGEST_PAGE), reach.text_unit(instance)
+
+
+def list_pages(card: Card, request_id: str, limit: int, unit: TextUnit) -> list[str]:
+    """All that a card says, in messages of a platform. Words of others are escaped once they are split, so that no
+    mark of theirs is torn off its escape; that may double them."""
+    if limit < SMALLEST_PAGE:
+        return []
+    room = limit - LONGEST_HEAD
+    parts = split_text(card.text, room, unit) if card.text else []
+    lines = [f"{each.name}: {each.value}" for each in card.fields]
+    lines += [f"{each.label}: {each.about}" for each in card.buttons if each.about]
+    for line in lines:
+        parts += [escape_line(each) for each in split_text(line, room // 2, unit)]
+    joined: list[str] = []
+    for each in parts:
+        if joined and measure(joined[-1], unit) + measure(each, unit) + 2 <= room:
+            joined[-1] = f"{joined[-1]}\n\n{each}"
+        else:
+            joined.append(each)
+    return [f"{request_id}, part {number} of {len(joined)}:\n{each}" for number, each in enumerate(joined, start=1)]
+
+
+# What it says.
+
+
+def find_facts(db: Db, request: Request) -> CardFacts:
+    group = groups.get(db, request.folder)
+    agent = (group.name or group.folder) if group else request.folder
+    named = {name: value for name, value in request.input.items() if isinstance(value, str) and name in request.rooms}
+    known = {name: room for name, value in named.items() if (room := _find_room(db, request.rooms[name], value))}
+    if not request.turn_id or request.instance in ("", agents.INSTANCE, errands.INSTANCE):
+        return CardFacts(agent=agent, rooms=known)
+    last = inbox.find_last_of_people(db, request.turn_id)
+    cause = messages.get(db, last[0]) if last is not None else None
+    if cause is None:
+        return CardFacts(agent=agent, rooms=known)
+    return CardFacts(
+        agent=agent,
+        asked_by=find_name(db, identities.get_person(db, cause.sender), cause.sender_name),
+        asked_in=_find_room(db, request.instance, request.address),
+        said=cause.text,
+        rooms=known,
+    )
+
+
+def _find_room(db: Db, instance: str, address: str) -> str:
+    """What people call a room; '' if nobody said."""
+    room = rooms.get(db, instance, address)
+    return room.name if room is not None and room.name != address else ""
+
+
+def find_name(db: Db, person: str, otherwise: str = "") -> str:
+    """What somebody is called; several who decided together, all of them."""
+    known = [users.get(db, each) for each in request_votes.split_names(person)]
+    names = [show_beginning(user.name, LONGEST_NAME) if user is not None else "" for user in known]
+    return request_votes.join_names(names) if all(names) else show_beginning(otherwise, LONGEST_NAME) or person
+
+
+# What was decided.
 
 
 def show_decision(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
@@ -68,32 +248,41 @@ def show_answer(db: Db, reach: ChannelInstances, request: Request, by: str, now:
 
 def make_decided_key(card: RequestCard) -> str:
     """The key of the effect by which a card says what was decided."""
-    return f"request:{card.request_id}:{card.token}:decided"
+    return f"{KEY}{card.request_id}:{card.token}:decided"
 
 
 def _show_in_card(db: Db, reach: ChannelInstances, request: Request, card: RequestCard, by: str, now: int) -> None:
     """In the card itself where the channel can edit, else in a line of its own."""
-    said = render_decision(request, by, card.part)
+    said = render_decision(request, by, card.part, find_name(db, by))
     edits = Feature.EDIT in reach.features(card.instance)
-    decided = make_decided_card(request, _find_agent_name(db, request), said, card.part)
-    text = render_text(decided) if edits else f"{request.id}: {said}"
-    outbox.add(
-        db,
-        NewEffect(
-            key=make_decided_key(card),
-            op=Op.EDIT if edits else Op.SEND,
-            origin=EffectOrigin.NOTICE,
-            instance=card.instance,
-            address=card.address,
-            thread=request.thread if request.kind is RequestKind.QUESTION else "",
-            text=text,
-            payload={"text": text, **({"card": to_builtins(decided)} if edits else {})},
-            target_id=card.message_id,
-        ),
-        now,
-    )
+    place = (card.instance, card.address)
+    thread = request.thread if request.kind is RequestKind.QUESTION else find_thread(reach, request, place)
+    text, more = f"{request.id}: {said}", dict[str, object]()
+    if edits:
+        decided = make_decided_card(request, find_facts(db, request), said, card.part)
+        if not card.whole or not reach.fits_card(card.instance, decided):
+            decided = shorten_card(decided, "")
+        text, more = render_text(decided), {"card": to_builtins(decided)}
+    op = Op.EDIT if edits else Op.SEND
+    outbox.add(db, _make_effect(request, make_decided_key(card), op, place, thread, text, more, card.message_id), now)
 
 
-def _find_agent_name(db: Db, request: Request) -> str:
-    group = groups.get(db, request.folder)
-    return (group.name or group.folder) if group else request.folder
+# What was not delivered.
+
+
+def record_card_outcome(db: Db, effect: OutboxEffect, state: EffectState, now: int) -> None:
+    """Somebody else is asked at once, or the same person elsewhere, when a card or a part of it does not arrive. Its
+    other parts are not sent then: nobody decides by a part."""
+    if not effect.key.startswith(KEY) or state not in UNDELIVERED:
+        return
+    request_id, _, rest = effect.key.removeprefix(KEY).partition(":")
+    token, _, page = rest.partition(PAGE)
+    request = requests.get(db, request_id)
+    if ":" in token or request is None or request.kind is RequestKind.QUESTION:  # what was decided, or no approval
+        return
+    whole = f"{KEY}{request_id}:{token}"
+    later = [f"{whole}{PAGE}{number}" for number in range(int(page) + 1, MOST_PAGES + 1)] if page else []
+    if page:
+        outbox.cancel_by_keys(db, [*later, whole], "a part of it was not delivered", now)
+    request_cards.close_one(db, token)
+    waiting_requests.defer(db, request_id, now)

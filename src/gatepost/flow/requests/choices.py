@@ -1,22 +1,53 @@
-"""What somebody may answer to a request, as buttons of a card. The same list in the same order whenever it is made: a
-button is known by its number."""
+"""What somebody may answer to a request, as buttons of a card, and what the card says. The same list in the same order
+whenever it is made: a button is known by its number."""
 
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
 from msgspec import Struct
 
 from gatepost.flow.requests.approved_plans import render_consequences
 from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import make_answered_card, make_question_card, render_answered
-from gatepost.messages.card import Card, CardButton, CardField
-from gatepost.messages.visible_text import shorten_visibly
+from gatepost.messages.card import Card, CardButton, CardField, escape_markdown, normalize_answer, parse_choice
+from gatepost.messages.text import one_line
+from gatepost.messages.visible_text import show_hidden
 from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
 
-LONGEST_VALUE = 1000  # characters of one argument that a card shows
-LONGEST_NAME = 100  # of a parameter, a tool or a group
-MOST_FIELDS = 12
+LONGEST_NAME = 30  # characters of a tool, a group, a room or a person; four of them fit a title
+LONGEST_SAID = 200  # of the words that the agent was given
+LONGEST_INPUT = 30_000  # of all arguments that a card shows, with what goes out before it
 GROUPS = "groups"  # of a room: those that may be chosen, in its input …
 GROUP = "group"  # … and the one that was, in its answer
 MOST_GROUPS = 5
 LONGEST_GROUP = 48  # characters of a folder that fits a button
+YES, NO = frozenset({"yes", "y", "ok", "okay", "allow", "approve"}), frozenset({"no", "n", "nope", "deny"})
+ACTS = {  # tools whose names alone do not say what they do
+    "send": "send a message",
+    "reply": "reply",
+    "post": "publish a post",
+    "send_file": "send a file",
+    "send_voice": "send a voice message",
+    "edit": "edit a message",
+    "delete": "delete a message",
+    "forward": "pass a message on",
+    "network_allow": "open a host on the network",
+    "network_deny": "close a host on the network",
+}
+IDS = frozenset({"replyToId", "messageId", "sessionId", "taskId", "id", "conversation"})  # shown last
+PARAMETERS = {
+    "chatJid": "room",
+    "targetJid": "room",
+    "jid": "room",
+    "toJid": "to the room",
+    "replyToId": "in reply to",
+    "filepath": "file",
+}
+_HUMP = re.compile(r"(?<=[a-z])[A-Z]")
+_encode = msgspec.json.encode
+LONGEST_REASON = 500  # characters of why somebody refuses
+_NO_BECAUSE = re.compile(r"\s*(?:no|nope|deny)\s*[,.:;!–—-]+\s*(?=\w)", re.IGNORECASE)
 
 
 class AnswerChoice(Struct, frozen=True):
@@ -39,8 +70,11 @@ DROP = AnswerChoice("Drop them", RequestState.DENIED, style="danger")
 
 
 def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
-    """Where several must agree, none of them makes it last: they agreed to this once."""
+    """Where several must agree, none of them makes it last: they agreed to this once. Nobody allows what is kept in
+    part alone: they cannot see it."""
     alone = request.quorum == 1
+    if request.cut:
+        return (DENY,)
     if request.kind is RequestKind.CALL:
         lasting = (ALLOW_SESSION, *((ALLOW_ALWAYS,) if request.rule else ()))
         return (ALLOW_ONCE, *(lasting if alone else ()), DENY)
@@ -57,6 +91,26 @@ def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
     return (ALLOW_ONCE, DENY)
 
 
+class ChosenAnswer(Struct, frozen=True):
+    choice: AnswerChoice
+    words: str = ""  # why somebody refuses
+
+
+def find_answer(choices: Sequence[AnswerChoice], text: str) -> ChosenAnswer | None:
+    """Which of the choices a text means: one by its number or label, the first that allows for a yes, the plain denial
+    for a no, also with a reason behind it. A yes where several would allow something different means none of them."""
+    at = parse_choice(text, [each.label for each in choices])
+    if at is not None:
+        return ChosenAnswer(choices[at])
+    said, because = normalize_answer(text), _NO_BECAUSE.match(text)
+    if said in NO or because:
+        words = one_line(text[because.end() :])[:LONGEST_REASON] if because else ""
+        return ChosenAnswer(DENY, words) if DENY in choices else None
+    allowing = [each for each in choices if each.state is RequestState.ALLOWED]
+    unclear = len({each.group for each in allowing}) > 1
+    return ChosenAnswer(allowing[0]) if said in YES and allowing and not unclear else None
+
+
 def list_groups(request: Request) -> tuple[str, ...]:
     """Those that are offered for a room."""
     offered = request.input.get(GROUPS)
@@ -68,37 +122,94 @@ def make_group_choice(folder: str) -> AnswerChoice:
     return AnswerChoice(f"Let {folder} answer", RequestState.ALLOWED, AnswerLasts.ALWAYS, group=folder)
 
 
-def make_card(request: Request, token: str, agent: str, part: int = 0) -> Card:
-    """The card by which somebody decides. `agent`: the name of the group. `part`: which of several questions."""
+class CardFacts(Struct, frozen=True, kw_only=True):
+    """What a card says in words: who asks, for whom, and what the rooms are called that are named."""
+
+    agent: str
+    asked_by: str = ""  # who gave the agent its work; '' if nobody did
+    asked_in: str = ""  # the conversation
+    said: str = ""  # their words
+    rooms: Mapping[str, str] = {}  # what they are called, by the parameter that names each
+
+
+def make_card(request: Request, token: str, facts: CardFacts, part: int = 0) -> Card:
+    """The card by which somebody decides, with everything that is asked. `part`: which of several questions."""
     if request.kind is RequestKind.QUESTION:
-        return make_question_card(request, part, token, shorten_visibly(agent, LONGEST_NAME))
+        return make_question_card(request, part, token, show_beginning(facts.agent, LONGEST_NAME))
     buttons = tuple(
         CardButton(f"{token}:{number}", each.label, each.style) for number, each in enumerate(list_choices(request))
     )
     editable = is_editable(request)
     return Card(
-        title=render_title(request, agent),
-        text=_render_text(request),
-        fields=list_fields(request),
+        title=render_title(request, facts),
+        text=_render_text(request, facts),
+        fields=list_fields(request, facts),
         buttons=buttons,
+        command=f"/approve {request.id} or /deny {request.id}",
         token=token if editable else "",
         editable=editable,
     )
 
 
-def make_decided_card(request: Request, agent: str, done: str, part: int = 0) -> Card:
+def make_decided_card(request: Request, facts: CardFacts, done: str, part: int = 0) -> Card:
     if request.kind is RequestKind.QUESTION:
-        return make_answered_card(request, part, shorten_visibly(agent, LONGEST_NAME), done)
-    return Card(title=render_title(request, agent), text=_render_text(request), fields=list_fields(request), done=done)
+        return make_answered_card(request, part, show_beginning(facts.agent, LONGEST_NAME), done)
+    return Card(
+        title=render_title(request, facts),
+        text=_render_text(request, facts),
+        fields=list_fields(request, facts),
+        done=done,
+    )
 
 
-def _render_text(request: Request) -> str:
+def is_too_long(request: Request) -> bool:
+    """Return True if no card can show all that is asked. Cheap: nothing of it is rendered."""
+    sizes = (len(value) if isinstance(value, str) else len(_encode(value)) for value in request.input.values())
+    rest = len(request.preview) + len(request.follow_up) + sum(map(len, request.input))
+    return sum(sizes) + rest > LONGEST_INPUT
+
+
+def make_refusal_card(request: Request, token: str, facts: CardFacts, page: str) -> Card:
+    """The card of what cannot be shown whole: it can be denied, and says where it is decided. `page`: where the web
+    page is, '' if nobody knows."""
+    if request.cut:
+        why = "Only a part of what it asks was kept, so nobody can allow it."
+    else:
+        where = f"{page}/dashboard/requests/{request.id}" if page else "the page Requests of the dashboard"
+        why = f"It is too long to be shown here. Read it at {where}, or with `gatepost permit show {request.id}`."
+    choices = enumerate(list_choices(request))
+    return Card(
+        title=render_title(request, facts),
+        text="\n\n".join(filter(None, [_render_asker(facts), why])),
+        buttons=tuple(
+            CardButton(f"{token}:{number}", each.label, each.style)
+            for number, each in choices
+            if each.state is RequestState.DENIED
+        ),
+        command=f"/deny {request.id}",
+    )
+
+
+def _render_text(request: Request, facts: CardFacts) -> str:
     consequences = render_consequences(request) if request.kind is RequestKind.PLAN else ""
-    return "\n\n".join(filter(None, [request.why, request.preview, consequences]))
+    return "\n\n".join(filter(None, [_render_asker(facts), request.why, request.preview, consequences]))
 
 
-def render_title(request: Request, agent: str) -> str:
-    named = shorten_visibly(agent, LONGEST_NAME)
+def _render_asker(facts: CardFacts) -> str:
+    """For whom the agent works, as markdown."""
+    if not facts.asked_by:
+        return ""
+    place = f" in {_quote(facts.asked_in)}" if facts.asked_in else ""
+    words = f": {_quote(facts.said, LONGEST_SAID)}" if facts.said else ""
+    return f"Asked by {escape_markdown(show_beginning(facts.asked_by, LONGEST_NAME))}{place}{words}"
+
+
+def _quote(text: str, longest: int = LONGEST_NAME) -> str:
+    return f"“{escape_markdown(show_beginning(text, longest))}”"
+
+
+def render_title(request: Request, facts: CardFacts) -> str:
+    named = show_beginning(facts.agent, LONGEST_NAME)
     if request.kind is RequestKind.SENDER:
         return f"Somebody unknown writes to {named} ({request.id})"
     if request.kind is RequestKind.ROOM:
@@ -111,22 +222,55 @@ def render_title(request: Request, agent: str) -> str:
         return f"This gateway was restored or copied: send what was under way? ({request.id})"
     if request.kind is RequestKind.PLAN:
         return f"{named} asks to carry out a plan ({request.id})"
-    return f"{named} asks to use {shorten_visibly(request.tool, LONGEST_NAME)} ({request.id})"
+    if request.kind is RequestKind.CALL:
+        return f"{named} wants to {_render_act(request, facts)} ({request.id})"
+    return f"{named} asks to use {show_beginning(request.tool, LONGEST_NAME)} ({request.id})"
 
 
-def list_fields(request: Request) -> tuple[CardField, ...]:
-    """The arguments, each cut to what somebody reads. `cut` says that there is more than is kept here."""
-    given = [each for each in request.input.items() if each[0] != GROUPS or request.kind is not RequestKind.ROOM]
-    given = given[:MOST_FIELDS]
-    shown = [CardField(shorten_visibly(name, LONGEST_NAME), _shorten(value)) for name, value in given]
-    if len(request.input) > MOST_FIELDS or request.cut:
-        shown.append(CardField("…", "there is more than is shown"))
-    return tuple(shown)
+def _render_act(request: Request, facts: CardFacts) -> str:
+    """The call in words: its tool, and the room that it names if that has a name."""
+    act = ACTS.get(request.tool) or show_beginning(request.tool.replace("_", " "), LONGEST_NAME)
+    named = [facts.rooms[name] for name in request.input if name in facts.rooms]
+    return f"{act}, room “{show_beginning(named[0], LONGEST_NAME)}”" if named else act
 
 
-def _shorten(value: object) -> str:
+def list_fields(request: Request, facts: CardFacts) -> tuple[CardField, ...]:
+    """The arguments by readable names, whole. What is empty is left out. Addresses and ids come last."""
+    given = {
+        name: value
+        for name, value in request.input.items()
+        if value not in (None, "", [], {}) and (name != GROUPS or request.kind is not RequestKind.ROOM)
+    }
+    labels = [PARAMETERS.get(name) or _spell_out(name) for name in given]
+    shown: list[CardField] = []
+    details = [f"tool {show_hidden(request.tool)}"] if request.kind is RequestKind.CALL else []
+    for label, (name, value) in zip(labels, given.items(), strict=True):
+        clear = label if labels.count(label) == 1 else show_hidden(name)
+        if name in facts.rooms:
+            shown.append(CardField(clear, f"“{show_beginning(facts.rooms[name], LONGEST_NAME)}”"))
+            details.append(f"{clear} {show_hidden(str(value))}")
+        elif name in IDS:
+            details.append(f"{clear} {_show(value)}")
+        else:
+            shown.append(CardField(clear, _show(value)))
+    if request.cut:
+        shown.append(CardField("…", "there is more than was kept"))
+    return (*shown, CardField("Details", " · ".join(details))) if details else tuple(shown)
+
+
+def _spell_out(name: str) -> str:
+    return show_hidden(_HUMP.sub(lambda found: f" {found[0].lower()}", name).replace("_", " "))
+
+
+def _show(value: object) -> str:
     """In one line: nothing that an agent says may look like a part of the card."""
-    return shorten_visibly(value if isinstance(value, str) else str(value), LONGEST_VALUE)
+    return show_hidden(value if isinstance(value, str) else _encode(value).decode())
+
+
+def show_beginning(text: str, longest: int) -> str:
+    """The beginning of a name or of words that nobody decides by."""
+    shown = show_hidden(text[: longest + 1])
+    return shown if len(text) <= longest and len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def is_edited(request: Request) -> bool:
@@ -135,10 +279,11 @@ def is_edited(request: Request) -> bool:
     return request.state is RequestState.ALLOWED and bool(request.answer) and not answers
 
 
-def render_decision(request: Request, by: str, part: int | None = None) -> str:
-    """What a decided card says, in one line. `part`: of one question alone."""
+def render_decision(request: Request, by: str, part: int | None = None, name: str = "") -> str:
+    """What a decided card says, in one line. `part`: of one question alone. `name`: what whoever decided is called."""
     if request.kind is RequestKind.QUESTION:
-        return render_answered(request, by, part)
+        return render_answered(request, by, part, name)
+    by = name or by
     words = f": {request.reason}" if request.reason and request.state is RequestState.DENIED else ""
     conversation = " each time" if request.kind is RequestKind.TEXT else " in this conversation"
     lasts = {AnswerLasts.SESSION: conversation, AnswerLasts.ALWAYS: " always", AnswerLasts.ONCE: ""}

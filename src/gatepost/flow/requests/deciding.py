@@ -14,7 +14,7 @@ from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import OWNER
 from gatepost.flow.requests import approved_plans, refused_hosts, restored_rows, unknown_rooms, unknown_senders
-from gatepost.flow.requests.card_delivery import show_decision
+from gatepost.flow.requests.card_delivery import find_name, show_decision
 from gatepost.flow.requests.choices import (
     GROUP,
     AnswerChoice,
@@ -52,6 +52,7 @@ GATEWAY = "gatepost:system"  # who decides when nobody did
 EVENT, QUESTION_EVENT = messages.APPROVAL, messages.QUESTION
 NOT_YOURS = "Only an admin of this agent's group or an owner may decide this."
 OUTDATED = "Nobody has to decide this any more: {}."
+KEPT_IN_PART = "Only a part of what {0} asks was kept, so nobody can allow it. Deny it, or ask for less at once."
 NOT_ASKED = "Only who may speak to this agent in the room where it asks may answer this."
 
 
@@ -125,6 +126,8 @@ def decide(
         return refusal
     if fault := unknown_rooms.find_fault(db, request, choice) or approved_plans.find_obstacle(request, choice.state):
         return Decision(request, False, fault)
+    if request.cut and choice.state is RequestState.ALLOWED and request.kind is not RequestKind.QUESTION:
+        return Decision(request, False, KEPT_IN_PART.format(request.id))
     given = check_edited(request, given or {}, choice.lasts) if choice.state is RequestState.ALLOWED else {}
     clicked, by = by, identities.get_person(db, by)  # one person has one vote, by whichever identity
     if choice.state is RequestState.ALLOWED and request.quorum > 1:
@@ -171,7 +174,8 @@ def find_to_decide(
     if outdated := withdraw_outdated(db, reach, request, now):
         return outdated.request, outdated
     if request.state is not RequestState.PENDING:
-        said = f"It was decided before. {render_decision(request, request.answered_by)}"
+        by = request.answered_by
+        said = f"It was decided before. {render_decision(request, by, name=find_name(db, by))}"
         return request, Decision(request, False, said)
     return request, None
 
@@ -254,7 +258,8 @@ def close(
         changed = state is RequestState.ALLOWED and approved_plans.follow(db, closed, now)
         wake = (closed.session_id,) if woken or changed else ()
         renew = (closed.session_id,) if changed else ()
-    return Decision(closed, True, render_decision(closed, by), rooms, wake, files, renew)
+    said = render_decision(closed, by, name=find_name(db, by))
+    return Decision(closed, True, said, rooms, wake, files, renew)
 
 
 def follow_decision(bells: EventBus, decision: Decision) -> None:

@@ -16,7 +16,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import AskingRules, ask_next, list_approvers, read_rules
+from gatepost.flow.requests.asking import AskingRules, ask_next, list_approvers, list_asked, read_rules
 from gatepost.messages import address as addresses
 from gatepost.messages.outbound import Feature
 from gatepost.store import direct_rooms, identities, request_cards, requests, waiting_requests
@@ -81,7 +81,7 @@ class DirectRoomOpener:
             if address:
                 rules, now = read_rules(self._config), self._clock.now()
                 room = (identity, instance, address)
-                for rung in await self._store.write(record_opened, rules, unreached, room, now):
+                for rung in await self._store.write(record_opened, self._reach, rules, unreached, room, now):
                     self._bells.room(*rung)
                 return
 
@@ -124,12 +124,13 @@ def _is_open(request: Request) -> bool:
 def _find_unreached(db: Db, reach: ChannelInstances, request: Request, *, escalated: bool) -> UnreachedDecider | None:
     """None: everybody was asked, or the next one is reached without us."""
     ranked = list_approvers(db, request.folder)
-    asked = {card.person for card in request_cards.list_for_request(db, request.id) if card.open}
-    known = {room.user_id for room in direct_rooms.list_for_people(db, tuple(ranked))}
-    left = [person for person in ranked if person not in asked]
+    asked = list_asked(db, request)
+    known = {room.user_id for room in direct_rooms.list_for_people(db, tuple(ranked)) if asked.can_try(room)}
+    left = [person for person in ranked if person not in asked.people]
     if any(person in known for person in left):
         return None
-    ways = [way for person in left for way in _list_ways(db, reach, person, request.instance)]
+    failed = {instance for instance, _ in asked.failed}  # a room that it opens there is the one that failed
+    ways = [way for person in left for way in _list_ways(db, reach, person, request.instance) if way[1] not in failed]
     return UnreachedDecider(request.id, tuple(ways), escalated) if ways else None
 
 
@@ -141,7 +142,12 @@ def _list_ways(db: Db, reach: ChannelInstances, person: str, preferred: str) -> 
 
 
 def record_opened(
-    db: Db, rules: AskingRules, unreached: UnreachedDecider, room: tuple[str, str, str], now: int
+    db: Db,
+    reach: ChannelInstances,
+    rules: AskingRules,
+    unreached: UnreachedDecider,
+    room: tuple[str, str, str],
+    now: int,
 ) -> tuple[tuple[str, str], ...]:
     """Remember the room and show the card there. The rooms to ring."""
     direct_rooms.add(db, *room, now)
@@ -151,4 +157,4 @@ def record_opened(
     shown = sum(card.open for card in request_cards.list_for_request(db, request.id))
     if shown >= request.quorum and not unreached.escalated:  # somebody else was found meanwhile
         return ()
-    return ask_next(db, rules, request, now)
+    return ask_next(db, reach, rules, request, now)

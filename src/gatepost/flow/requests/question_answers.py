@@ -1,7 +1,7 @@
 """Answering a question: one answer for each thing that is asked, kept as it comes. The last one decides the request."""
 
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.card_delivery import show_answer, show_question
+from gatepost.flow.requests.card_delivery import find_name, show_answer, show_question
 from gatepost.flow.requests.deciding import Decision, close, find_to_decide, record_decision
 from gatepost.flow.requests.questions import ANSWERS, get_answers, parse_questions, render_answered
 from gatepost.messages.text import one_line
@@ -42,5 +42,6 @@ def answer(
     assert kept is not None  # it waits in this transaction
     request_votes.add_vote(db, request.id, person, now)  # who else answered a part of it is known by that
     record_decision(db, now, person, KEPT, kept)
-    rooms = (*show_answer(db, reach, kept, person, now), *show_question(db, kept, now))
-    return Decision(kept, False, render_answered(kept, person, part), tuple(dict.fromkeys(rooms)), kept=True)
+    rooms = (*show_answer(db, reach, kept, person, now), *show_question(db, reach, kept, now))
+    said = render_answered(kept, person, part, find_name(db, person))
+    return Decision(kept, False, said, tuple(dict.fromkeys(rooms)), kept=True)

@@ -186,21 +186,22 @@ def _list_buttons(question: AgentQuestion, token: str) -> tuple[CardButton, ...]
     )
 
 
-def render_answered(request: Request, by: str, part: int | None = None) -> str:
-    """What a card, or whoever comes too late, is told: about one question, or all of them."""
+def render_answered(request: Request, by: str, part: int | None = None, name: str = "") -> str:
+    """What a card, or whoever comes too late, is told: about one question, or all of them. `name`: of whoever
+    answered."""
     asked, known = parse_questions(request.input), get_answers(request)
     wanted: Sequence[AgentQuestion] = asked if part is None else asked[part : part + 1]
     said = " · ".join(_show(known[each.key], LONGEST_DESCRIPTION) for each in wanted if each.key in known)
     words = f": {one_line(request.reason)}" if request.reason else ""
     if request.state is RequestState.DENIED:
-        return f"Not answered by {by}{words}."
+        return f"Not answered by {name or by}{words}."
     if request.state is RequestState.EXPIRED:
         return "Nobody answered in time."
     if request.state is RequestState.WITHDRAWN:
         return f"Withdrawn{words}."
     if request.state is RequestState.ALLOWED and not is_person(by):
         return f"Nobody answered in time, so this counts: {said}."
-    return f"Answered by {by}: {said}." if said else "It waits for an answer."
+    return f"Answered by {name or by}: {said}." if said else "It waits for an answer."
 
 
 def _render_text(question: AgentQuestion) -> str:

@@ -146,7 +146,7 @@ def _move(
         moved.sessions.update(decision.wake)
         moved.files += decision.files
     else:
-        asked = ask_next(db, rules, request, now)
+        asked = ask_next(db, reach, rules, request, now)
         moved.rooms.update(asked)
         if not asked:
             moved.unreached.add(request.id)

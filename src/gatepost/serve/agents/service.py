@@ -407,6 +407,8 @@ class AgentService:
             agent_id = (await self.find(agent_id)).id
         if wish is None or (agent_id and wish.session_id != agent_id):
             raise NotFound("request", request_id[:80], "`gatepost permit ls` shows those that wait")
+        if allow and wish.cut and wish.kind is not RequestKind.QUESTION:
+            raise Invalid("requestId", deciding.KEPT_IN_PART.format(wish.id))
         asking = await self._parts.store.read(sessions.get, wish.session_id) if wish.session_id is not None else None
         if wish.asker is not RequestAsker.PROVIDER or asking is None or not asking.agent:
             given = dict(updated or {})

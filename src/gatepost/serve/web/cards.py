@@ -10,7 +10,8 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.flow.requests.answering import UNKNOWN_BUTTON, is_decided
-from gatepost.flow.requests.choices import LONGEST_NAME, render_decision
+from gatepost.flow.requests.card_delivery import find_name
+from gatepost.flow.requests.choices import render_decision
 from gatepost.flow.requests.deciding import NOT_YOURS, may_see_arguments
 from gatepost.flow.requests.edited_input import check_edited, is_editable, parse_edited
 from gatepost.messages.card import CHANGED, Card
@@ -25,6 +26,7 @@ from gatepost.store.requests import Request as AskedRequest
 
 LARGEST_CLICK = 48 * 1024  # bytes, with words of one's own or other arguments, quoted once more
 LARGEST_TOKEN = 1024
+LONGEST_PARAMETER = 100  # characters
 LONGEST_BUTTON = 200  # characters
 
 
@@ -100,7 +102,8 @@ def read_arguments(db: Db, instance: str, by: str, token: str) -> list[dict[str,
     if not may_see_arguments(db, asked, by):
         raise Refused(by, "change what is asked", asked.id, NOT_YOURS)
     if asked.state is not RequestState.PENDING:
-        raise Invalid("token", f"it was decided before. {render_decision(asked, asked.answered_by)}")
+        decided = render_decision(asked, asked.answered_by, name=find_name(db, asked.answered_by))
+        raise Invalid("token", f"it was decided before. {decided}")
     if not is_editable(asked):
         raise Invalid("token", f"what {asked.id} asks cannot be edited; allow it as it is, or deny it")
     return [render_argument(name, value) for name, value in asked.input.items()]
@@ -110,7 +113,7 @@ def render_argument(name: str, value: object) -> dict[str, Any]:
     """A text as it is, everything else as JSON: a browser's own numbers would lose digits."""
     is_text = isinstance(value, str)
     shown = value if is_text else msgspec.json.format(msgspec.json.encode(value)).decode()
-    return {"name": name, "label": shorten_visibly(name, LONGEST_NAME), "value": shown, "text": is_text}
+    return {"name": name, "label": shorten_visibly(name, LONGEST_PARAMETER), "value": shown, "text": is_text}
 
 
 def find_request(db: Db, instance: str, button: str) -> AskedRequest | None:

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
 from gatepost.serve.web.dashboard.view import FormBlock, Note, TableBlock, Tone
-from gatepost.serve.web.pages.requests import make_request_view, make_requests_view
+from gatepost.serve.web.pages.requests import list_row_actions, make_request_view, make_requests_view
 from gatepost.store import request_votes, requests
 from gatepost.store.requests import NewRequest, RequestKind
 
@@ -87,3 +89,12 @@ def test_the_list_links_each_request_and_offers_only_what_its_line_shows() -> No
     view = make_requests_view([asked("call"), asked("question"), asked("room"), asked("tool", cut=True)])
     [table] = [each for each in view.blocks if isinstance(each, TableBlock)]
     assert [[each.label for each in row.actions] for row in table.rows] == [["Allow", "Deny"], [], [], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [("hi", ["Allow", "Deny"]), ("harmless " * 90 + "evil", ["Deny"]), ("hi" + " " * 700 + "evil", ["Deny"])],
+)
+def test_a_line_of_the_table_offers_to_allow_only_what_it_shows_whole(text: str, labels: list[str]) -> None:
+    asked = {"id": "p-1", "kind": RequestKind.CALL, "cut": False, "input": {"text": text}}
+    assert [each.label for each in list_row_actions(asked)] == labels

@@ -5,12 +5,13 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.core.errors import NotFound
+from gatepost.flow.requests.card_delivery import find_facts, find_name
 from gatepost.flow.requests.choices import list_choices, render_decision, render_title
 from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import AgentQuestion, get_answers, parse_questions
 from gatepost.serve.control.arguments.requests import ShowRequestArgs
 from gatepost.serve.control.contract import read_operation
-from gatepost.store import groups, request_votes, requests
+from gatepost.store import request_votes, requests
 from gatepost.store.port import Db
 from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
 
@@ -64,12 +65,12 @@ def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
     asked = requests.get(db, args.id)
     if asked is None:
         raise NotFound("request", args.id[:80], "`gatepost permit ls` shows those that wait")
-    group, waits = groups.get(db, asked.folder), asked.state is RequestState.PENDING
+    waits = asked.state is RequestState.PENDING
     is_question = asked.kind is RequestKind.QUESTION
     return PermitDetails(
         id=asked.id,
         kind=asked.kind,
-        title=render_title(asked, (group.name if group else "") or asked.folder),
+        title=render_title(asked, find_facts(db, asked)),
         folder=asked.folder,
         session=asked.session_id,
         tool=asked.tool,
@@ -79,7 +80,7 @@ def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
         cut=asked.cut,
         editable=waits and is_editable(asked),
         state=asked.state,
-        decision="" if waits else render_decision(asked, asked.answered_by),
+        decision="" if waits else render_decision(asked, asked.answered_by, name=find_name(db, asked.answered_by)),
         quorum=asked.quorum,
         voters=request_votes.list_voters(db, asked.id),
         choices=[] if is_question or not waits else _list_choices(asked),

@@ -34,6 +34,7 @@ from gatepost.serve.web.dashboard.view import (
 from gatepost.store.requests import AnswerLasts, RequestKind, RequestState
 
 LIMIT, LONGEST_ID = 100, 80
+LONGEST_IN_LINE = 120  # characters of arguments, as JSON, that a line of the table shows for sure
 MOST_OPTIONS = 8  # of a question that are buttons
 EMPTY = EmptyState(text="Nobody waits for an answer. What an agent must ask for is here, and in its chat.")
 REQUEST = (
@@ -74,14 +75,14 @@ def make_requests_view(found: list[Answer]) -> PageView:
 
 
 def list_row_actions(asked: Answer) -> tuple[Action, ...]:
-    """What can be said without knowing more than the line shows."""
+    """What can be said without knowing more than the line shows: nobody allows what they do not see."""
     if asked["kind"] in (RequestKind.QUESTION, RequestKind.ROOM) or asked["cut"]:
         return ()
     given = {"id": asked["id"]}
-    return (
-        Action(label="Allow", operation="permit.answer", args={**given, "allow": "on"}, tone=Tone.GOOD),
-        Action(label="Deny", operation="permit.answer", args=given, tone=Tone.BAD),
-    )
+    deny = Action(label="Deny", operation="permit.answer", args=given, tone=Tone.BAD)
+    if len(_render_input(asked)) > LONGEST_IN_LINE:
+        return (deny,)
+    return (Action(label="Allow", operation="permit.answer", args={**given, "allow": "on"}, tone=Tone.GOOD), deny)
 
 
 @page("/requests/{id}", "Request", Section.NOW, "permit.show")
@@ -102,7 +103,7 @@ def make_request_view(asked: Answer) -> PageView:
         blocks.append(LongText(title="Arguments", text=_render_input(asked)))
     if asked["cut"]:
         blocks.append(
-            Note(text="Only an excerpt is shown. What is allowed is the whole, which the agent's provider holds.")
+            Note(text="Only an excerpt of it was kept, so nobody can allow it. Deny it, or ask for less at once.")
         )
     if asked["preview"]:
         blocks.append(LongText(title="What it would change or read", text=asked["preview"]))

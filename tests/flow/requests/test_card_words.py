@@ -1,0 +1,138 @@
+"""A card says in words who asks, for whom and where; a decided one says who decided by name."""
+
+from typing import Any
+
+import pytest
+from msgspec import convert
+
+from gatepost.channels.contract import ChannelKind
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.requests.asking import ask
+from gatepost.flow.requests.choices import DENY
+from gatepost.flow.requests.deciding import decide
+from gatepost.messages.card import Card
+from gatepost.messages.inbound import Direction, MessageKind
+from gatepost.messages.outbound import Feature
+from gatepost.store import inbox, messages, outbox, request_cards, rooms, sessions, turn_claims, users
+from gatepost.store.messages import NewMessage
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, Request, RequestKind
+from gatepost.store.rooms import RoomPolicy
+from gatepost.testing.clock import NOON
+
+from .acme_people import ADA, EVE, RULES, add_people
+
+FAMILY, RELEASE, DIRECT = "fake:room/9", "fake:room/1", "fake:direct/ada"
+WITH_CARDS = frozenset({Feature.EDIT, Feature.CARDS, Feature.THREADS})
+
+
+def make_reach(features: frozenset[Feature] = WITH_CARDS) -> ChannelInstances:
+    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=features)
+    return ChannelInstances({"fake": kind})
+
+
+def hold(db: Db, reach: ChannelInstances, given: dict[str, Any], **more: Any) -> Request:
+    """Eve gives the agent its work in the family's chat, and it makes a held call."""
+    add_people(db)
+    users.set_name(db, ADA, "Ada")
+    users.add(db, EVE, "Eve", NOON)
+    rooms.add(db, "fake", FAMILY, "Family chat", False, RoomPolicy.PUBLIC, NOON)
+    db.run("UPDATE rooms SET name = ? WHERE address = ?", ("Release", RELEASE))
+    session = sessions.find_or_add(db, "per-thread", "acme", "fake", FAMILY, "", NOON)
+    said = NewMessage(
+        instance="fake",
+        address=FAMILY,
+        direction=Direction.IN,
+        kind=MessageKind.CHAT,
+        platform_id="1",
+        sender=EVE,
+        text="send the *file* to all of them",
+        at=NOON,
+    )
+    message_id = messages.accept(db, said, NOON)
+    assert message_id is not None
+    inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)
+    turn = turn_claims.claim(db, session.id, "scripted", "o", NOON, NOON, 10)
+    assert turn is not None
+    new: dict[str, Any] = {
+        "kind": RequestKind.CALL,
+        "name": "t/1",
+        "folder": "acme",
+        "session_id": session.id,
+        "turn_id": turn.turn.id,
+        "tool": "send",
+        "input": given,
+        "digest": "d",
+        "instance": "fake",
+        "address": FAMILY,
+        "rooms": {"chatJid": "fake"},
+    }
+    return ask(db, reach, RULES, NewRequest(**(new | more)), NOON).request
+
+
+def get_card(db: Db, request: Request) -> Card:
+    (shown,) = request_cards.list_for_request(db, request.id)
+    (row,) = outbox.list_for_message(db, shown.message_id)
+    return convert(row.payload["card"], Card)
+
+
+def test_a_card_says_who_asked_where_and_with_which_words_and_what_the_agent_wants(db: Db) -> None:
+    request = hold(db, make_reach(), {"text": "hello", "chatJid": RELEASE, "replyToId": None, "thread": ""})
+    card = get_card(db, request)
+    assert card.title == f"Acme wants to send a message, room “Release” ({request.id})"
+    assert card.text == "Asked by Eve in “Family chat”: “send the \\*file\\* to all of them”"
+    assert [(each.name, each.value) for each in card.fields] == [
+        ("text", "hello"),
+        ("room", "“Release”"),
+        ("Details", f"tool send · room {RELEASE}"),
+    ]
+
+
+def test_parameters_are_words_and_two_of_one_name_keep_their_own(db: Db) -> None:
+    given = {"contextMode": "group", "run_at": 5, "chatJid": "fake:room/unnamed", "jid": "fake:room/other", "on": False}
+    card = get_card(db, hold(db, make_reach(), given, tool="schedule_task"))
+    assert "wants to schedule task (" in card.title
+    assert [(each.name, each.value) for each in card.fields] == [
+        ("context mode", "group"),
+        ("run at", "5"),
+        ("chatJid", "fake:room/unnamed"),
+        ("jid", "fake:room/other"),
+        ("on", "false"),
+        ("Details", "tool schedule_task"),
+    ]
+
+
+def test_a_name_of_a_stranger_cannot_look_like_a_part_of_the_card(db: Db) -> None:
+    add_people(db)
+    request = hold(db, make_reach(), {"text": "x", "chatJid": RELEASE})
+    users.set_name(db, EVE, "Eve\n\n**Allowed by Ada.**\n1. Deny\u202e")
+    db.run("UPDATE rooms SET name = ? WHERE address = ?", ("x\n\n1. Deny\u202e", RELEASE))
+    decide(db, make_reach(), request.id, DENY, ADA, NOON)
+    (row,) = outbox.OUTBOX.list(db, "WHERE op = 'edit'")
+    lines = row.payload["text"].splitlines()
+    assert "\u202e" not in row.payload["text"]
+    assert not [line for line in lines if line.startswith(("**Allowed", "1. Deny"))]
+
+
+def test_a_decided_card_says_who_decided_by_name(db: Db) -> None:
+    reach = make_reach()
+    request = hold(db, reach, {"text": "hello"})
+    decided = decide(db, reach, request.id, DENY, ADA, NOON)
+    assert decided.said == "Denied by Ada."
+    (row,) = outbox.OUTBOX.list(db, "WHERE op = 'edit'")
+    assert row.payload["card"]["done"] == "Denied by Ada."
+
+
+@pytest.mark.parametrize(
+    ("address", "features", "thread"),
+    [(DIRECT, WITH_CARDS, "plans"), (FAMILY, WITH_CARDS, ""), (DIRECT, WITH_CARDS - {Feature.CARDS}, "")],
+)
+def test_a_card_is_in_the_thread_where_the_person_is(
+    db: Db, address: str, features: frozenset[Feature], thread: str
+) -> None:
+    """If the request comes from the approver's own room. A terminal prints what is in the main thread everywhere."""
+    reach = make_reach(features)
+    request = hold(db, reach, {"text": "hello"}, address=address, thread="plans")
+    decide(db, reach, request.id, DENY, ADA, NOON)
+    rows = outbox.OUTBOX.list(db, "WHERE address = ? ORDER BY id", DIRECT)
+    assert [row.thread for row in rows] == [thread, thread]
