@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gatepost.store.sqlite_db import connect
 
-START_S = 2.0  # of a start
+START_S = 0.5  # of a start: a store of some 50 MB
 STEPS = 10_000  # of SQLite's machine, between two looks at the clock
 UNREADABLE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.CantOpenError)
 BROKEN = (*UNREADABLE, apsw.ReadOnlyError, apsw.FullError)
