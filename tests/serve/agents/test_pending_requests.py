@@ -168,7 +168,7 @@ async def test_a_title_that_several_bear_means_none_of_them(desk: ManagementClie
 
 
 @pytest.mark.slow
-async def test_an_excerpt_is_never_the_input(desk: ManagementClient) -> None:
+async def test_what_is_kept_in_part_can_only_be_denied(desk: ManagementClient) -> None:
     made = await desk("create_agent", initialPrompt="ask")
     store, service = desk.gateway.store, desk.gateway.agents
 
@@ -186,12 +186,13 @@ async def test_an_excerpt_is_never_the_input(desk: ManagementClient) -> None:
         return requests.add(db, wish, 1)[0].id
 
     first, second = await store.write(ask, "a"), await store.write(ask, "b")
-    with pytest.raises(Invalid, match="excerpt"):
-        await service.respond(first, "op", allow=True, updated={"command": "y"})
-    for request, updated in ((first, {"command": "x"}), (second, None)):
-        await service.respond(request, "op", allow=True, updated=updated)
+    for request, updated in ((first, {"command": "y"}), (first, {"command": "x"}), (second, None)):
+        with pytest.raises(Invalid, match="Only a part"):
+            await service.respond(request, "op", allow=True, updated=updated)
+    for request in (first, second):
+        await service.respond(request, "op", allow=False)
         answered = await store.read(requests.get, request)
-        assert answered is not None and (answered.state, answered.answer) == ("allowed", {})
+        assert answered is not None and (answered.state, answered.answer) == ("denied", {})
 
 
 @pytest.mark.slow
