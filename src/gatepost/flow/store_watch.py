@@ -47,7 +47,7 @@ class StoreWatch:
         """Until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._look())
+                tasks.create_task(self._watch())
                 if self._unchecked:
                     tasks.create_task(self._check_rest())
         finally:
@@ -63,7 +63,7 @@ class StoreWatch:
         if report.damage:
             self._damage = f"it is damaged ({report.damage}); {WAY_BACK}"
 
-    async def _look(self) -> None:
+    async def _watch(self) -> None:
         while True:
             self._read_only = await asyncio.to_thread(self._home.is_read_only)
             trouble = self.find_trouble()
@@ -71,10 +71,10 @@ class StoreWatch:
                 self._told = trouble
                 _log.error("the store is not well", trouble=trouble)
                 self._bells.operation()
-                await self._tell_owners(trouble)
+                await self._notify_owners(trouble)
             await asyncio.sleep(LOOK_S)
 
-    async def _tell_owners(self, trouble: str) -> None:
+    async def _notify_owners(self, trouble: str) -> None:
         """As far as that can be written."""
         now, text = self._clock.now(), f"The store of this gateway is not well: {trouble}"
         try:

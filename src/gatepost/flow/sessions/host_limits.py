@@ -117,7 +117,7 @@ class HostLimits:
         """Why nothing of a group is woken, '' if it may be."""
         return self._filled.get(folder, "")
 
-    async def _tell_owners(self, live: AwakeSession, why: str) -> None:
+    async def _notify_owners(self, live: AwakeSession, why: str) -> None:
         """Once for each time. Its room is told with the end of its turn."""
         now, parts, folder = self._parts.clock.now(), self._parts, live.session.folder
         text = f"The agent {folder} was stopped: {why}. Its files stay; the other agents go on."
@@ -149,7 +149,7 @@ class HostLimits:
         if ended:
             _log.warning("the disk is nearly full", why=shortage.why, ended=[live.session.id for live in ended])
         for live in ended if heaviest else ():
-            await self._tell_owners(live, self._filled[live.session.folder])
+            await self._notify_owners(live, self._filled[live.session.folder])
         await _until_gone(ended)
         if not ended:
             took = time.monotonic() - began
@@ -237,7 +237,7 @@ class HostLimits:
         breach = find_breach(found, own, held.deleted, live.limits, live.baseline, self._share)
         if breach and not live.ending:
             live.kill(Ending.for_disk(breach))
-            await self._tell_owners(live, breach)
+            await self._notify_owners(live, breach)
 
 
 async def _until_gone(ended: Sequence[AwakeSession]) -> None:
