@@ -39,6 +39,7 @@ async def make_store(home: Path, channel: FakeChannel) -> Path:
 def damage(path: Path, table: str) -> None:
     """Overwrite the first page of a table."""
     connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(5000)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchall()[0]
     size = connection.pragma("page_size")
@@ -63,6 +64,7 @@ def test_a_check_that_has_no_time_names_what_is_left_and_a_later_one_finds_the_d
     tmp_path: Path, store_path: Path
 ) -> None:
     connection = apsw.Connection(str(store_path))
+    connection.set_busy_timeout(5000)
     connection.execute("CREATE TABLE aaa (value TEXT)")
     connection.execute(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000)"

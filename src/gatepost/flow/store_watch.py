@@ -47,7 +47,7 @@ class StoreWatch:
         """Until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._check())
+                tasks.create_task(self._watch())
                 if self._unchecked:
                     tasks.create_task(self._check_rest())
         finally:
@@ -63,7 +63,7 @@ class StoreWatch:
         if report.damage:
             self._damage = f"it is damaged ({report.damage}); {WAY_BACK}"
 
-    async def _check(self) -> None:
+    async def _watch(self) -> None:
         while True:
             self._read_only = await asyncio.to_thread(self._home.is_read_only)
             trouble = self.find_trouble()
