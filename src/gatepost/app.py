@@ -33,7 +33,7 @@ from gatepost.flow.gateways.commands import GatewayCommands
 from gatepost.flow.gateways.duties import Duties, channel_duty
 from gatepost.flow.gateways.folder_check import has_files
 from gatepost.flow.gateways.group_mover import GroupMover
-from gatepost.flow.gateways.group_place import place_home, prepare_place
+from gatepost.flow.gateways.group_place import SHARED_FOLDER, place_home, prepare_place
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.membership import GatewayMembership
 from gatepost.flow.gateways.other_homes import OtherHomes
@@ -280,7 +280,8 @@ class Gateway:
 
     async def _prepare_start(self) -> None:
         if self.lease is not None:
-            await prepare_place(self.store, self.home, self.lease.name, self.clock.now())
+            folder = self.config[SHARED_FOLDER]
+            await prepare_place(self.store, self.home, self.lease.name, self.clock.now(), shared_folder=folder)
         await ensure_defaults(self.store, self.home, self.clock, self.config, self.home.gateway)
         sweep_leftovers(self.home, [make(self.config) for _, make in SANDBOXES.items()], name_prefix(self.home))
         if self.membership is not None:

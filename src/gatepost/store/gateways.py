@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from gatepost.core.errors import SetupError
 from gatepost.store import shared_folders
+from gatepost.store.place import GATEWAY_MARK
 from gatepost.store.port import Db
 from gatepost.store.table import Table
 
@@ -73,6 +74,12 @@ def register(db: Db, new: GatewayIdentity, lease: int, least_epoch: int, now: in
             f"a gateway named {new.name!r} lives on {known.host}; give this one another name (gateway.name),"
             " or stop that one first"
         )
+    for other in list_earlier(db, new.home, new.name):
+        if other.state != GatewayState.GONE and other.until > now:
+            raise SetupError(
+                f"the gateway {other.name!r} on {other.host} lives and has the same home as this one, so one of the two"
+                f" homes is a copy; remove the file {GATEWAY_MARK} from the copy, or stop that gateway first"
+            )
     epoch = max(known.epoch + 1 if known is not None else 1, least_epoch)
     GATEWAYS.insert(
         db,
@@ -98,6 +105,11 @@ def renew(db: Db, name: str, epoch: int, until: int) -> LeaseRenewal | None:
         (until, name, epoch),
     )
     return LeaseRenewal(GatewayState(rows[0][0]), int(rows[0][1])) if rows else None
+
+
+def list_earlier(db: Db, home: str, name: str) -> list[GatewayRow]:
+    """Return the other names that a gateway had on this home: a new container has another host name."""
+    return GATEWAYS.list(db, "WHERE home = ? AND name <> ? ORDER BY name", home, name)
 
 
 def set_keys(db: Db, home: str, key_ids: str) -> None:

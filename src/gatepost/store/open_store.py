@@ -41,7 +41,8 @@ def prepare_store(home: Home, config: Config, clock: Clock) -> int:
     from gatepost.store.postgres.server_check import check_server
 
     check_server(place.url, lanes=config[LANES], unsafe=config[UNSAFE])
-    return migrate_postgres(place.url, clock, make_identity(home, config, list_migrations()[-1].number).name)
+    own = make_identity(home, config, list_migrations()[-1].number)
+    return migrate_postgres(place.url, clock, own.name, own.home)
 
 
 def join_gateways(home: Home, config: Config, listen: str = "", capacity: int = 0) -> "GatewayLease | None":

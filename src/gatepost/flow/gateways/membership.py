@@ -16,10 +16,11 @@ from gatepost.core.keeper_process import read_clock
 from gatepost.flow.gateways.bell_relay import BellRelay, Board, Notice
 from gatepost.flow.gateways.duties import LOOPS, Duties
 from gatepost.flow.gateways.keeper import Keeper
-from gatepost.flow.gateways.takeover import Takeover, recover_from, release_all
+from gatepost.flow.gateways.takeover import Takeover, absorb_earlier, recover_from, release_all
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.store import due_sessions, gateways, reservations
+from gatepost.store.gateways import GatewayIdentity
 from gatepost.store.port import Db, Store
 
 AGAIN_S = 1.0
@@ -31,6 +32,8 @@ _log = log.get("gateways")
 class Lease(Protocol):
     """What a store for several gateways gives each of them."""
 
+    @property
+    def identity(self) -> GatewayIdentity: ...
     @property
     def name(self) -> str: ...
     @property
@@ -82,8 +85,11 @@ class GatewayMembership:
 
     async def recover(self) -> None:
         """At the start: what an earlier life of this gateway left, and what commands beside it did."""
-        await self._store.write(release_all, self._sessions.parts, self._lease.name)
-        await self._store.write(reservations.settle_leftovers, self._sessions.parts.clock.now())
+        parts, name = self._sessions.parts, self._lease.name
+        await self._store.write(release_all, parts, name)
+        for earlier in await self._store.write(absorb_earlier, parts, self._lease.identity.home):
+            _log.warning("this home had another name, and takes its groups along", was=earlier, gateway=name)
+        await self._store.write(reservations.settle_leftovers, parts.clock.now())
 
     def start(self) -> None:
         """Before anything that takes long: a gateway that starts slowly is not taken for dead meanwhile."""

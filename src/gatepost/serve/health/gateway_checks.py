@@ -44,7 +44,8 @@ def judge_lives(own: str, known: Iterable[GatewayRow], now: int) -> Iterator[Fin
 def judge_places(away: Iterable[AwayWorld]) -> Iterator[Finding]:
     for each in away:
         text = f"{each.world} {render_wait(each.gateway)}: what is written to it is kept"
-        yield Finding("warn", "groups", text, f"start {each.gateway} again, with the folders that it has")
+        put = "put them into `groups` of the gateway that is to have it"
+        yield Finding("warn", "groups", text, f"start {each.gateway} again, with its folders" if each.gateway else put)
 
 
 def judge_clock(offset: int) -> Iterator[Finding]:

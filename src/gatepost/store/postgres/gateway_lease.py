@@ -14,7 +14,7 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, DatabaseClock, to_microseconds
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.keeper_process import read_clock
-from gatepost.store import gateways
+from gatepost.store import gateways, group_places
 from gatepost.store.gateway_checks import check_companions, find_order
 from gatepost.store.gateways import GatewayIdentity, GatewayRow, GatewayState
 from gatepost.store.port import Db
@@ -118,22 +118,35 @@ class GatewayLease:
             raise Unavailable("the store", render_away(self.url, error)) from None
 
     def _begin(self) -> None:
-        sent = read_clock()
         db = self._connect()
+        with self._guard.within(db.connection, ANSWER_S):
+            lives_s = self._find_earlier(db)
+        self._ending.wait(lives_s)
+        sent = read_clock()
         with self._guard.within(db.connection, BEGIN_S):
             self._register(db)
         self.is_over = False
         self.times = LeaseTimes()
         self.times.renewed(sent)
 
+    def _find_earlier(self, db: PostgresDb) -> float:
+        """Seconds until the leases are over that this home had under other names. Its lock is ours, so none of them
+        renews; one that does is on a copy of this home."""
+        now = read_time(db)
+        earlier = gateways.list_earlier(db, self.identity.home, self.name)
+        lasts = [(each.until - now) / SECOND for each in earlier if each.state is not GatewayState.GONE]
+        return min(LEASE_S, max(0.0, *lasts) + LEAST_S) if lasts else 0.0
+
     def _register(self, db: PostgresDb) -> None:
         db.command(b"BEGIN")
         try:
             now, self.offset = measure_clock(db, self.clock)
-            db.rows("SELECT 1 FROM gateways WHERE name = ? FOR UPDATE", (self.name,))
+            own = "SELECT 1 FROM gateways WHERE name = ? OR home = ? ORDER BY name FOR UPDATE"
+            db.rows(own, (self.name, self.identity.home))
             check_companions(self.identity, gateways.list_all(db), now)
             self.store_id = gateways.get_store_id(db)
             self.epoch = gateways.register(db, self.identity, to_microseconds(LEASE_S), self.epoch + 1, now)
+            group_places.take_along(db, self.identity.home, self.name, now)
             db.command(b"COMMIT")
         except SetupError:
             db.command(b"ROLLBACK")
