@@ -214,7 +214,7 @@ def _bare_per_s(url: str, count: int) -> float:
 
 def _accept_bare(db: PostgresDb, lane: int, number: int) -> None:
     address = f"fake:room/{lane + LANES * (number // LANES % (ROOMS // LANES))}"
-    db.command(b"BEGIN; SELECT pg_current_xact_id() FROM gateways FOR KEY SHARE")
+    db.command(b"BEGIN; SELECT pg_advisory_xact_lock_shared(1); SELECT pg_current_xact_id() FROM gateways")
     db.rows(BARE[0])
     db.rows(BARE[1], (hash(address) % 2**60,))
     (message_id,) = db.rows(BARE[2], (address, f"bare {number}"))[0]

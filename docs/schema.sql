@@ -131,7 +131,7 @@ CREATE TABLE duties (
             name TEXT NOT NULL PRIMARY KEY,       -- what one gateway at a time does: schedule, channel/NAME
             gateway TEXT NOT NULL,                -- that does it; '': nobody
             since INTEGER NOT NULL
-        ) STRICT;
+        , health TEXT NOT NULL DEFAULT '', paused TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE egress_log (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,                        -- the first time
@@ -233,7 +233,7 @@ CREATE TABLE gateways (
             plugin_digest TEXT NOT NULL,
             key_ids TEXT NOT NULL,
             started_at INTEGER NOT NULL
-        ) STRICT;
+        , connections INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
             folder TEXT NOT NULL,

@@ -35,7 +35,7 @@ from gatepost.flow.gateways.folder_check import has_files
 from gatepost.flow.gateways.group_mover import GroupMover
 from gatepost.flow.gateways.group_place import SHARED_FOLDER, place_home, prepare_place
 from gatepost.flow.gateways.keeper import Keeper
-from gatepost.flow.gateways.membership import GatewayMembership
+from gatepost.flow.gateways.membership import DutyWork, GatewayMembership
 from gatepost.flow.gateways.other_homes import OtherHomes
 from gatepost.flow.gateways.place_notices import PlaceNotices
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
@@ -144,10 +144,18 @@ class Gateway:
         self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None
 
     def _join(self, lease: "GatewayLease", keeper: Keeper) -> GatewayMembership:
-        def list_duties() -> list[str]:
-            return [channel_duty(instance) for instance in self.channels]
-
-        return GatewayMembership(lease, self.store, self.sessions, self.duties, list_duties, keeper)
+        channels = self.supervisor
+        work = DutyWork(
+            list_wanted=lambda: [channel_duty(instance) for instance in self.channels],
+            list_platforms=channels.list_platforms,
+            list_bound=channels.list_bound,
+            list_failing=channels.list_failing,
+            list_made=channels.list_made,
+            list_health=channels.list_health,
+            is_busy=channels.is_busy,
+            give_up_s=self.config[duties.GIVE_UP_S],
+        )
+        return GatewayMembership(lease, self.store, self.sessions, self.duties, work, keeper)
 
     def _make_commands(self, lease: "GatewayLease") -> GatewayCommands:
         return GatewayCommands(self.store, self.clock, self.bells, lease.name)

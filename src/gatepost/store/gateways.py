@@ -1,13 +1,14 @@
 """Gateways that share one store. Each has a lease, which it renews; one whose lease is over is dead to the others.
 
-`epoch` fences: every transaction of a gateway begins by locking its row at its own epoch, so what it still writes after
-somebody has taken over from it is refused. `now` is the time of the database, in all of this: nobody else's clock says
+`epoch` fences: every transaction of a gateway shares a lock and then reads its own epoch, and whoever takes over from it
+has that lock alone. So what it still writes afterwards is refused. `now` is the time of the database, in all of this: nobody else's clock says
 who lives.
 """
 
 from collections.abc import Sequence
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
 from gatepost.core.errors import SetupError
@@ -36,6 +37,7 @@ class GatewayIdentity(Struct, frozen=True, kw_only=True):
     config_digest: str = ""
     plugin_digest: str = ""
     key_ids: str = ""
+    connections: int = 0
 
 
 class GatewayRow(Struct, frozen=True):
@@ -52,7 +54,43 @@ class GatewayRow(Struct, frozen=True):
     config_digest: str
     plugin_digest: str
     key_ids: str
+    connections: int  # to the database, at most
     started_at: int
+
+
+class DutyHealth(Struct, frozen=True):
+    """How a channel is on the gateway that has it: state, moment, error and way out as in its report. `device`: it
+    keeps keys of a device there, which no other gateway has."""
+
+    state: str
+    since_at: int
+    error: str = ""
+    way_out: str = ""
+    device: bool = False
+
+
+class DutyPause(Struct, frozen=True):
+    """A gateway gave a duty up at a moment, and does not take it again before another."""
+
+    at: int
+    until: int
+    count: int  # how often in a row
+
+
+class DutyRow(Struct, frozen=True):
+    name: str
+    gateway: str  # '': nobody
+    since: int
+    health: str  # JSON of `DutyHealth`; '': there is none to tell
+    paused: str  # JSON: `DutyPause` by gateway
+
+    @property
+    def pauses(self) -> dict[str, DutyPause]:
+        return _decode_pauses(self.paused) if self.paused else {}
+
+    @property
+    def status(self) -> DutyHealth | None:
+        return _decode_health(self.health) if self.health else None
 
 
 class LeaseRenewal(Struct, frozen=True):
@@ -63,6 +101,10 @@ class LeaseRenewal(Struct, frozen=True):
 
 
 GATEWAYS = Table("gateways", GatewayRow)
+DUTIES = Table("duties", DutyRow)
+encode_duty = msgspec.json.Encoder().encode
+_decode_health = msgspec.json.Decoder(DutyHealth).decode
+_decode_pauses = msgspec.json.Decoder(dict[str, DutyPause]).decode
 
 
 def register(db: Db, new: GatewayIdentity, lease: int, least_epoch: int, now: int) -> int:
@@ -87,7 +129,7 @@ def register(db: Db, new: GatewayIdentity, lease: int, least_epoch: int, now: in
         " home = excluded.home, host = excluded.host, version = excluded.version,"
         " schema_number = excluded.schema_number, listen = excluded.listen, capacity = excluded.capacity,"
         " config_digest = excluded.config_digest, plugin_digest = excluded.plugin_digest,"
-        " key_ids = excluded.key_ids, started_at = excluded.started_at",
+        " key_ids = excluded.key_ids, connections = excluded.connections, started_at = excluded.started_at",
         new,
         epoch=epoch,
         state=GatewayState.RUNNING,
@@ -224,8 +266,28 @@ def claim_duties(db: Db, names: Sequence[str], gateway: str, now: int) -> set[st
     return {row[0] for row in db.rows("SELECT name FROM duties WHERE gateway = ?", (gateway,))}
 
 
-def release_duties(db: Db, gateway: str) -> None:
-    db.run("UPDATE duties SET gateway = '' WHERE gateway = ?", (gateway,))
+def release_duties(db: Db, gateway: str, now: int) -> None:
+    db.run("UPDATE duties SET gateway = '', since = ? WHERE gateway = ?", (now, gateway))
+
+
+def release_duty(db: Db, name: str, gateway: str, paused: str, now: int) -> bool:
+    """Give one up. `paused`: who does not take it for a while, as JSON."""
+    return (
+        db.run(
+            "UPDATE duties SET gateway = '', since = ?, paused = ? WHERE name = ? AND gateway = ?",
+            (now, paused, name, gateway),
+        )
+        == 1
+    )
+
+
+def set_duty_health(db: Db, name: str, gateway: str, health: str, paused: str) -> None:
+    """As JSON, by the gateway that has it."""
+    db.run("UPDATE duties SET health = ?, paused = ? WHERE name = ? AND gateway = ?", (health, paused, name, gateway))
+
+
+def list_duty_rows(db: Db) -> list[DutyRow]:
+    return DUTIES.list(db, "ORDER BY name")
 
 
 def list_duties(db: Db) -> dict[str, str]:

@@ -65,6 +65,6 @@ def release_all(db: Db, parts: SessionDeps, name: str) -> Takeover:
         rooms += [room] if room is not None else []
     booked = reservations.settle_leftovers(db, now, name)
     released = gateways.release_sessions(db, name)
-    gateways.release_duties(db, name)
+    gateways.release_duties(db, name, now)
     commands.free_commands(db, name, now)
     return Takeover(tuple(released), tuple(rooms), count, booked)

@@ -15,6 +15,8 @@ _PLACES = {kind: place for place, kind in enumerate(LockKind)}
 LockName = tuple[int, str]  # the place of its kind in the order, and the key
 
 TAKE, TRY = "SELECT pg_advisory_xact_lock(?)", "SELECT pg_try_advisory_xact_lock(?)"
+SHARE = "SELECT pg_advisory_xact_lock_shared(?)"
+_GATEWAYS = -1  # before all kinds
 
 
 class LockOrderConflict(Exception):
@@ -45,6 +47,13 @@ class TransactionLocks:
 
     def make_conflict(self, name: LockName) -> LockOrderConflict:
         return LockOrderConflict(frozenset({*self._held, name}))
+
+
+def make_gateway_number(gateway: str) -> int:
+    """Of the lock that all transactions of a gateway share. Whoever ends its life takes it alone, so it waits for what
+    is under way. A lock of the row itself would do the same, but each costs the server a write, and several at a time
+    a multixact."""
+    return make_number((_GATEWAYS, gateway))
 
 
 def make_name(kind: LockKind, key: Iterable[str]) -> LockName:

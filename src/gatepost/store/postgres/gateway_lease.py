@@ -18,6 +18,7 @@ from gatepost.store import gateways, group_places
 from gatepost.store.gateway_checks import check_companions, find_order
 from gatepost.store.gateways import GatewayIdentity, GatewayRow, GatewayState
 from gatepost.store.port import Db
+from gatepost.store.postgres.advisory_locks import TAKE, make_gateway_number
 from gatepost.store.postgres.answer_guard import AnswerGuard
 from gatepost.store.postgres.connection import open_connection, render_application
 from gatepost.store.postgres.database_time import measure_clock, read_time
@@ -84,6 +85,7 @@ class GatewayLease:
         self.store_id = ""  # the same for all who share the store
         self.must_leave = ""  # why it is to drain and stop; '': it is not
         self.is_alone = False  # no other gateway was there at the last beat
+        self.companions: tuple[str, ...] = ()  # others that lived then, and did not drain
         self._is_failing = False  # renewals fail, and it was said
         self._dead: tuple[tuple[str, int], ...] = ()
         self.pause = BEAT_S  # until the next beat: at most so long, and no longer than until another may be judged
@@ -141,8 +143,10 @@ class GatewayLease:
         db.command(b"BEGIN")
         try:
             now, self.offset = measure_clock(db, self.clock)
-            own = "SELECT 1 FROM gateways WHERE name = ? OR home = ? ORDER BY name FOR UPDATE"
-            db.rows(own, (self.name, self.identity.home))
+            earlier = gateways.list_earlier(db, self.identity.home, self.name)
+            for name in sorted({self.name, *(each.name for each in earlier)}):
+                db.row(TAKE, (make_gateway_number(name),))
+                db.row("SELECT 1 FROM gateways WHERE name = ? FOR UPDATE", (name,))
             check_companions(self.identity, gateways.list_all(db), now)
             self.store_id = gateways.get_store_id(db)
             self.epoch = gateways.register(db, self.identity, to_microseconds(LEASE_S), self.epoch + 1, now)
@@ -173,14 +177,12 @@ class GatewayLease:
     def render_opening(self) -> str:
         """What a transaction of this life begins with: the number of the transaction, if this life goes on."""
         name = self.name.replace("'", "''")
-        return (
-            f"SELECT pg_current_xact_id()::text FROM gateways WHERE name = '{name}' AND epoch = {self.epoch}"
-            " FOR KEY SHARE"
-        )
+        return f"SELECT pg_current_xact_id()::text FROM gateways WHERE name = '{name}' AND epoch = {self.epoch}"
 
     def end_life(self, db: Db, name: str, epoch: int) -> bool:
         """In a transaction of whoever takes over: wait for what the dead one has under way, and refuse what comes
         after. False: it lives after all, or somebody else was first."""
+        db.row(TAKE, (make_gateway_number(name),))
         found = db.row("SELECT epoch, until, state FROM gateways WHERE name = ? FOR UPDATE", (name,))
         if found is None or found[0] != epoch or found[1] >= read_time(db) or found[2] == GatewayState.GONE:
             return False
@@ -211,6 +213,8 @@ class GatewayLease:
                 db.command(b"COMMIT")
                 if any(each.until > now + to_microseconds(LEASE_S + BEAT_S) for each in present):
                     gateways.shorten_leases(db, now + to_microseconds(LEASE_S))  # by itself: others do it, too
+            running = [each for each in present if each.state is GatewayState.RUNNING and each.until >= now]
+            self.companions = tuple(each.name for each in running if each.name != self.name)
             self.is_alone = all(each.name == self.name for each in present)
             if renewal is not None:
                 self.times.renewed(sent)
