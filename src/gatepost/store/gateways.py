@@ -1,8 +1,8 @@
 """Gateways that share one store. Each has a lease, which it renews; one whose lease is over is dead to the others.
 
-`epoch` fences: every transaction of a gateway shares a lock and then reads its own epoch, and whoever takes over from it
-has that lock alone. So what it still writes afterwards is refused. `now` is the time of the database, in all of this: nobody else's clock says
-who lives.
+`epoch` fences: every transaction of a gateway shares a lock and then reads its own epoch, and whoever takes over from
+it has that lock alone. So what it still writes afterwards is refused. `now` is the time of the database, in all of
+this: nobody else's clock says who lives.
 """
 
 from collections.abc import Sequence
@@ -258,10 +258,13 @@ def release_sessions(db: Db, gateway: str) -> list[str]:
 def claim_duties(db: Db, names: Sequence[str], gateway: str, now: int) -> set[str]:
     """What one gateway at a time does: those of these that are nobody's become this one's. All that it has then."""
     for name in names:
-        db.run(
-            "INSERT INTO duties (name, gateway, since) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
-            " SET gateway = excluded.gateway, since = excluded.since WHERE duties.gateway = ''",
-            (name, gateway, now),
+        DUTIES.insert(
+            db,
+            "ON CONFLICT (name) DO UPDATE SET gateway = excluded.gateway, since = excluded.since"
+            " WHERE duties.gateway = ''",
+            name=name,
+            gateway=gateway,
+            since=now,
         )
     return {row[0] for row in db.rows("SELECT name FROM duties WHERE gateway = ?", (gateway,))}
 

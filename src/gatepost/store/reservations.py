@@ -1,6 +1,7 @@
 """Reservations: before a model call, the worst that it can cost is set aside; after it, what it did cost is booked.
 
-The check and the reservation are one transaction, so calls that come together cannot pass a budget together. What a
+The check and the reservation are one transaction, which has each budget that applies alone, so calls that come together
+cannot pass a budget together. What a
 reservation holds is either settled or, after a crash, booked in full; it is never forgotten.
 """
 
@@ -66,8 +67,8 @@ def reserve(
     if not 0 <= worst_micro <= DEAREST:
         raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
     payer = user or ""
-    db.alone(LockKind.MONEY)
-    denied = check_fit(budgets.list_applicable(db, folder, payer, now), worst_micro)
+    standings = budgets.hold_applicable(db, folder, payer, now)
+    denied = check_fit(standings, worst_micro)
     if denied is not None:
         notes = () if denied.busy else budgets.claim_stop_notice(db, denied.standing)
         return BudgetDenial(denied.standing, worst_micro, denied.busy, notes)
@@ -82,8 +83,8 @@ def reserve(
         worst=worst_micro,
         gateway=db.gateway,  # that makes the call: whoever takes over from it books what it leaves
     )
-    budgets.add_spending(db, folder, payer, now, reserved=worst_micro)
-    return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now))
+    budgets.add_reserved(db, standings, worst_micro)
+    return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now) if standings else ())
 
 
 def check_fit(standings: Sequence[BudgetStatus], worst: int) -> BudgetDenial | None:
@@ -107,7 +108,6 @@ def find_spent(db: Db, folder: str, user: str | None, now: int) -> BudgetStatus 
 
 def find_spent_budget(db: Db, folder: str, user: str | None, now: int) -> BudgetDenial | None:
     """The same for a turn that is to begin. Its message is handed out once."""
-    db.alone(LockKind.MONEY)
     chosen = find_spent(db, folder, user, now)
     if chosen is None:
         return None
@@ -121,13 +121,13 @@ def settle(
 
     `usage` may have input, output, cache_read, cache_write. None if the reservation is settled already.
     """
-    db.alone(LockKind.MONEY)
+    db.share(LockKind.MONEY)
     row = db.row(f"DELETE FROM reservations WHERE id = ? RETURNING {RESERVATIONS.columns}", (reservation_id,))
     if row is None:
         return None
     held = RESERVATIONS.parse(row)
-    micro = _record_cost(db, held, actual_micro, _parse_tokens(usage or {}), now)
-    return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user_id, now))
+    micro, limited = _record_cost(db, held, actual_micro, _parse_tokens(usage or {}), now)
+    return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user_id, now) if limited else ())
 
 
 def settle_leftovers(db: Db, now: int, gateway: str = "") -> int:
@@ -146,7 +146,8 @@ def sum_reserved(db: Db) -> int:
     return int(row[0]) if row else 0
 
 
-def _record_cost(db: Db, held: _Reservation, actual: int | None, usage: TokenCounts, now: int) -> int:
+def _record_cost(db: Db, held: _Reservation, actual: int | None, usage: TokenCounts, now: int) -> tuple[int, bool]:
+    """What was booked, and whether a budget applies."""
     measured = actual is not None and 0 <= actual <= DEAREST
     micro = actual if actual is not None and measured else held.worst
     new = NewCost(
@@ -162,8 +163,8 @@ def _record_cost(db: Db, held: _Reservation, actual: int | None, usage: TokenCou
         measured=measured,
     )
     costs.record_cost(db, new, "proxy", now)
-    budgets.settle_reserved(db, held.folder, held.user_id, held.at, spent=micro, reserved=held.worst)
-    return micro
+    limited = budgets.add_spending(db, held.folder, held.user_id, held.at, spent=micro, reserved=held.worst)
+    return micro, limited
 
 
 def _parse_tokens(usage: Mapping[str, int]) -> TokenCounts:

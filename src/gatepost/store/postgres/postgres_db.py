@@ -10,6 +10,7 @@ from gatepost.store.port import LockKind, Row
 from gatepost.store.postgres.advisory_locks import (
     SHARE,
     TAKE,
+    TRY_SHARE,
     LockName,
     TransactionLocks,
     make_gateway_number,
@@ -57,6 +58,17 @@ class PostgresDb:
         # Else each statement is by itself.
         if self._in_unit or self.connection.transaction_status == pq.TransactionStatus.INTRANS:
             self._lock(make_name(kind, key))
+
+    def share(self, kind: LockKind) -> None:
+        if not self._in_unit and self.connection.transaction_status != pq.TransactionStatus.INTRANS:
+            return
+        name = make_name(kind, ())
+        way = self._locks.find_way(name)
+        if way == TAKE:
+            self.put(SHARE, (make_number(name),))
+        elif way and self.row(TRY_SHARE, (make_number(name),)) == (0,):
+            raise self._locks.make_conflict(name)
+        self._locks.add_shared(name)
 
     def begin_unit(
         self,
