@@ -15,12 +15,13 @@ from gatepost.core.clock import SECOND, DatabaseClock, to_microseconds
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.keeper_process import read_clock
 from gatepost.store import gateways, group_places
-from gatepost.store.gateway_checks import check_companions, find_order
+from gatepost.store.gateway_checks import check_companions, check_connections, find_order
 from gatepost.store.gateways import GatewayIdentity, GatewayRow, GatewayState
 from gatepost.store.port import Db
 from gatepost.store.postgres.advisory_locks import TAKE, make_gateway_number
 from gatepost.store.postgres.answer_guard import AnswerGuard
 from gatepost.store.postgres.connection import open_connection, render_application
+from gatepost.store.postgres.connection_limits import read_limits
 from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
@@ -147,7 +148,10 @@ class GatewayLease:
             for name in sorted({self.name, *(each.name for each in earlier)}):
                 db.row(TAKE, (make_gateway_number(name),))
                 db.row("SELECT 1 FROM gateways WHERE name = ? FOR UPDATE", (name,))
-            check_companions(self.identity, gateways.list_all(db), now)
+            known = gateways.list_all(db)
+            check_companions(self.identity, known, now)
+            for limit in read_limits(db):
+                check_connections(self.identity, known, limit.most, limit.name, now)
             self.store_id = gateways.get_store_id(db)
             self.epoch = gateways.register(db, self.identity, to_microseconds(LEASE_S), self.epoch + 1, now)
             group_places.take_along(db, self.identity.home, self.name, now)
