@@ -98,6 +98,13 @@ CREATE TABLE costs (
         cache_write BIGINT NOT NULL,
         micro BIGINT NOT NULL CHECK (micro >= 0)   -- millionths of a USD
     );
+CREATE TABLE database_lives (
+            name TEXT COLLATE "C" NOT NULL PRIMARY KEY,       -- the server's own id and its timeline
+            gateway TEXT COLLATE "C" NOT NULL,                -- that noticed it
+            synchronous BIGINT NOT NULL,             -- 1: commits waited for a standby, when a gateway last looked
+            held BIGINT NOT NULL,                    -- effects that were open when it began; -1: nothing was lost
+            since BIGINT NOT NULL
+        );
 CREATE TABLE direct_rooms (
             user_id TEXT COLLATE "C" NOT NULL,
             instance TEXT COLLATE "C" NOT NULL,

@@ -109,6 +109,13 @@ CREATE TABLE costs (
         cache_write INTEGER NOT NULL,
         micro INTEGER NOT NULL CHECK (micro >= 0)   -- millionths of a USD
     ) STRICT;
+CREATE TABLE database_lives (
+            name TEXT NOT NULL PRIMARY KEY,       -- the server's own id and its timeline
+            gateway TEXT NOT NULL,                -- that noticed it
+            synchronous INTEGER NOT NULL,             -- 1: commits waited for a standby, when a gateway last looked
+            held INTEGER NOT NULL,                    -- effects that were open when it began; -1: nothing was lost
+            since INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE destinations (
         folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
         name TEXT NOT NULL,

@@ -66,7 +66,7 @@ SHIPPED = {
     "0047_spent_tickets": "1c094e26943d5dd2",
     "0048_open_rows": "72fdafbab9be5b73",
     "0049_gateways": "a1787121e211c843",
-    "0050_duty_health": "1f43d3c290d513b2",
+    "0050_duty_health": "543aa961db305455",
 }
 
 

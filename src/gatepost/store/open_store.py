@@ -82,4 +82,5 @@ def open_store(
         slow=slow,
         gateway="" if lease is None else lease.name,
         fence=None if lease is None else lease.render_opening,
+        may_write=None if lease is None else lease.may_write,
     )

@@ -27,6 +27,7 @@ from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_away
 from gatepost.store.postgres.seen_leases import SeenLeases
+from gatepost.store.postgres.server_life import ServerLife
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
 ANSWER_S = 3.0  # in which a renewal is answered; else the connection is of no use
@@ -92,6 +93,7 @@ class GatewayLease:
         self.pause = BEAT_S  # until the next beat: at most so long, and no longer than until another may be judged
         self._db: PostgresDb | None = None
         self._guard, self._seen = AnswerGuard(), SeenLeases()
+        self._server = ServerLife()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -124,6 +126,7 @@ class GatewayLease:
         db = self._connect()
         with self._guard.within(db.connection, ANSWER_S):
             lives_s = self._find_earlier(db)
+            self._server.probe(db)
         self._ending.wait(lives_s)
         sent = read_clock()
         with self._guard.within(db.connection, BEGIN_S):
@@ -155,6 +158,7 @@ class GatewayLease:
             self.store_id = gateways.get_store_id(db)
             self.epoch = gateways.register(db, self.identity, to_microseconds(LEASE_S), self.epoch + 1, now)
             group_places.take_along(db, self.identity.home, self.name, now)
+            self._server.look(db, self.name, now)
             db.command(b"COMMIT")
         except SetupError:
             db.command(b"ROLLBACK")
@@ -177,6 +181,10 @@ class GatewayLease:
     def open_board(self, hear: Callable[[list[Notice]], None]) -> NoticeBoard:
         """Where gateways leave words for each other. `hear` is called on this loop."""
         return NoticeBoard(self.url, self.name, hear, self._guard)
+
+    def may_write(self, db: Db) -> bool:
+        """Return False on a server whose life has begun since the last beat: what was open is held first."""
+        return self._server.is_known(db)
 
     def render_opening(self) -> str:
         """What a transaction of this life begins with: the number of the transaction, if this life goes on."""
@@ -212,6 +220,7 @@ class GatewayLease:
             with self._guard.within(db.connection, ANSWER_S):
                 db.command(b"BEGIN")
                 now, self.offset = measure_clock(db, self.clock)
+                self._server.look(db, self.name, now)
                 renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
                 present = gateways.list_present(db)
                 db.command(b"COMMIT")
