@@ -84,10 +84,10 @@ def test_a_home_with_another_name_takes_its_worlds_along(desk: Desk) -> None:
     group_moves.add(desk.db, "other", "b", "old", NOON)
     gateways.set_state(desk.db, "old", epoch, gateways.GatewayState.GONE)
     begin(desk.db, "new", home="one home")
-    assert group_places.take_along(desk.db, "one home", "new", NOON) == ["old"]
+    assert group_places.claim_for_home(desk.db, "one home", "new", NOON) == ["old"]
     assert group_places.list_all(desk.db) == {"acme": "new", "other": "b"}
     assert desk.db.rows("SELECT source, target FROM group_moves") == [("b", "new")]
-    assert group_places.take_along(desk.db, "home of b", "b", NOON) == []
+    assert group_places.claim_for_home(desk.db, "home of b", "b", NOON) == []
 
 
 def test_a_copy_of_a_home_takes_nothing_from_a_gateway_that_lives(desk: Desk) -> None:
@@ -95,11 +95,11 @@ def test_a_copy_of_a_home_takes_nothing_from_a_gateway_that_lives(desk: Desk) ->
     group_places.claim(desk.db, "acme", "old", NOON)
     with pytest.raises(SetupError, match=r"'old' on host lives and has the same home .* remove the file gateway-id"):
         begin(desk.db, "new", NOON + 1, home="one home")
-    assert group_places.take_along(desk.db, "one home", "new", NOON + 1) == []
+    assert group_places.claim_for_home(desk.db, "one home", "new", NOON + 1) == []
     assert group_places.list_all(desk.db) == {"acme": "old"}
     late = NOON + 60 * SECOND
     begin(desk.db, "new", late, home="one home")
-    group_places.take_along(desk.db, "one home", "new", late)
+    group_places.claim_for_home(desk.db, "one home", "new", late)
     assert group_places.list_all(desk.db) == {"acme": "new"}
     found = gateways.get(desk.db, "old")
     assert found is not None and found.state is gateways.GatewayState.GONE  # what it still writes is refused

@@ -125,7 +125,7 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
         if home.shared is not None:
             await prepare_place(store, home, get_gateway_name(config), clock.now(), starts=False)
         if home.gateway:
-            await store.write(group_places.take_along, find_mark(home), home.gateway, clock.now())
+            await store.write(group_places.claim_for_home, find_mark(home), home.gateway, clock.now())
         await ensure_defaults(store, home, clock, config, home.gateway)
         if run is None:
             return None

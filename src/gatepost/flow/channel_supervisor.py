@@ -31,14 +31,13 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting
 from gatepost.flow import channel_specs
 from gatepost.flow.channel_cursor import StoreCursor
-from gatepost.flow.channel_health import ChannelHealth, ChannelReport, ChannelState, render_trouble
+from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_trouble
 from gatepost.flow.channel_listener import record_end, run_channel
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
-from gatepost.flow.gateways.duties import CHANNEL, Duties, channel_duty
+from gatepost.flow.gateways.duties import CHANNEL, Duties, DutyHealth, channel_duty
 from gatepost.flow.server_senders import add_server
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import channel_instances, tokens
-from gatepost.store.gateways import DutyHealth
 from gatepost.store.port import Store
 from gatepost.store.secrets import SecretReader, get_channel_secret_name
 from gatepost.store.tokens import TokenKind
@@ -157,7 +156,7 @@ class ChannelSupervisor:
         where = f"on gateway {there.gateway}" if there.gateway else "no gateway has it now"
         return replace(
             own,
-            state=ChannelState(there.health.state),
+            state=there.health.state,
             since_at=there.health.since_at,
             error=f"{where}: {there.health.error}" if there.health.error else "",
             way_out=there.health.way_out,

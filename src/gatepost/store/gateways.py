@@ -58,17 +58,6 @@ class GatewayRow(Struct, frozen=True):
     started_at: int
 
 
-class DutyHealth(Struct, frozen=True):
-    """How a channel is on the gateway that has it: state, moment, error and way out as in its report. `device`: it
-    keeps keys of a device there, which no other gateway has."""
-
-    state: str
-    since_at: int
-    error: str = ""
-    way_out: str = ""
-    device: bool = False
-
-
 class DutyPause(Struct, frozen=True):
     """A gateway gave a duty up at a moment, and does not take it again before another."""
 
@@ -81,16 +70,12 @@ class DutyRow(Struct, frozen=True):
     name: str
     gateway: str  # '': nobody
     since: int
-    health: str  # JSON of `DutyHealth`; '': there is none to tell
+    health: str  # JSON, by the gateway that has it; '': there is none to tell
     paused: str  # JSON: `DutyPause` by gateway
 
     @property
     def pauses(self) -> dict[str, DutyPause]:
         return _decode_pauses(self.paused) if self.paused else {}
-
-    @property
-    def status(self) -> DutyHealth | None:
-        return _decode_health(self.health) if self.health else None
 
 
 class LeaseRenewal(Struct, frozen=True):
@@ -103,7 +88,6 @@ class LeaseRenewal(Struct, frozen=True):
 GATEWAYS = Table("gateways", GatewayRow)
 DUTIES = Table("duties", DutyRow)
 encode_duty = msgspec.json.Encoder().encode
-_decode_health = msgspec.json.Decoder(DutyHealth).decode
 _decode_pauses = msgspec.json.Decoder(dict[str, DutyPause]).decode
 
 

@@ -66,10 +66,12 @@ def claim(db: Db, folder: str, gateway: str, now: int) -> str:
     return find_gateway(db, folder)
 
 
-def take_along(db: Db, home: str, gateway: str, now: int) -> list[str]:
+def claim_for_home(db: Db, home: str, gateway: str, now: int) -> list[str]:
     """Give a gateway the worlds that its home had under another name; return those names. The files are in the home,
     whatever its machine is called. Leave a name alone that lives: its home is a copy of this one, or the other way."""
-    taken = [each for each in gateways.list_earlier(db, home, gateway) if each.state == "gone" or each.until < now]
+    taken = [
+        each for each in gateways.list_earlier(db, home, gateway) if each.state is GatewayState.GONE or each.until < now
+    ]
     for each in taken:
         gateways.end_life(db, each.name, each.epoch)
         db.run("UPDATE group_places SET gateway = ? WHERE gateway = ?", (gateway, each.name))

@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
 from gatepost.core.settings import setting
-from gatepost.store.gateways import DutyHealth, DutyPause, DutyRow
+from gatepost.flow.channel_health import ChannelState
+from gatepost.store.gateways import DutyPause, DutyRow
 
 SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION = "schedule", "requests", "newcomers", "errands", "retention"
 PLACES, FILES = "places", "files"
@@ -30,6 +32,24 @@ FIRST_PAUSE, LONGEST_PAUSE = 60 * SECOND, 600 * SECOND
 
 def channel_duty(instance: str) -> str:
     return f"{CHANNEL}{instance}"
+
+
+class DutyHealth(Struct, frozen=True):
+    """How a channel is on the gateway that has it: state, moment, error and way out as in its report. `device`: it
+    keeps keys of a device there, which no other gateway has."""
+
+    state: ChannelState
+    since_at: int
+    error: str = ""
+    way_out: str = ""
+    device: bool = False
+
+
+_decode_health = msgspec.json.Decoder(DutyHealth).decode
+
+
+def parse_health(row: DutyRow) -> DutyHealth | None:
+    return _decode_health(row.health) if row.health else None
 
 
 class DutyElsewhere(Struct, frozen=True):

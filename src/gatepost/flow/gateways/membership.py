@@ -16,13 +16,21 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.event_bus import Bell
 from gatepost.core.keeper_process import read_clock
 from gatepost.flow.gateways.bell_relay import BellRelay, Board, Notice
-from gatepost.flow.gateways.duties import LOOPS, Duties, DutyElsewhere, DutyView, plan_duties
+from gatepost.flow.gateways.duties import (
+    LOOPS,
+    Duties,
+    DutyElsewhere,
+    DutyHealth,
+    DutyView,
+    parse_health,
+    plan_duties,
+)
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.takeover import Takeover, absorb_earlier, recover_from, release_all
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.store import due_sessions, gateways, reservations
-from gatepost.store.gateways import DutyHealth, DutyPause, DutyRow, GatewayIdentity, encode_duty
+from gatepost.store.gateways import DutyPause, DutyRow, GatewayIdentity, encode_duty
 from gatepost.store.port import Db, Store
 
 AGAIN_S = 1.0
@@ -238,7 +246,7 @@ class GatewayMembership:
             return
         now, own = self._sessions.parts.clock.now(), self._lease.name
         rows = {each.name: each for each in await self._store.read(gateways.list_duty_rows)}
-        self._duties.set_elsewhere({name: DutyElsewhere(row.gateway, row.status) for name, row in rows.items()})
+        self._duties.set_elsewhere({name: DutyElsewhere(row.gateway, parse_health(row)) for name, row in rows.items()})
         await self._record_health(rows)
         if self._leaving:
             await self._finish_leaving(rows, now)

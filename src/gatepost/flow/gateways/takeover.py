@@ -32,19 +32,19 @@ def recover_from(db: Db, parts: SessionDeps, name: str, epoch: int, end_life: En
     """None: it lives after all, or another was first."""
     if not end_life(db, name, epoch):
         return None
-    return _take_over(db, parts, name, epoch)
+    return _release_and_seal(db, parts, name, epoch)
 
 
 def absorb_earlier(db: Db, parts: SessionDeps, home: str) -> list[str]:
     """Take over what this gateway's home left under other names, and forget these."""
     earlier = [each for each in gateways.list_earlier(db, home, parts.owner) if each.state is GatewayState.GONE]
     for each in earlier:
-        _take_over(db, parts, each.name, each.epoch)
+        _release_and_seal(db, parts, each.name, each.epoch)
         gateways.remove(db, each.name)
     return [each.name for each in earlier]
 
 
-def _take_over(db: Db, parts: SessionDeps, name: str, epoch: int) -> Takeover:
+def _release_and_seal(db: Db, parts: SessionDeps, name: str, epoch: int) -> Takeover:
     done, seal = release_all(db, parts, name), audit.make_seal(db, name)
     details = {"gateway": name, "epoch": epoch, "turns": done.turns, "sessions": len(done.sessions), "seal": seal}
     audit.append(db, AuditRecord(parts.clock.now(), f"gateway:{parts.owner}", audit.SEAL, "done", details))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from gatepost.core.clock import SECOND, iso
+from gatepost.flow.gateways.duties import parse_health
 from gatepost.serve.health.findings import Finding
 from gatepost.store import database_lives, gateways, group_places, secrets
 from gatepost.store.database_lives import DatabaseLife
@@ -54,7 +55,7 @@ def judge_places(away: Iterable[AwayWorld]) -> Iterator[Finding]:
 def judge_devices(duties: Iterable[DutyRow], living: int) -> Iterator[Finding]:
     """What a takeover means for a channel that keeps keys where it is held."""
     for each in duties:
-        status, instance = each.status, each.name.removeprefix("channel/")
+        status, instance = parse_health(each), each.name.removeprefix("channel/")
         if living > 1 and each.gateway and status is not None and status.device:
             text = f"{instance} keeps the keys of its device on {each.gateway}; for another gateway it is a new device"
             yield Finding("ok", "channels", text, "if that gateway is lost, the channel may have to be linked anew")

@@ -157,8 +157,8 @@ class GatewayLease:
                 check_connections(self.identity, known, limit.most, limit.name, now)
             self.store_id = gateways.get_store_id(db)
             self.epoch = gateways.register(db, self.identity, to_microseconds(LEASE_S), self.epoch + 1, now)
-            group_places.take_along(db, self.identity.home, self.name, now)
-            self._server.look(db, self.name, now)
+            group_places.claim_for_home(db, self.identity.home, self.name, now)
+            self._server.check(db, self.name, now)
             db.command(b"COMMIT")
         except SetupError:
             db.command(b"ROLLBACK")
@@ -220,7 +220,7 @@ class GatewayLease:
             with self._guard.within(db.connection, ANSWER_S):
                 db.command(b"BEGIN")
                 now, self.offset = measure_clock(db, self.clock)
-                self._server.look(db, self.name, now)
+                self._server.check(db, self.name, now)
                 renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
                 present = gateways.list_present(db)
                 db.command(b"COMMIT")

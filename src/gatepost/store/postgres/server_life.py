@@ -68,7 +68,7 @@ class ServerLife:
     def is_known(self, db: Db) -> bool:
         return not self._is_told or read_timeline(db) == self.timeline
 
-    def look(self, db: Db, gateway: str, now: int) -> None:
+    def check(self, db: Db, gateway: str, now: int) -> None:
         """In a transaction of the gateway's lease: hold what was open, if something may have been lost."""
         if not self._is_told:
             return
