@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import psycopg
@@ -39,13 +40,14 @@ async def figures(replies: int = 200, count: int = 3000) -> list[Figure]:
     if find_programs() is None:
         print(f"pg_… is skipped: PostgreSQL is not installed: apt-get install {PACKAGE}")
         return []
-    with PostgresServer(fsync="on", shared_buffers="128MB") as server:
+    with PostgresServer(fsync="on", shared_buffers="128MB", shared_preload_libraries="pg_stat_statements") as server:
         small, large, statements = await measure_replies(server, replies)
         written, bare_written = await measure_writes(server, replies)
         file, shared, bare = await measure_ingest(server, count)
         alone, both, deadlocks = await measure_two(server, count)
         word, datagram = await measure_words(server.url("postgres"), replies)
         idle = await measure_idle(server)
+        asked, asked_by_four = [await measure_idle_statements(server, gateways) for gateways in (1, 4)]
     return [
         at_most("pg_warm_reply_x", large / small, "×", 1, 2),
         at_most("pg_warm_statements", statements, "", 3, 30),
@@ -56,6 +58,7 @@ async def figures(replies: int = 200, count: int = 3000) -> list[Figure]:
         at_most("pg_deadlocks", deadlocks, "", 1, 0),
         at_most("pg_wake_x", word / datagram, "×", 1, 10),
         at_most("pg_idle_per_s", idle, "/s", 1, 3),
+        at_most("pg_idle_of_four_x", asked_by_four / asked, "×", 1, 1.3),
     ]
 
 
@@ -214,7 +217,7 @@ def _bare_per_s(url: str, count: int) -> float:
 
 def _accept_bare(db: PostgresDb, lane: int, number: int) -> None:
     address = f"fake:room/{lane + LANES * (number // LANES % (ROOMS // LANES))}"
-    db.command(b"BEGIN; SELECT pg_current_xact_id() FROM gateways FOR KEY SHARE")
+    db.command(b"BEGIN; SELECT pg_advisory_xact_lock_shared(1); SELECT pg_current_xact_id() FROM gateways")
     db.rows(BARE[0])
     db.rows(BARE[1], (hash(address) % 2**60,))
     (message_id,) = db.rows(BARE[2], (address, f"bare {number}"))[0]
@@ -320,6 +323,25 @@ async def measure_idle(server: PostgresServer, seconds: float = 12.0) -> float:
             before, begun = int(server.execute(count)), time.monotonic()
             await asyncio.sleep(seconds)
             return (int(server.execute(count)) - before) / (time.monotonic() - begun)
+
+
+async def measure_idle_statements(server: PostgresServer, gateways: int, seconds: float = 12.0) -> float:
+    """Statements a second of each of several gateways, while none has anything to do."""
+    name = f"idle_{gateways}"
+    url = server.add_database(name)
+    server.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+    with tempfile.TemporaryDirectory() as folder:
+        async with AsyncExitStack() as running:
+            for number in range(gateways):
+                channel, home = Instant(), Path(folder) / f"h{number}"
+                given = {"store__url": url, "gateway__name": f"g{number}", **DAEMON}
+                await running.enter_async_context(running_gateway(home, {"fake": (channel.kind, channel)}, **given))
+            await asyncio.sleep(5 + 4 * gateways)  # until duties have spread
+            server.execute("SELECT pg_stat_statements_reset()")
+            begun = time.monotonic()
+            await asyncio.sleep(seconds)
+            calls = "SELECT SUM(calls) FROM pg_stat_statements JOIN pg_database ON pg_database.oid = dbid WHERE datname"
+            return int(server.execute(f"{calls} = '{name}'")) / (time.monotonic() - begun) / gateways
 
 
 if __name__ == "__main__":

@@ -118,6 +118,13 @@ CREATE TABLE costs (
         cache_write INTEGER NOT NULL,
         micro INTEGER NOT NULL CHECK (micro >= 0)   -- millionths of a USD
     ) STRICT;
+CREATE TABLE database_lives (
+            name TEXT NOT NULL PRIMARY KEY,       -- the server's own id and its timeline
+            gateway TEXT NOT NULL,                -- that noticed it
+            synchronous INTEGER NOT NULL,             -- 1: commits waited for a standby, when a gateway last looked
+            held INTEGER NOT NULL,                    -- effects that were open when it began; -1: nothing was lost
+            since INTEGER NOT NULL
+        ) STRICT;
 CREATE TABLE destinations (
         folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
         name TEXT NOT NULL,
@@ -140,7 +147,7 @@ CREATE TABLE duties (
             name TEXT NOT NULL PRIMARY KEY,       -- what one gateway at a time does: schedule, channel/NAME
             gateway TEXT NOT NULL,                -- that does it; '': nobody
             since INTEGER NOT NULL
-        ) STRICT;
+        , health TEXT NOT NULL DEFAULT '', paused TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE egress_log (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,                        -- the first time
@@ -242,7 +249,7 @@ CREATE TABLE gateways (
             plugin_digest TEXT NOT NULL,
             key_ids TEXT NOT NULL,
             started_at INTEGER NOT NULL
-        ) STRICT;
+        , connections INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE given_files (
             key TEXT NOT NULL PRIMARY KEY,        -- of the effect that they belong to
             folder TEXT NOT NULL,

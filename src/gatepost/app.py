@@ -33,9 +33,9 @@ from gatepost.flow.gateways.commands import GatewayCommands
 from gatepost.flow.gateways.duties import Duties, channel_duty
 from gatepost.flow.gateways.folder_check import has_files
 from gatepost.flow.gateways.group_mover import GroupMover
-from gatepost.flow.gateways.group_place import place_home, prepare_place
+from gatepost.flow.gateways.group_place import SHARED_FOLDER, place_home, prepare_place
 from gatepost.flow.gateways.keeper import Keeper
-from gatepost.flow.gateways.membership import GatewayMembership
+from gatepost.flow.gateways.membership import DutyWork, GatewayMembership
 from gatepost.flow.gateways.other_homes import OtherHomes
 from gatepost.flow.gateways.place_notices import PlaceNotices
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
@@ -152,10 +152,18 @@ class Gateway:
         self.life = StoreLife(home, config, self.store, self.clock, self.bells, file) if alone else None
 
     def _join(self, lease: "GatewayLease", keeper: Keeper) -> GatewayMembership:
-        def list_duties() -> list[str]:
-            return [channel_duty(instance) for instance in self.channels]
-
-        return GatewayMembership(lease, self.store, self.sessions, self.duties, list_duties, keeper)
+        channels = self.supervisor
+        work = DutyWork(
+            list_wanted=lambda: [channel_duty(instance) for instance in self.channels],
+            list_platforms=channels.list_platforms,
+            list_bound=channels.list_bound,
+            list_failing=channels.list_failing,
+            list_made=channels.list_made,
+            list_health=channels.list_health,
+            is_busy=channels.is_busy,
+            give_up_s=self.config[duties.GIVE_UP_S],
+        )
+        return GatewayMembership(lease, self.store, self.sessions, self.duties, work, keeper)
 
     def _make_commands(self, lease: "GatewayLease") -> GatewayCommands:
         return GatewayCommands(self.store, self.clock, self.bells, lease.name)
@@ -291,7 +299,8 @@ class Gateway:
 
     async def _prepare_start(self) -> None:
         if self.lease is not None:
-            await prepare_place(self.store, self.home, self.lease.name, self.clock.now())
+            folder = self.config[SHARED_FOLDER]
+            await prepare_place(self.store, self.home, self.lease.name, self.clock.now(), shared_folder=folder)
         await ensure_defaults(self.store, self.home, self.clock, self.config, self.home.gateway)
         if self.life is not None:
             await self.life.begin(self.reach)

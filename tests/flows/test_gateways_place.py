@@ -147,3 +147,25 @@ def test_files_come_and_go_where_the_agent_is_not(tmp_path: Path, size: int) -> 
         assert received == [data]
         left = "SELECT COUNT(*) FROM passed_files WHERE name >= '/' AND name < '0'"
         block_until(lambda: cluster.query(left) == [["0"]], "the pieces that were sent to be removed")
+
+
+@pytest.mark.alone
+def test_a_home_that_starts_under_another_name_answers_for_the_groups_that_it_has(tmp_path: Path) -> None:
+    """As a container that is made anew with the same volume: its host name is another one."""
+    with run_two(tmp_path, ECHO, local=True, groups_away_notice_s="1") as (cluster, platform):
+        send(platform, "one")
+        wait_for_answer(platform, "one")
+        place = find_place(cluster)
+        daemon = cluster[place]
+        block_until(lambda: daemon.json("ledger", "check")["in_flight"] == 0, "everything to be settled")
+        daemon.kill()
+        daemon.env["GATEPOST_GATEWAY_NAME"] = "anew"
+        assert daemon.gatepost("group", "show", "home").returncode == 0
+        daemon.start()
+        send(platform, "two")
+        wait_for_answer(platform, "one", "two")
+        assert find_place(cluster) == "anew"
+        known = {each["name"]: each["alive"] for each in daemon.json("gateway", "list")}
+        assert known == {name: True for name in (*cluster.daemons, "anew") if name != place}
+        assert daemon.gatepost("audit", "verify").returncode == 0
+        assert count_notices(platform) == 0

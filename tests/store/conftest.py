@@ -109,7 +109,12 @@ class Desk:
         return found
 
 
+def make_desk(db: Db) -> Desk:
+    if groups.get(db, "acme") is None:
+        groups.add(db, "acme", "Acme", "", NOON)
+    return Desk(db, sessions.find_or_add(db, "shared", "acme", *ROOM, "", NOON))
+
+
 @pytest.fixture
 def desk(db: Db) -> Desk:
-    groups.add(db, "acme", "Acme", "", NOON)
-    return Desk(db, sessions.find_or_add(db, "shared", "acme", *ROOM, "", NOON))
+    return make_desk(db)

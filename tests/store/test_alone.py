@@ -1,6 +1,7 @@
 """What a unit has to itself, among four writers of a server. Each of these fails if `Db.alone` does nothing."""
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from gatepost.store.port import Db, LockKind
 from gatepost.store.reservations import BudgetReservation
 from gatepost.store.timeline import TimelineKind
 from gatepost.testing.arrivals import add_arrival
+from gatepost.testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -149,3 +151,53 @@ async def test_units_that_need_two_things_in_opposite_orders_both_end(server: "P
     answers = await asyncio.gather(*(server.write(both, *each, durable=False) for each in wanted))
 
     assert answers == [first for first, _ in wanted]
+
+
+async def reserve_beside_another(server: "PostgresStore") -> int:
+    """Both are the same group's and the same person's; the first is not committed while the second is. How often the
+    first was run: the server ends a transaction that stands still for long."""
+    asked = ("acme", "fake:user/1", "s", "t", "model", 30_000, NOON)
+    entered, may_end, runs = threading.Event(), threading.Event(), list[int]()
+
+    def hold(db: Db) -> None:
+        reservations.reserve(db, *asked)
+        runs.append(1)
+        entered.set()
+        assert may_end.wait(PATIENCE_S)
+
+    holding = asyncio.ensure_future(server.write(hold))
+    await asyncio.to_thread(entered.wait, PATIENCE_S)
+    await server.write(reservations.reserve, *asked)
+    may_end.set()
+    await holding
+    return len(runs)
+
+
+async def test_calls_without_a_budget_wait_for_nobody(server: "PostgresStore") -> None:
+    assert await reserve_beside_another(server) == 1
+
+
+async def test_calls_with_a_budget_of_another_group_wait_for_nobody(server: "PostgresStore") -> None:
+    await server.write(budgets.put, BudgetScope(BudgetScopeKind.GROUP, "other"), Period.DAY, USD, "owner", NOON)
+    assert await reserve_beside_another(server) == 1
+
+
+async def test_a_budget_that_is_set_meanwhile_counts_what_is_under_way(server: "PostgresStore") -> None:
+    entered, may_end = threading.Event(), threading.Event()
+
+    def hold(db: Db) -> None:
+        reservations.reserve(db, "acme", "fake:user/1", "s", "t", "model", 30_000, NOON)
+        entered.set()
+        assert may_end.wait(PATIENCE_S)
+
+    holding = asyncio.ensure_future(server.write(hold))
+    await asyncio.to_thread(entered.wait, PATIENCE_S)
+    scope = BudgetScope(BudgetScopeKind.GROUP, "acme")
+    setting = asyncio.ensure_future(server.write(budgets.put, scope, Period.DAY, USD, "owner", NOON))
+    waiting = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    async with asyncio.timeout(PATIENCE_S):
+        while await server.read(lambda db: db.row(waiting)) != (1,):
+            pass
+    may_end.set()
+    await asyncio.gather(holding, setting)
+    assert [each.reserved for each in await server.read(budgets.list_all, NOON)] == [30_000]

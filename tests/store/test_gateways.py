@@ -74,7 +74,7 @@ def test_a_session_is_run_by_one_gateway(db: Db) -> None:
 def test_a_duty_is_one_gateways_until_it_is_released(db: Db) -> None:
     assert gateways.claim_duties(db, ["schedule", "channel/web"], "a", NOON) == {"schedule", "channel/web"}
     assert gateways.claim_duties(db, ["schedule", "retention"], "b", NOON) == {"retention"}
-    gateways.release_duties(db, "a")
+    gateways.release_duties(db, "a", NOON)
     assert gateways.claim_duties(db, ["schedule"], "b", NOON) == {"schedule", "retention"}
     assert gateways.list_duties(db) == {"channel/web": "", "retention": "b", "schedule": "b"}
 
@@ -85,3 +85,18 @@ def test_only_a_gateway_that_is_gone_can_be_forgotten(db: Db) -> None:
     gateways.end_life(db, "a", epoch)
     assert gateways.remove(db, "a")
     assert gateways.list_all(db) == []
+
+
+def test_a_duty_that_is_given_up_says_who_pauses_and_how_it_went(db: Db) -> None:
+    gateways.claim_duties(db, ["channel/x"], "a", NOON)
+    health = '{"state":"retrying"}'
+    paused = gateways.encode_duty({"a": gateways.DutyPause(NOON, NOON + 9, 1)}).decode()
+    gateways.set_duty_health(db, "channel/x", "b", health, "")  # not b's to tell
+    assert gateways.list_duty_rows(db)[0].health == ""
+    gateways.set_duty_health(db, "channel/x", "a", health, "")
+    assert not gateways.release_duty(db, "channel/x", "b", paused, NOON + 1)
+    assert gateways.release_duty(db, "channel/x", "a", paused, NOON + 1)
+    [row] = gateways.list_duty_rows(db)
+    assert (row.gateway, row.since) == ("", NOON + 1)
+    assert row.health == health
+    assert row.pauses == {"a": gateways.DutyPause(NOON, NOON + 9, 1)}

@@ -3,8 +3,10 @@
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.store import gateways, group_places, groups, inbox, ledger
+from gatepost.core.errors import SetupError
+from gatepost.store import gateways, group_moves, group_places, groups, inbox, ledger, shared_folders
 from gatepost.store.group_places import AwayWorld, WaitingRoom
+from gatepost.store.shared_folders import GroupPlace
 
 from .conftest import Desk
 from .test_gateways import NOON, begin
@@ -72,3 +74,43 @@ def test_a_group_at_the_top_that_no_gateway_has_is_away_too(desk: Desk) -> None:
         groups.add(desk.db, folder, folder, "", NOON)
     assert group_places.list_away(desk.db) == [AwayWorld("acme", "", 0), AwayWorld("other", "", 0)]
     assert group_places.has_groups(desk.db, "acme/new") and not group_places.has_groups(desk.db, "acm")
+
+
+def test_a_home_with_another_name_takes_its_worlds_along(desk: Desk) -> None:
+    epoch = begin(desk.db, "old", home="one home")
+    begin(desk.db, "b")
+    for world, gateway in (("acme", "old"), ("other", "b")):
+        group_places.claim(desk.db, world, gateway, NOON)
+    group_moves.add(desk.db, "other", "b", "old", NOON)
+    gateways.set_state(desk.db, "old", epoch, gateways.GatewayState.GONE)
+    begin(desk.db, "new", home="one home")
+    assert group_places.claim_for_home(desk.db, "one home", "new", NOON) == ["old"]
+    assert group_places.list_all(desk.db) == {"acme": "new", "other": "b"}
+    assert desk.db.rows("SELECT source, target FROM group_moves") == [("b", "new")]
+    assert group_places.claim_for_home(desk.db, "home of b", "b", NOON) == []
+
+
+def test_a_copy_of_a_home_takes_nothing_from_a_gateway_that_lives(desk: Desk) -> None:
+    begin(desk.db, "old", home="one home")
+    group_places.claim(desk.db, "acme", "old", NOON)
+    with pytest.raises(SetupError, match=r"'old' on host lives and has the same home .* remove the file gateway-id"):
+        begin(desk.db, "new", NOON + 1, home="one home")
+    assert group_places.claim_for_home(desk.db, "one home", "new", NOON + 1) == []
+    assert group_places.list_all(desk.db) == {"acme": "old"}
+    late = NOON + 60 * SECOND
+    begin(desk.db, "new", late, home="one home")
+    group_places.claim_for_home(desk.db, "one home", "new", late)
+    assert group_places.list_all(desk.db) == {"acme": "new"}
+    found = gateways.get(desk.db, "old")
+    assert found is not None and found.state is gateways.GatewayState.GONE  # what it still writes is refused
+
+
+def test_no_group_waits_for_a_gateway_while_all_lie_in_a_shared_folder(desk: Desk) -> None:
+    groups.add(desk.db, "other", "Other", "", NOON)
+    group_places.claim(desk.db, "other", "gone long ago", NOON)
+    shared_folders.set_kind(desk.db, "a", GroupPlace.SHARED, NOON)
+    shared_folders.find_or_add(desk.db, "mark", "a", NOON)
+    assert group_places.list_away(desk.db) == []
+    shared_folders.set_kind(desk.db, "a", GroupPlace.LOCAL, NOON + 1)
+    assert [each.world for each in group_places.list_away(desk.db)] == ["other", "acme"]
+    assert group_places.render_wait("") == "waits for its files, which no gateway has"

@@ -5,7 +5,7 @@ import importlib
 from gatepost.core.clock import SECOND
 from gatepost.messages.outbound import Op
 from gatepost.store import messages, outbox
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect
 
 from .conftest import LEASE, ROOM, Desk
 
@@ -122,3 +122,24 @@ def test_what_is_urgent_goes_out_before_what_waits_and_not_before_what_is_being_
         order.append(row.key)
         outbox.record_outcome(desk.db, row.id, "sent", "", desk.now, platform_id=f"x{row.id}")
     assert order == [begun.key, "card", "decided", waiting.key]
+
+
+def test_what_a_gateway_learns_late_corrects_what_another_called_uncertain(desk: Desk) -> None:
+    known, unknown = desk.say("k1", "one"), desk.say("k2", "two")
+    for each in (known, unknown):
+        outbox.claim_head(desk.db, *ROOM, "a", desk.now, LEASE)
+        outbox.claim_head(desk.db, *ROOM, "b", desk.now, LEASE)  # which found it in the middle of being sent
+        outbox.record_outcome(desk.db, each.id, EffectState.UNCERTAIN, "the gateway stopped", desk.now)
+    outbox.record_outcome(desk.db, known.id, EffectState.SENT, "", desk.now, "p-77")
+    for state in (EffectState.FAILED, EffectState.PENDING):  # nothing goes out by itself
+        outbox.record_outcome(desk.db, unknown.id, state, "no answer", desk.now)
+    assert [desk.effect(each).state for each in ("k1", "k2")] == ["sent", "uncertain"]
+    sent = messages.get(desk.db, known.message_id)
+    assert sent is not None and sent.platform_id == "p-77"
+
+
+def test_what_was_withdrawn_meanwhile_stays_so_whatever_is_learnt_late(desk: Desk) -> None:
+    effect = desk.say("k1", "one")
+    outbox.record_outcome(desk.db, effect.id, EffectState.CANCELLED, "", desk.now)
+    outbox.record_outcome(desk.db, effect.id, EffectState.SENT, "", desk.now, "p-77")
+    assert desk.effect("k1").state == "cancelled"

@@ -115,7 +115,8 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
     from gatepost.flow.gateways.group_place import prepare_place
     from gatepost.flow.groups import ensure_defaults
     from gatepost.serve.control.contract import OperationDeps
-    from gatepost.store.gateway_identity import get_gateway_name
+    from gatepost.store import group_places
+    from gatepost.store.gateway_identity import find_mark, get_gateway_name
     from gatepost.store.open_store import open_store
     from gatepost.store.store_clock import get_clock
 
@@ -123,6 +124,8 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
     try:
         if home.shared is not None:
             await prepare_place(store, home, get_gateway_name(config), clock.now(), starts=False)
+        if home.gateway:
+            await store.write(group_places.claim_for_home, find_mark(home), home.gateway, clock.now())
         await ensure_defaults(store, home, clock, config, home.gateway)
         if run is None:
             return None

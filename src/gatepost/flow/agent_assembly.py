@@ -9,7 +9,7 @@ from gatepost.egress.price_list import PriceList
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.flow.channel_assembly import ChannelAssembly
 from gatepost.flow.flow_deps import FlowDeps
-from gatepost.flow.gateways.group_place import PLACE, GroupPlace
+from gatepost.flow.gateways.group_place import PLACE
 from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.refused_hosts import RefusedHosts
@@ -22,6 +22,7 @@ from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.flow.worktrees.worktrees import Worktrees
 from gatepost.gate.connectors import CONNECTORS, Connectors
 from gatepost.gate.dispatch import Dispatch
+from gatepost.store.shared_folders import GroupPlace
 from gatepost.tools.call import ToolDeps
 from gatepost.tools.contract import TOOLS, Tool
 

@@ -14,6 +14,7 @@ from gatepost.flow.channel_way_out import render_for_running
 
 LONGEST_WAIT_S = 60.0
 FIRST_WAIT_S = 1.0
+UNPROVEN_S = 10.0  # so long a channel without evidence has to run until it counts as one that works
 LONGEST_ERROR = 500
 SHORTEST_HIDDEN = 6  # characters; a shorter one is a word that may stand anywhere
 
@@ -80,6 +81,8 @@ class ChannelHealth:
         self._event_at: int | None = None
         self._restarts = 0
         self._hidden: set[str] = set()
+        self.made_at = clock.now()
+        self._failing_since: int | None = None  # by the monotonic clock
         self.started = clock.monotonic()  # the current listen
         self.on_state: Callable[[str], None] = lambda instance: None  # is told when the state has changed
 
@@ -114,7 +117,7 @@ class ChannelHealth:
         self.pulse.beat()
 
     def _record_beat(self) -> None:
-        self._beat_at = self._clock.now()
+        self._beat_at, self._failing_since = self._clock.now(), None
         if self.state in UNPROVEN:
             self._set(ChannelState.UP)
 
@@ -124,12 +127,25 @@ class ChannelHealth:
     def record_deaf(self, wait_s: float) -> None:
         self._restart(ChannelState.DEAF, f"it gave no sign of receiving for {self.deaf_after_s:g} s", wait_s)
 
+    def get_failing_s(self) -> float:
+        """Seconds since it broke, was deaf or ended, without evidence since then that it works; 0.0 if it works. One
+        that never gives any has to run for a while."""
+        if self._failing_since is None:
+            return 0.0
+        now = self._clock.monotonic()
+        runs = self.state is ChannelState.UP and now - self.started > to_microseconds(UNPROVEN_S)
+        return 0.0 if runs else (now - self._failing_since) / SECOND
+
     def _restart(self, state: ChannelState, error: str, wait_s: float) -> None:
+        if self._failing_since is None or wait_s <= FIRST_WAIT_S:  # the first break after it worked
+            self._failing_since = self._clock.monotonic()
         self._restarts += 1
         self._set(state, error)
         self._next_at = self._clock.now() + to_microseconds(wait_s)
 
     def record_end(self, error: Exception) -> None:
+        if self._failing_since is None:
+            self._failing_since = self._clock.monotonic()
         if isinstance(error, ChannelEnded):
             self._set(ChannelState.ENDED, error.why)
             way_out = render_for_running(error, self.instance, self._kind)
@@ -140,6 +156,7 @@ class ChannelHealth:
             self._way_out = f"mend that, then `gatepost channel restart {self.instance}`"
 
     def record_off(self) -> None:
+        self._failing_since = None
         self._set(ChannelState.OFF)
 
     def _set(self, state: ChannelState, error: str = "") -> None:

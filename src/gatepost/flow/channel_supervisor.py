@@ -5,6 +5,7 @@ in `channels`, so what is for it waits in the outbox. Its kind stays known while
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -26,13 +27,14 @@ from gatepost.core.clock import Clock
 from gatepost.core.contact import MAY_ACT, MayAct, always
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting
 from gatepost.flow import channel_specs
 from gatepost.flow.channel_cursor import StoreCursor
 from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_trouble
 from gatepost.flow.channel_listener import record_end, run_channel
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
-from gatepost.flow.gateways.duties import Duties, channel_duty
+from gatepost.flow.gateways.duties import CHANNEL, Duties, DutyHealth, channel_duty
 from gatepost.flow.server_senders import add_server
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import channel_instances, tokens
@@ -140,11 +142,60 @@ class ChannelSupervisor:
     # What is there.
 
     def list_reports(self) -> list[ChannelReport]:
-        return [self._health[instance].report() for instance in sorted(self._health)]
+        """Of one that another gateway has, as it is there."""
+        return [self._report(instance) for instance in sorted(self._health)]
 
     def find_report(self, instance: str) -> ChannelReport | None:
-        health = self._health.get(instance)
-        return health.report() if health is not None else None
+        return self._report(instance) if instance in self._health else None
+
+    def _report(self, instance: str) -> ChannelReport:
+        own, there = self._health[instance].report(), self._duties.find_elsewhere(channel_duty(instance))
+        kind = self._kinds.get(instance)
+        if there is None or there.health is None or kind is None or kind.listens_everywhere:
+            return own
+        where = f"on gateway {there.gateway}" if there.gateway else "no gateway has it now"
+        return replace(
+            own,
+            state=there.health.state,
+            since_at=there.health.since_at,
+            error=f"{where}: {there.health.error}" if there.health.error else "",
+            way_out=there.health.way_out,
+            note=where,
+        )
+
+    # For the gateways that share a store, by the name of a duty.
+
+    def list_platforms(self) -> list[str]:
+        return [channel_duty(instance) for instance, kind in self._kinds.items() if not kind.always]
+
+    def list_bound(self) -> list[str]:
+        """Those whose library keeps something on this machine, such as the keys of a device."""
+        return [channel_duty(instance) for instance in self._health if self._keeps_files(instance)]
+
+    def _keeps_files(self, instance: str) -> bool:
+        with suppress(OSError), os.scandir(get_folder(self._around.home, instance)) as found:
+            return next(found, None) is not None
+        return False
+
+    def list_failing(self) -> dict[str, float]:
+        """Those that do not work here, and for how many seconds."""
+        found = {channel_duty(instance): health.get_failing_s() for instance, health in self._health.items()}
+        return {name: seconds for name, seconds in found.items() if seconds > 0}
+
+    def list_made(self) -> dict[str, int]:
+        return {channel_duty(instance): health.made_at for instance, health in self._health.items()}
+
+    def list_health(self) -> dict[str, DutyHealth]:
+        return {
+            channel_duty(instance): DutyHealth(
+                report.state, report.since_at, report.error, report.way_out, self._keeps_files(instance)
+            )
+            for instance, report in ((each, self._health[each].report()) for each in self._health)
+            if (kind := self._kinds.get(instance)) is None or not kind.listens_everywhere
+        }
+
+    def is_busy(self, duty: str) -> bool:
+        return duty.startswith(CHANNEL) and self.is_sending(duty.removeprefix(CHANNEL))
 
     def find_trouble(self, instance: str) -> str:
         """Why nothing can be sent there now, in one line; '' if that is not known."""

@@ -1,10 +1,15 @@
 """Budgets: how much a group with all below it, a user, or the whole instance may spend in a day or month (UTC).
 
-`spending` holds what was spent and what is reserved in each scope and period, with a budget or without, so that one
-that is set at noon counts the morning. No budget means no limit; a budget of 0 means that nothing may be spent.
+`spending` holds what groups and users spent in each period, with a budget or without. What the instance spent, and what
+is reserved, is held for budgets alone: a call that meets none waits for nobody. A budget that is set at noon counts the
+morning, by the costs and reservations that there are. No budget means no limit; a budget of 0 means that nothing may be
+spent.
+
+Who spends shares `LockKind.MONEY`, and has each budget that applies alone while it looks and reserves. Whoever changes
+budgets has all of it alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from msgspec import Struct
@@ -83,8 +88,57 @@ def put(db: Db, scope: BudgetScope, period: Period, micro: int | None, by: str, 
             " set_at = excluded.set_at",
             (*key, micro, by, now),
         )
+    if found is None:
+        _count_anew(db, scope, period, now)
     changed = "UPDATE spending SET told_near = 0, told_stop = 0, refuses = 0 WHERE kind = ? AND name = ? AND period = ?"
     db.run(changed, key)
+
+
+def _count_anew(db: Db, scope: BudgetScope, period: Period, now: int) -> None:
+    """For a budget that is new, in the period of now: what is reserved, and what the instance has spent. While there
+    was no budget, nobody counted it."""
+    starts_at = start_of(period, now)
+    reserved = _sum_where(db, "worst", "reservations", scope, starts_at)
+    key = (scope.kind, scope.name, period, starts_at)
+    _add_spending_row(db, key)
+    db.run(f"UPDATE spending SET reserved = ? {_OWN_ROW}", (reserved, *key))
+    if scope.kind is BudgetScopeKind.INSTANCE:
+        spent = _sum_where(db, "micro", "costs", scope, starts_at)
+        db.run(f"UPDATE spending SET spent = ? {_OWN_ROW}", (spent, *key))
+
+
+def _sum_where(db: Db, column: str, table: str, scope: BudgetScope, since: int) -> int:
+    below = f"{scope.name}/"
+    mine = {
+        BudgetScopeKind.INSTANCE: ("1 = 1", ()),
+        BudgetScopeKind.USER: ("user_id = ?", (scope.name,)),
+        BudgetScopeKind.GROUP: (
+            "(folder = ? OR substr(folder, 1, CAST(? AS INTEGER)) = ?)",
+            (scope.name, len(below), below),
+        ),
+    }
+    where, params = mine[scope.kind]
+    row = db.row(f"SELECT COALESCE(SUM({column}), 0) FROM {table} WHERE at >= ? AND {where}", (since, *params))
+    return int(row[0]) if row else 0
+
+
+def count_person_anew(db: Db, person: str, now: int) -> None:
+    """After identities were paired: what is reserved for a person who has budgets."""
+    for period in Period:
+        if db.row("SELECT 1 FROM budgets WHERE kind = 'user' AND name = ? AND period = ?", (person, period)):
+            _count_anew(db, BudgetScope(BudgetScopeKind.USER, person), period, now)
+
+
+def hold_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStatus]:
+    """The budgets that a call must fit into, each of them this transaction's alone; as they are then. Where there are
+    none, nobody is waited for."""
+    db.share(LockKind.MONEY)
+    found = list_applicable(db, folder, user, now)
+    if not found:
+        return []
+    for scope in sorted({(each.scope.kind.value, each.scope.name) for each in found}):
+        db.alone(LockKind.MONEY, *scope)
+    return list_applicable(db, folder, user, now)
 
 
 def list_all(db: Db, now: int) -> list[BudgetStatus]:
@@ -135,30 +189,64 @@ def get_remaining(db: Db, folder: str, user: str | None, now: int) -> int | None
 
 def mark_refusing(db: Db, standing: BudgetStatus) -> None:
     """A call did not fit. It is so until one does, or until the budget is changed."""
-    _add_spending_row(db, standing)
+    _add_spending_row(db, _get_key(standing))
     db.run(f"UPDATE spending SET refuses = 1 {_OWN_ROW}", _get_key(standing))
 
 
-def add_spending(db: Db, folder: str, user: str, at: int, *, spent: int = 0, reserved: int = 0) -> None:
-    """Add to what is spent and reserved, all the way up, in the periods that hold the moment `at`. What fits is not
-    refused."""
-    for scope, period, starts_at in _list_periods(folder, user, at):
-        db.run(
-            "INSERT INTO spending (kind, name, period, starts_at, spent, reserved) VALUES (?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (kind, name, period, starts_at) DO UPDATE SET spent = spending.spent + excluded.spent,"
-            " reserved = spending.reserved + excluded.reserved, refuses = 0",
-            (scope.kind, scope.name, period, starts_at, spent, reserved),
-        )
+def add_reserved(db: Db, standings: Iterable[BudgetStatus], micro: int) -> None:
+    """Set something aside in these budgets, in one statement each. What fits is not refused any more."""
+    for each in _in_order(standings):
+        _add(db, each.scope, each.period, each.starts_at, 0, micro)
 
 
-def settle_reserved(db: Db, folder: str, user: str, at: int, *, spent: int, reserved: int) -> None:
-    """What was reserved becomes what was spent."""
+def add_spending(db: Db, folder: str, user: str, at: int, *, spent: int, reserved: int = 0) -> bool:
+    """Add to what is spent, all the way up, in the periods that hold the moment `at`. Return True if a budget applies.
+    `reserved`: what was set aside for it in these, and is no longer. The caller shares `LockKind.MONEY`."""
+    limited = _list_keys(db, folder, user)
     for scope, period, starts_at in _list_periods(folder, user, at):
-        db.run(
-            "UPDATE spending SET spent = spent + ?, reserved = reserved - ?"
-            " WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?",
-            (spent, reserved, scope.kind, scope.name, period, starts_at),
-        )
+        is_limited = (scope.kind, scope.name, period) in limited
+        if is_limited or scope.kind is not BudgetScopeKind.INSTANCE:
+            _add_spent(db, scope, period, starts_at, spent, reserved if is_limited else 0)
+    return bool(limited)
+
+
+def _add_spent(db: Db, scope: BudgetScope, period: Period, starts_at: int, spent: int, freed: int) -> None:
+    """`freed`: what is no longer reserved. A budget that is newer than the period of a call never held it."""
+    changed = db.run(
+        "UPDATE spending SET spent = spent + ?, reserved = CASE WHEN reserved > ? THEN reserved - ? ELSE 0 END"
+        " WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?",
+        (spent, freed, freed, scope.kind, scope.name, period, starts_at),
+    )
+    if not changed:
+        _add(db, scope, period, starts_at, spent, 0)
+
+
+def _add(db: Db, scope: BudgetScope, period: Period, starts_at: int, spent: int, reserved: int) -> None:
+    db.run(
+        "INSERT INTO spending (kind, name, period, starts_at, spent, reserved) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (kind, name, period, starts_at) DO UPDATE SET spent = spending.spent + excluded.spent,"
+        " reserved = spending.reserved + excluded.reserved, refuses = 0",
+        (scope.kind, scope.name, period, starts_at, spent, reserved),
+    )
+
+
+def _list_keys(db: Db, folder: str, user: str) -> set[tuple[str, str, str]]:
+    """Which budgets apply."""
+    scopes = list_scopes(folder, user)
+    where = " OR ".join(["(kind = ? AND name = ?)"] * len(scopes))
+    params = tuple(part for each in scopes for part in (each.kind, each.name))
+    return {
+        (row[0], row[1], row[2]) for row in db.rows(f"SELECT kind, name, period FROM budgets WHERE {where}", params)
+    }
+
+
+def _in_order(standings: Iterable[BudgetStatus]) -> list[BudgetStatus]:
+    """In that of `_list_periods`: two that lock the same rows never wait for each other in a circle."""
+    kinds, periods = list(BudgetScopeKind), list(Period)
+    return sorted(
+        standings,
+        key=lambda each: (kinds.index(each.scope.kind), -each.scope.name.count("/"), periods.index(each.period)),
+    )
 
 
 def _list_periods(folder: str, user: str, at: int) -> Iterator[tuple[BudgetScope, Period, int]]:
@@ -182,7 +270,7 @@ def claim_stop_notice(db: Db, standing: BudgetStatus) -> tuple[BudgetNotice, ...
 
 def _claim_notice(db: Db, note: BudgetNotice) -> bool:
     key = _get_key(note.standing)
-    _add_spending_row(db, note.standing)
+    _add_spending_row(db, key)
     if note.percent == NEAR:
         return bool(db.run(f"UPDATE spending SET told_near = 1 {_OWN_ROW} AND told_near = 0", key))
     return bool(db.run(f"UPDATE spending SET told_near = 1, told_stop = 1 {_OWN_ROW} AND told_stop = 0", key))
@@ -192,10 +280,10 @@ def _get_key(standing: BudgetStatus) -> tuple[str, str, str, int]:
     return standing.scope.kind, standing.scope.name, standing.period, standing.starts_at
 
 
-def _add_spending_row(db: Db, standing: BudgetStatus) -> None:
+def _add_spending_row(db: Db, key: tuple[str, str, str, int]) -> None:
     """A budget of 0 stops a scope in which nothing was ever spent."""
     db.run(
         "INSERT INTO spending (kind, name, period, starts_at) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (kind, name, period, starts_at) DO NOTHING",
-        _get_key(standing),
+        key,
     )

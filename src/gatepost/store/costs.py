@@ -78,7 +78,7 @@ def add_external(db: Db, new: NewCost, now: int) -> bool:
 
     It is booked whether it fits or not. What people must hear of it is handed out with the next reservation.
     """
-    db.alone(LockKind.MONEY)
+    db.share(LockKind.MONEY)
     if not record_cost(db, new, "external", now):
         return False
     budgets.add_spending(db, new.folder, new.user, new.at, spent=new.micro)

@@ -38,6 +38,18 @@ def check_companions(new: GatewayIdentity, known: Iterable[GatewayRow], now: int
             )
 
 
+def check_connections(new: GatewayIdentity, known: Iterable[GatewayRow], most: int, limit: str, now: int) -> None:
+    """Raise SetupError if the server has too few connections for all gateways: those that run would fail, too.
+    `limit`: the setting that says `most`."""
+    others = [each for each in known if each.name != new.name and is_living(each, now)]
+    used = sum(each.connections for each in others)
+    if others and used + new.connections > most:
+        raise SetupError(
+            f"the database has {most} connections for gateways, {len(others)} that run use up to {used} of them, and"
+            f" this one needs {new.connections}; raise {limit}, or lower store.lanes on all gateways"
+        )
+
+
 def check_rotation(own_home: str, current: str, known: Iterable[GatewayRow], now: int) -> None:
     """Whether secrets may be sealed with another key while others live. `current`: that key; '': it is yet to be made,
     so that nobody else has it. Raises what keeps this gateway from it."""

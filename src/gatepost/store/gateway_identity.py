@@ -16,7 +16,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config, setting
 from gatepost.store.gateway_checks import join_digest
 from gatepost.store.gateways import GatewayIdentity
-from gatepost.store.place import GATEWAY_MARK
+from gatepost.store.place import CONNECTIONS_BESIDE, GATEWAY_MARK, LANES
 
 NAME = setting(
     "gateway.name", "", help="How this gateway is known to others on the same store (empty: the host's name)."
@@ -42,6 +42,7 @@ def make_identity(
         config_digest=join_digest(digest_settings(home.path / "gatepost.toml")),
         plugin_digest=join_digest(digest_folder(home.plugins)),
         key_ids=render_keys(home),
+        connections=max(1, config[LANES]) + CONNECTIONS_BESIDE,
     )
 
 

@@ -1,17 +1,19 @@
 """Gateways that share one store. Each has a lease, which it renews; one whose lease is over is dead to the others.
 
-`epoch` fences: every transaction of a gateway begins by locking its row at its own epoch, so what it still writes after
-somebody has taken over from it is refused. `now` is the time of the database, in all of this: nobody else's clock says
-who lives.
+`epoch` fences: every transaction of a gateway shares a lock and then reads its own epoch, and whoever takes over from
+it has that lock alone. So what it still writes afterwards is refused. `now` is the time of the database, in all of
+this: nobody else's clock says who lives.
 """
 
 from collections.abc import Sequence
 from enum import StrEnum
 
+import msgspec
 from msgspec import Struct
 
 from gatepost.core.errors import SetupError
 from gatepost.store import shared_folders
+from gatepost.store.place import GATEWAY_MARK
 from gatepost.store.port import Db
 from gatepost.store.table import Table
 
@@ -35,6 +37,7 @@ class GatewayIdentity(Struct, frozen=True, kw_only=True):
     config_digest: str = ""
     plugin_digest: str = ""
     key_ids: str = ""
+    connections: int = 0
 
 
 class GatewayRow(Struct, frozen=True):
@@ -51,7 +54,28 @@ class GatewayRow(Struct, frozen=True):
     config_digest: str
     plugin_digest: str
     key_ids: str
+    connections: int  # to the database, at most
     started_at: int
+
+
+class DutyPause(Struct, frozen=True):
+    """A gateway gave a duty up at a moment, and does not take it again before another."""
+
+    at: int
+    until: int
+    count: int  # how often in a row
+
+
+class DutyRow(Struct, frozen=True):
+    name: str
+    gateway: str  # '': nobody
+    since: int
+    health: str  # JSON, by the gateway that has it; '': there is none to tell
+    paused: str  # JSON: `DutyPause` by gateway
+
+    @property
+    def pauses(self) -> dict[str, DutyPause]:
+        return _decode_pauses(self.paused) if self.paused else {}
 
 
 class LeaseRenewal(Struct, frozen=True):
@@ -62,6 +86,9 @@ class LeaseRenewal(Struct, frozen=True):
 
 
 GATEWAYS = Table("gateways", GatewayRow)
+DUTIES = Table("duties", DutyRow)
+encode_duty = msgspec.json.Encoder().encode
+_decode_pauses = msgspec.json.Decoder(dict[str, DutyPause]).decode
 
 
 def register(db: Db, new: GatewayIdentity, lease: int, least_epoch: int, now: int) -> int:
@@ -73,6 +100,12 @@ def register(db: Db, new: GatewayIdentity, lease: int, least_epoch: int, now: in
             f"a gateway named {new.name!r} lives on {known.host}; give this one another name (gateway.name),"
             " or stop that one first"
         )
+    for other in list_earlier(db, new.home, new.name):
+        if other.state != GatewayState.GONE and other.until > now:
+            raise SetupError(
+                f"the gateway {other.name!r} on {other.host} lives and has the same home as this one, so one of the two"
+                f" homes is a copy; remove the file {GATEWAY_MARK} from the copy, or stop that gateway first"
+            )
     epoch = max(known.epoch + 1 if known is not None else 1, least_epoch)
     GATEWAYS.insert(
         db,
@@ -80,7 +113,7 @@ def register(db: Db, new: GatewayIdentity, lease: int, least_epoch: int, now: in
         " home = excluded.home, host = excluded.host, version = excluded.version,"
         " schema_number = excluded.schema_number, listen = excluded.listen, capacity = excluded.capacity,"
         " config_digest = excluded.config_digest, plugin_digest = excluded.plugin_digest,"
-        " key_ids = excluded.key_ids, started_at = excluded.started_at",
+        " key_ids = excluded.key_ids, connections = excluded.connections, started_at = excluded.started_at",
         new,
         epoch=epoch,
         state=GatewayState.RUNNING,
@@ -98,6 +131,11 @@ def renew(db: Db, name: str, epoch: int, until: int) -> LeaseRenewal | None:
         (until, name, epoch),
     )
     return LeaseRenewal(GatewayState(rows[0][0]), int(rows[0][1])) if rows else None
+
+
+def list_earlier(db: Db, home: str, name: str) -> list[GatewayRow]:
+    """Return the other names that a gateway had on this home: a new container has another host name."""
+    return GATEWAYS.list(db, "WHERE home = ? AND name <> ? ORDER BY name", home, name)
 
 
 def set_keys(db: Db, home: str, key_ids: str) -> None:
@@ -204,16 +242,39 @@ def release_sessions(db: Db, gateway: str) -> list[str]:
 def claim_duties(db: Db, names: Sequence[str], gateway: str, now: int) -> set[str]:
     """What one gateway at a time does: those of these that are nobody's become this one's. All that it has then."""
     for name in names:
-        db.run(
-            "INSERT INTO duties (name, gateway, since) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
-            " SET gateway = excluded.gateway, since = excluded.since WHERE duties.gateway = ''",
-            (name, gateway, now),
+        DUTIES.insert(
+            db,
+            "ON CONFLICT (name) DO UPDATE SET gateway = excluded.gateway, since = excluded.since"
+            " WHERE duties.gateway = ''",
+            name=name,
+            gateway=gateway,
+            since=now,
         )
     return {row[0] for row in db.rows("SELECT name FROM duties WHERE gateway = ?", (gateway,))}
 
 
-def release_duties(db: Db, gateway: str) -> None:
-    db.run("UPDATE duties SET gateway = '' WHERE gateway = ?", (gateway,))
+def release_duties(db: Db, gateway: str, now: int) -> None:
+    db.run("UPDATE duties SET gateway = '', since = ? WHERE gateway = ?", (now, gateway))
+
+
+def release_duty(db: Db, name: str, gateway: str, paused: str, now: int) -> bool:
+    """Give one up. `paused`: who does not take it for a while, as JSON."""
+    return (
+        db.run(
+            "UPDATE duties SET gateway = '', since = ?, paused = ? WHERE name = ? AND gateway = ?",
+            (now, paused, name, gateway),
+        )
+        == 1
+    )
+
+
+def set_duty_health(db: Db, name: str, gateway: str, health: str, paused: str) -> None:
+    """As JSON, by the gateway that has it."""
+    db.run("UPDATE duties SET health = ?, paused = ? WHERE name = ? AND gateway = ?", (health, paused, name, gateway))
+
+
+def list_duty_rows(db: Db) -> list[DutyRow]:
+    return DUTIES.list(db, "ORDER BY name")
 
 
 def list_duties(db: Db) -> dict[str, str]:

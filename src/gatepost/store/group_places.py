@@ -6,6 +6,7 @@ below its own, so they lie together.
 
 from msgspec import Struct
 
+from gatepost.store import gateways, shared_folders
 from gatepost.store.gateways import GatewayState
 from gatepost.store.inbox import OPEN
 from gatepost.store.port import Db, quick
@@ -65,6 +66,20 @@ def claim(db: Db, folder: str, gateway: str, now: int) -> str:
     return find_gateway(db, folder)
 
 
+def claim_for_home(db: Db, home: str, gateway: str, now: int) -> list[str]:
+    """Give a gateway the worlds that its home had under another name; return those names. The files are in the home,
+    whatever its machine is called. Leave a name alone that lives: its home is a copy of this one, or the other way."""
+    taken = [
+        each for each in gateways.list_earlier(db, home, gateway) if each.state is GatewayState.GONE or each.until < now
+    ]
+    for each in taken:
+        gateways.end_life(db, each.name, each.epoch)
+        db.run("UPDATE group_places SET gateway = ? WHERE gateway = ?", (gateway, each.name))
+        for column in ("source", "target"):
+            db.run(f"UPDATE group_moves SET {column} = ? WHERE {column} = ? AND ended_at IS NULL", (gateway, each.name))
+    return [each.name for each in taken]
+
+
 def list_all(db: Db) -> dict[str, str]:
     """By world, the gateway that has it."""
     return {row[0]: row[1] for row in db.rows("SELECT world, gateway FROM group_places ORDER BY world")}
@@ -95,7 +110,10 @@ def remove_unused(db: Db, folder: str) -> None:
 
 
 def list_away(db: Db) -> list[AwayWorld]:
-    """Those whose gateway has left, was taken over from, or is forgotten; and those that no gateway has."""
+    """Those whose gateway has left, was taken over from, or is forgotten; and those that no gateway has. None, while
+    all of them lie in a shared folder."""
+    if shared_folders.is_in_use(db):
+        return []
     rows = db.rows(
         "SELECT p.world, p.gateway, COALESCE(g.epoch, 0) FROM group_places p LEFT JOIN gateways g ON g.name = p.gateway"
         " WHERE g.name IS NULL OR g.state = ? ORDER BY p.world",
@@ -109,8 +127,8 @@ def list_away(db: Db) -> list[AwayWorld]:
 
 
 def render_wait(gateway: str) -> str:
-    """Behind the name of a group whose gateway is away."""
-    return f"waits for gateway {gateway}, which is gone"
+    """Behind the name of a group whose gateway is away; '': no gateway has its files."""
+    return f"waits for gateway {gateway}, which is gone" if gateway else "waits for its files, which no gateway has"
 
 
 def list_waiting_rooms(db: Db, world: str, before: int) -> list[WaitingRoom]:

@@ -8,7 +8,7 @@ unpaired. Rows of the access list, secrets and direct rooms name an identity, an
 from msgspec import Struct
 
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.store import users
+from gatepost.store import budgets, users
 from gatepost.store.port import Db, LockKind, quick
 from gatepost.store.table import Table
 
@@ -56,7 +56,7 @@ def add(db: Db, identity: str, person: str, by: str, now: int) -> bool:
     users.add(db, person, "", now)
     IDENTITIES.insert(db, identity=identity, person=person, paired_at=now, paired_by=by)
     _move_rights(db, identity, person)
-    _move_budgets(db, identity, person)
+    _move_budgets(db, identity, person, now)
     _move_requests(db, identity, person)
     return True
 
@@ -90,7 +90,7 @@ def _move_rights(db: Db, identity: str, person: str) -> None:
     db.run("DELETE FROM memberships WHERE child = ?", (identity,))
 
 
-def _move_budgets(db: Db, identity: str, person: str) -> None:
+def _move_budgets(db: Db, identity: str, person: str, now: int) -> None:
     """The smaller of two limits counts. What was spent and what is reserved adds up."""
     db.alone(LockKind.MONEY)
     db.run(
@@ -110,6 +110,7 @@ def _move_budgets(db: Db, identity: str, person: str) -> None:
     )
     db.run("DELETE FROM spending WHERE kind = 'user' AND name = ?", (identity,))
     db.run("UPDATE reservations SET user_id = ? WHERE user_id = ?", (person, identity))
+    budgets.count_person_anew(db, person, now)
 
 
 def _move_requests(db: Db, identity: str, person: str) -> None:

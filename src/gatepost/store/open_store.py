@@ -46,7 +46,8 @@ def prepare_store(home: Home, config: Config, clock: Clock, *, new: bool = False
     from gatepost.store.postgres.server_check import check_server
 
     check_server(place.url, lanes=config[LANES], unsafe=config[UNSAFE])
-    return migrate_postgres(place.url, clock, make_identity(home, config, list_migrations()[-1].number).name)
+    own = make_identity(home, config, list_migrations()[-1].number)
+    return migrate_postgres(place.url, clock, own.name, own.home)
 
 
 def check_whole(home: Home, config: Config) -> tuple[str, ...]:
@@ -97,4 +98,5 @@ def open_store(
         slow=slow,
         gateway="" if lease is None else lease.name,
         fence=None if lease is None else lease.render_opening,
+        may_write=None if lease is None else lease.may_write,
     )

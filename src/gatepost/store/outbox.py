@@ -377,10 +377,15 @@ def defer_overdue(db: Db, now: int, before: int) -> int:
 def record_outcome(
     db: Db, effect_id: int, state: EffectState, reason: str, now: int, platform_id: str = "", next_at: int | None = None
 ) -> None:
-    """What became of a try. `pending` with `next_at` means: again, later."""
+    """What became of a try. `pending` with `next_at` means: again, later.
+
+    A gateway that lives, and was taken over from while it sent, may learn later that the platform has it. Whoever took
+    over could only call it uncertain, and sent nothing: that is corrected.
+    """
+    ends = "'pending', 'sending', 'uncertain'" if state is EffectState.SENT and platform_id else "'pending', 'sending'"
     rows = db.rows(
         "UPDATE outbox SET state = ?, reason = ?, tries = tries + 1, next_at = ?, updated_at = ?"
-        " WHERE id = ? AND state IN ('pending', 'sending') RETURNING message_id",
+        f" WHERE id = ? AND state IN ({ends}) RETURNING message_id",
         (state, reason, next_at, now, effect_id),
     )
     if not rows:

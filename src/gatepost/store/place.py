@@ -58,6 +58,7 @@ URL = setting(
 LANES = setting(
     "store.lanes", 4, help="Connections that write to PostgreSQL at the same time. SQLite has one writer, always."
 )
+CONNECTIONS_BESIDE = 4  # of a gateway, beside its lanes: two to read, one for its lease, one for words of others
 UNSAFE = setting(
     "store.unsafe",
     False,

@@ -67,6 +67,10 @@ class Db(Protocol):
         is given out of the order may have the unit run again. With one writer there is nothing to do."""
         ...
 
+    def share(self, kind: LockKind) -> None:
+        """Nobody has this kind alone until this transaction ends. Others may share it meanwhile."""
+        ...
+
     @property
     def gateway(self) -> str:
         """Which gateway this is, if several may share the store; '' for one by itself, and for commands."""

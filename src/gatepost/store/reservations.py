@@ -1,6 +1,7 @@
 """Reservations: before a model call, the worst that it can cost is set aside; after it, what it did cost is booked.
 
-The check and the reservation are one transaction, so calls that come together cannot pass a budget together. What a
+The check and the reservation are one transaction, which has each budget that applies alone, so calls that come together
+cannot pass a budget together. What a
 reservation holds is either settled or, after a crash, booked in full; it is never forgotten.
 """
 
@@ -72,8 +73,8 @@ def reserve(
     if not 0 <= worst_micro <= DEAREST:
         raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
     payer = user or ""
-    db.alone(LockKind.MONEY)
-    denied = check_fit(budgets.list_applicable(db, folder, payer, now), worst_micro)
+    standings = budgets.hold_applicable(db, folder, payer, now)
+    denied = check_fit(standings, worst_micro)
     if denied is not None:
         notes = () if denied.busy else budgets.claim_stop_notice(db, denied.standing)
         if not denied.busy:
@@ -92,8 +93,8 @@ def reserve(
         input=tokens.input,
         output=tokens.output,
     )
-    budgets.add_spending(db, folder, payer, now, reserved=worst_micro)
-    return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now))
+    budgets.add_reserved(db, standings, worst_micro)
+    return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now) if standings else ())
 
 
 def check_fit(standings: Sequence[BudgetStatus], worst: int) -> BudgetDenial | None:
@@ -117,7 +118,6 @@ def find_spent(db: Db, folder: str, user: str | None, now: int) -> BudgetStatus 
 
 def find_spent_budget(db: Db, folder: str, user: str | None, now: int) -> BudgetDenial | None:
     """The same for a turn that is to begin. Its message is handed out once."""
-    db.alone(LockKind.MONEY)
     chosen = find_spent(db, folder, user, now)
     if chosen is None:
         return None
@@ -131,13 +131,13 @@ def settle(
 
     `measured`: False if the cost is an estimate. Return None if the reservation is settled already.
     """
-    db.alone(LockKind.MONEY)
+    db.share(LockKind.MONEY)
     row = db.row(f"DELETE FROM reservations WHERE id = ? RETURNING {RESERVATIONS.columns}", (reservation_id,))
     if row is None:
         return None
     held = RESERVATIONS.parse(row)
-    micro = _record_cost(db, held, actual_micro, usage or NO_TOKENS, now, measured=measured)
-    return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user_id, now))
+    micro, limited = _record_cost(db, held, actual_micro, usage or NO_TOKENS, now, measured=measured)
+    return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user_id, now) if limited else ())
 
 
 def settle_leftovers(db: Db, now: int, gateway: str = "") -> int:
@@ -158,8 +158,9 @@ def sum_reserved(db: Db) -> int:
 
 def _record_cost(
     db: Db, held: _Reservation, actual: int | None, usage: TokenCounts, now: int, *, measured: bool = True
-) -> int:
-    """Book what nobody learnt as it was set aside, with its tokens: money beside no tokens looks like a mistake."""
+) -> tuple[int, bool]:
+    """Return what was booked, and whether a budget applies. What nobody learnt is booked as it was set aside, with its
+    tokens: money beside no tokens looks like a mistake."""
     known = actual is not None and 0 <= actual <= DEAREST
     micro = actual if actual is not None and known else held.worst
     if not known:
@@ -177,8 +178,8 @@ def _record_cost(
         measured=known and measured,
     )
     costs.record_cost(db, new, "proxy", now)
-    budgets.settle_reserved(db, held.folder, held.user_id, held.at, spent=micro, reserved=held.worst)
-    return micro
+    limited = budgets.add_spending(db, held.folder, held.user_id, held.at, spent=micro, reserved=held.worst)
+    return micro, limited
 
 
 def _clip(usage: TokenCounts) -> TokenCounts:

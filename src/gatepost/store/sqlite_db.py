@@ -42,6 +42,9 @@ class SqliteDb:
     def alone(self, kind: LockKind, *key: str) -> None:
         """There is one writer."""
 
+    def share(self, kind: LockKind) -> None:
+        """There is one writer."""
+
     def rows(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         if self._of_writer and (changed := rule_cache.find_changed_state(sql)) is not None:
             rule_cache.rename_state(self, changed)

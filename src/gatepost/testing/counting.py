@@ -38,6 +38,9 @@ class CountingDb:
     def alone(self, kind: LockKind, *key: str) -> None:
         self._db.alone(kind, *key)
 
+    def share(self, kind: LockKind) -> None:
+        self._db.share(kind)
+
     def append(self, insert: str, row: Sequence[Any]) -> None:
         self._db.append(insert, row)  # written with others: no statement of its own
 

@@ -78,6 +78,13 @@ class PostgresServer:
         self.stop("immediate")
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def start_standby(self, primary: "PostgresServer") -> None:
+        """In place of entering it: a copy of a server that runs, which follows it. Leave it as any other."""
+        self._run("pg_basebackup", "-D", self._data, "-h", str(primary.folder), "-U", "postgres", "-R", "-c", "fast")
+        with (self.folder / "data" / "postgresql.conf").open("a") as file:
+            file.write(f"unix_socket_directories = '{self.folder}'\n")
+        self.start()
+
     @property
     def _data(self) -> str:
         return str(self.folder / "data")

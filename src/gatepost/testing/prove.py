@@ -8,9 +8,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from gatepost.core.errors import SetupError
+from gatepost.testing.storm_random import FAULTS, run_random_storm
 from gatepost.testing.storms import MODE, SEED, Storm, list_overtimes, load_storms
 
 
@@ -19,6 +21,7 @@ def parse_arguments(argv: Sequence[str], modes: Sequence[str]) -> argparse.Names
     parser.add_argument("--mode", choices=modes, default=MODE, help="which storms")
     parser.add_argument("--seed", type=int, default=SEED, help="by which people write")
     parser.add_argument("--only", default="", help="storms whose name has this in it")
+    parser.add_argument("--break", dest="fault", choices=sorted(FAULTS), help="plant a fault: the storm must fail")
     return parser.parse_args(argv)
 
 
@@ -51,6 +54,8 @@ def main(argv: Sequence[str]) -> int:
     found = load_storms()
     asked = parse_arguments(argv, sorted(found))
     chosen = {name: run for name, run in found[asked.mode].items() if asked.only in name}
+    if asked.fault:
+        chosen = {f"random, with {asked.fault}": partial(run_random_storm, fault=asked.fault)}
     if not chosen:
         _print_line(
             f"no storm of mode {asked.mode} has {asked.only!r} in its name; there are: {', '.join(found[asked.mode])}"

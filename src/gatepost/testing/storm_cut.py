@@ -192,7 +192,7 @@ def run_busy_cut_storm(folder: Path, seed: int, *, size: StormSize = WHOLE) -> B
         people.run_until(lambda: read_epoch(cluster, STOPPED) > epoch, "it to begin anew")
         people.run_to_the_end()
         return BusyCutCounts(
-            verdict=get_verdict(people, cluster[OTHER]),
+            verdict=get_verdict(people, cluster, cluster[OTHER]),
             uncertain=int(cluster.query("SELECT COUNT(*) FROM outbox WHERE state = 'uncertain'")[0][0]),
             refused=cluster[STOPPED].json("status")["refused_writes"],
             epochs=(epoch, read_epoch(cluster, STOPPED)),

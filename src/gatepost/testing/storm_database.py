@@ -60,7 +60,7 @@ def run_database_storm(folder: Path, seed: int, *, size: StormSize = BUSY) -> Da
         away = time.monotonic() - crashed
         people.run_to_the_end()
         return DatabaseCounts(
-            verdict=get_verdict(people, cluster.first),
+            verdict=get_verdict(people, cluster, cluster.first),
             away_s=away,
             usual_s=usual,
             longest_s=people.find_longest_wait(crashed),

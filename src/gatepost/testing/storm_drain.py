@@ -82,7 +82,7 @@ def run_drain_storm(folder: Path, seed: int, *, size: StormSize = WHOLE) -> Drai
         people.run_to_the_end()
         answered = [people.answered_at[text] for text in held]
         return DrainCounts(
-            verdict=get_verdict(people, left),
+            verdict=get_verdict(people, cluster, left),
             held=len(rooms),
             drain_code=code,
             state=GatewayState(cluster.query(f"SELECT state FROM gateways WHERE name = '{drained}'")[0][0]),

@@ -74,7 +74,7 @@ def run_kill_storm(folder: Path, seed: int, *, victim: Victim, size: StormSize =
         ended_at = time.monotonic()
         return KillCounts(
             victim=victim,
-            verdict=get_verdict(people, left),
+            verdict=get_verdict(people, cluster, left),
             open_turns=open_turns,
             longest_s=people.find_longest_wait(killed_at),
             last_s=ended_at - killed_at,

@@ -135,7 +135,7 @@ class ZombieStorm:
         wrote_after = (self._cluster.group / AFTER).exists()
         people.run_to_the_end()
         return ZombieCounts(
-            verdict=get_verdict(people, cluster[OTHER]),
+            verdict=get_verdict(people, cluster, cluster[OTHER]),
             open_turns=open_turns,
             refused=self._stopped.json("status")["refused_writes"],
             wrote_after=wrote_after,

@@ -84,6 +84,7 @@ class StormVerdict(Struct, frozen=True, kw_only=True):
     disordered: int
     unaccounted: int
     audit_code: int  # the exit code of `gatepost audit verify`
+    uncertain: int = 0  # effects of which nobody knows whether the platform has them
 
     def list_faults(self) -> list[str]:
         wrong = {
@@ -98,7 +99,8 @@ class StormVerdict(Struct, frozen=True, kw_only=True):
     def render(self) -> str:
         return (
             f"{self.size.messages} messages in {self.size.rooms} rooms, seed {self.seed}: lost {self.lost}, doubled"
-            f" {self.doubled}, out of order {self.disordered}, unaccounted {self.unaccounted},"
+            f" {self.doubled}, out of order {self.disordered}, unaccounted {self.unaccounted}, uncertain"
+            f" {self.uncertain},"
             f" audit {'verifies' if not self.audit_code else 'BROKEN'}"
         )
 
@@ -336,7 +338,7 @@ def count_unaccounted(daemon: DaemonProcess) -> int:
     return int(daemon.json("ledger", "check")["unaccounted"])
 
 
-def get_verdict(people: StormPeople, left: DaemonProcess) -> StormVerdict:
+def get_verdict(people: StormPeople, cluster: Cluster, left: DaemonProcess) -> StormVerdict:
     """`left`: a gateway that runs."""
     unaccounted = count_unaccounted(left)
     lost, doubled, disordered = people.judge()
@@ -348,4 +350,5 @@ def get_verdict(people: StormPeople, left: DaemonProcess) -> StormVerdict:
         disordered=disordered,
         unaccounted=unaccounted,
         audit_code=left.gatepost("audit", "verify").returncode,
+        uncertain=int(cluster.query("SELECT COUNT(*) FROM outbox WHERE state = 'uncertain'")[0][0]),
     )

@@ -8,8 +8,8 @@ import pytest
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow.gateways.group_place import MARK, place_home, prepare_place
-from gatepost.store import gateways, groups
+from gatepost.flow.gateways.group_place import LOST, MARK, place_home, prepare_place
+from gatepost.store import gateways, group_places, groups
 from gatepost.store.gateways import GatewayIdentity, GatewayState
 from gatepost.store.port import Store
 
@@ -92,3 +92,71 @@ async def test_a_gateway_of_the_other_kind_starts_when_no_other_lives(store: Sto
         await begin(store, b, "b", 4)
     await begin(store, b, "b", 5 + LEASE)  # `c` is dead
     await begin(store, make_home(tmp_path / "b", other), "b", 6 + LEASE)
+
+
+def add_notes(folder: Path, group: str, *notes: str) -> None:
+    (folder / "groups" / group).mkdir(parents=True, exist_ok=True)
+    with (folder / "groups" / group / "notes.md").open("a") as file:
+        file.writelines(f"{each}\n" for each in notes)
+
+
+async def run_shared(store: Store, home: Home, shared: Path, now: int) -> None:
+    """A group that was begun in this home went on in the shared folder."""
+    await store.write(groups.add, "acme", "Acme", "", 1)
+    await store.write(group_places.claim, "acme", "a", 1)
+    add_notes(home.path, "acme", "one", "two")
+    shutil.copytree(home.path / "groups", shared / "groups")
+    await prepare_place(store, make_home(home.path, shared), "a", now)
+    add_notes(shared, "acme", "three")
+
+
+async def test_going_back_to_older_folders_is_refused_until_they_are_copied(store: Store, tmp_path: Path) -> None:
+    home, shared = make_home(tmp_path / "a", None), tmp_path / "shared"
+    await run_shared(store, home, shared, 2)
+    with pytest.raises(
+        SetupError, match=r"the files of acme are newer in the shared folder .*`cp -a .*/groups .*/sess"
+    ):
+        await prepare_place(store, home, "a", 3, shared_folder=str(shared))
+    shutil.copytree(shared / "groups", home.path / "groups", dirs_exist_ok=True)
+    await prepare_place(store, home, "a", 4, shared_folder=str(shared))
+    add_notes(shared, "acme", "nobody uses that one any more")
+    await prepare_place(store, home, "a", 5)
+
+
+async def test_going_back_without_the_shared_folder_needs_somebodys_word(store: Store, tmp_path: Path) -> None:
+    home, shared = make_home(tmp_path / "a", None), tmp_path / "shared"
+    await run_shared(store, home, shared, 2)
+    with pytest.raises(SetupError, match=r"groups\.shared_folder does not name it; set it, .*`touch .*gatepost-local`"):
+        await prepare_place(store, home, "a", 3)
+    with pytest.raises(SetupError, match="nowhere is not that one"):
+        await prepare_place(store, home, "a", 3, shared_folder=str(tmp_path / "nowhere"))
+    (home.groups / LOST).touch()
+    await prepare_place(store, home, "a", 4)
+    assert not (home.groups / LOST).exists()
+    empty = make_home(tmp_path / "b", None)
+    await prepare_place(store, empty, "b", 5)  # it has nothing that could be older
+
+
+async def test_a_shared_folder_that_is_older_than_the_own_ones_stops_the_start(store: Store, tmp_path: Path) -> None:
+    home, shared = make_home(tmp_path / "a", None), tmp_path / "shared"
+    await run_shared(store, home, shared, 2)
+    shutil.copytree(shared / "groups", home.path / "groups", dirs_exist_ok=True)
+    await prepare_place(store, home, "a", 3, shared_folder=str(shared))
+    add_notes(home.path, "acme", "four")
+    again = make_home(home.path, shared)
+    with pytest.raises(SetupError, match=r"the files of acme are in .*, and not, or older, in the shared folder"):
+        await prepare_place(store, again, "a", 4)
+    shutil.copytree(home.path / "groups", shared / "groups", dirs_exist_ok=True)
+    await prepare_place(store, again, "a", 5)
+
+
+async def test_a_folder_that_was_restored_without_its_mark_is_told_how_to_get_it(store: Store, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    home = make_home(tmp_path / "a", shared)
+    await prepare_place(store, home, "a", 1)
+    mark = (shared / MARK).read_text()
+    (shared / MARK).unlink()
+    with pytest.raises(SetupError, match=rf"restored without that file: `printf %s {mark} > {shared}/{MARK}`"):
+        await prepare_place(store, home, "a", 2)
+    (shared / MARK).write_text(mark)
+    await prepare_place(store, home, "a", 3)

@@ -3,9 +3,11 @@
 import pytest
 
 from gatepost.core.clock import SECOND, iso
-from gatepost.serve.health.gateway_checks import check_gateways, judge_clock
+from gatepost.flow.channel_health import ChannelState
+from gatepost.flow.gateways.duties import DutyHealth
+from gatepost.serve.health.gateway_checks import check_gateways, judge_clock, judge_devices
 from gatepost.store import gateways, group_places
-from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.gateways import DutyRow, GatewayIdentity, encode_duty
 from gatepost.store.port import Db
 
 NOON, LEASE = 1_800_000_000_000_000, 6_000_000
@@ -69,3 +71,11 @@ def test_a_clock_that_is_off_is_told_with_its_side(offset: int, said: str) -> No
     found = [each.text for each in judge_clock(offset * SECOND)]
     assert bool(found) == bool(said)
     assert said in "".join(found)
+
+
+def test_what_a_takeover_means_for_the_keys_of_a_device_is_said() -> None:
+    health = encode_duty(DutyHealth(ChannelState.UP, 1, device=True)).decode()
+    row = DutyRow("channel/matrix", "a", 1, health, "")
+    [found] = judge_devices([row], 2)
+    assert found.text == "matrix keeps the keys of its device on a; for another gateway it is a new device"
+    assert list(judge_devices([row], 1)) == []

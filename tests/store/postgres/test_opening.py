@@ -14,7 +14,7 @@ from gatepost.store.rule_cache import RuleCache
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.waiting import PATIENCE_S
 
-NOBODY = "SELECT pg_current_xact_id()::text FROM gateways WHERE name = 'nobody' AND epoch = 1 FOR KEY SHARE"
+NOBODY = "SELECT pg_current_xact_id()::text FROM gateways WHERE name = 'nobody' AND epoch = 1"
 HELD = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
 WAITING = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 

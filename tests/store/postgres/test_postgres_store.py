@@ -173,6 +173,79 @@ async def test_a_gateway_that_was_taken_over_from_writes_nothing_more(database: 
         theirs.close()
 
 
+async def test_what_begins_during_a_takeover_is_refused_and_what_was_under_way_is_waited_for(
+    database: EmptyDatabase,
+) -> None:
+    database.reset()
+    mine, other = GatewayLease(database.url, identity("a")), GatewayLease(database.url, identity("b"))
+    mine.begin()
+    other.begin()
+    store, theirs = (
+        PostgresStore(database.url, gateway=each.name, fence=each.render_opening) for each in (mine, other)
+    )
+    writes, may_end, taken, may_commit = (threading.Event() for _ in range(4))
+
+    def write_slowly(db: Db) -> None:
+        note(db, "under way")
+        writes.set()
+        assert may_end.wait(PATIENCE_S)
+
+    def take_over(db: Db) -> bool:
+        done = other.end_life(db, "a", 1)
+        taken.set()
+        assert may_commit.wait(PATIENCE_S)
+        return done
+
+    def is_waiting(db: Db) -> bool:
+        return db.row("SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == (1,)
+
+    async def until_somebody_waits() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not await theirs.read(is_waiting):
+                pass
+
+    try:
+        under_way = asyncio.ensure_future(store.write(write_slowly))
+        await asyncio.to_thread(writes.wait, PATIENCE_S)
+        await theirs.write(lambda db: db.run("UPDATE gateways SET until = 0 WHERE name = 'a'"))
+        takeover = asyncio.ensure_future(theirs.write(take_over))
+        await until_somebody_waits()
+        assert not taken.is_set()
+        may_end.set()
+        await under_way
+        await asyncio.to_thread(taken.wait, PATIENCE_S)
+        late = asyncio.ensure_future(store.write(note, "late"))
+        await until_somebody_waits()
+        may_commit.set()
+        assert await takeover
+        with pytest.raises(Unavailable, match="another gateway has taken over"):
+            await late
+        assert await theirs.read(notes) == ["under way"]
+    finally:
+        for each in (may_end, may_commit):
+            each.set()
+        store.close()
+        theirs.close()
+
+
+async def test_writes_of_several_lanes_make_no_multixacts(database: EmptyDatabase) -> None:
+    database.reset()
+    lease = GatewayLease(database.url, identity("a"))
+    lease.begin()
+    store = PostgresStore(database.url, gateway="a", fence=lease.render_opening)
+
+    def count(db: Db) -> int:
+        row = db.row("SELECT mxid_age('1')")
+        return int(row[0]) if row else 0
+
+    try:
+        before = await store.read(count)
+        await asyncio.gather(*(store.write(note, str(number)) for number in range(200)))
+        assert await store.read(count) == before
+    finally:
+        store.close()
+
+
 async def test_a_gateway_whose_lease_was_renewed_meanwhile_is_not_taken_over(database: EmptyDatabase) -> None:
     database.reset()
     mine, other = GatewayLease(database.url, identity("a")), GatewayLease(database.url, identity("b"))

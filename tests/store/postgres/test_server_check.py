@@ -5,8 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
+from gatepost.store import groups
+from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.postgres.database_time import make_database_clock
+from gatepost.store.postgres.gateway_lease import GatewayLease
+from gatepost.store.postgres.migrate import migrate_postgres
 from gatepost.store.postgres.server_check import ServerFacts, check_server, find_unfit, wait_for_server
+from gatepost.store.postgres.snapshot import read_postgres_snapshot
 from gatepost.testing import pooler
 from gatepost.testing.platforms.servers import find_ports
 from gatepost.testing.pooler import Pooler, find_pgbouncer
@@ -142,3 +149,42 @@ def test_a_pooler_is_noticed_unless_it_keeps_connections(server: PostgresServer,
     with Pooler(server, "plain", mode) as between:
         said = check(between.url)
     assert trouble in said if trouble else said == ""
+
+
+@pytest.mark.skipif(find_pgbouncer() is None, reason=f"PgBouncer is missing: apt-get install {pooler.PACKAGE}")
+@pytest.mark.parametrize(("mode", "is_refused"), [("transaction", True), ("session", False)])
+def test_a_command_refuses_a_pooler_that_changes_connections(
+    server: PostgresServer, mode: str, is_refused: bool
+) -> None:
+    migrate_postgres(server.add_database(mode), SystemClock())
+    with Pooler(server, mode, mode) as between:
+        for ask in (
+            lambda: make_database_clock(between.url),
+            lambda: read_postgres_snapshot(between.url, groups.list_all),
+        ):
+            if is_refused:
+                with pytest.raises(SetupError, match=r"use its session mode, or name the database itself in store.url"):
+                    ask()
+            else:
+                ask()
+
+
+def test_a_gateway_for_which_there_are_no_connections_left_is_refused_before_it_starts(server: PostgresServer) -> None:
+    url = server.add_database("many")
+    migrate_postgres(url, SystemClock())
+    server.execute("ALTER DATABASE many CONNECTION LIMIT 20")
+
+    def begin(name: str) -> GatewayLease:
+        own = GatewayIdentity(name=name, home=name, host="host", version="1", schema_number=50, connections=8)
+        lease = GatewayLease(url, own)
+        lease.begin()
+        return lease
+
+    for name in "ab":
+        begin(name)
+    with pytest.raises(
+        SetupError, match=r"20 connections for gateways, 2 that run use up to 16 .* raise the database's"
+    ):
+        begin("c")
+    server.execute("UPDATE gateways SET until = 0 WHERE name = 'a'", "many")
+    begin("c")

@@ -15,6 +15,7 @@ from gatepost.core.records import asdict
 from gatepost.flow.channel_health import parse_report, render_trouble
 from gatepost.store import (
     audit,
+    database_lives,
     gateways,
     group_places,
     groups,
@@ -131,6 +132,7 @@ def _numbers(db: Db, running: bool, shared: bool) -> dict[str, Any]:
     return {
         "gateways": {each.name: each.state for each in gateways.list_all(db)},
         "away": {each.world: each.gateway for each in group_places.list_away(db)} if shared else {},
+        "failovers": {iso(each.since): each.held for each in database_lives.list_all(db) if each.held >= 0},
         "groups": len(groups.list_all(db)),
         "sessions": len(sessions.list_open(db)),
         "ledger": asdict(ledger.check(db, SystemClock().now(), running=running)),
@@ -248,6 +250,7 @@ def _store_lines(store: dict[str, Any] | None) -> list[output.Line]:
         *_panic_lines(store["panic"]),
         (f"  {'groups':<10} {store['groups']}, with {_open(store['sessions'])}",),
         *_away_lines(store["away"]),
+        *_failover_lines(store.get("failovers", {})),
         (
             f"  {'ledger':<10} {account['unaccounted']} unaccounted, {account['in_flight']} in flight,"
             f" {account['overdue']} overdue",
@@ -256,6 +259,13 @@ def _store_lines(store: dict[str, Any] | None) -> list[output.Line]:
         *_newcomer_lines(store["newcomers"]),
         *_task_lines(store["tasks"]),
         (f"  {'audit':<10} {_audit(store['audit_head'])}",),
+    ]
+
+
+def _failover_lines(failovers: dict[str, int]) -> list[output.Line]:
+    return [
+        (f"  {'database':<10} ", output.colored(f"failed over at {at}; {held} messages are held as uncertain", "warn"))
+        for at, held in failovers.items()
     ]
 
 

@@ -100,8 +100,8 @@ def _render_state(entry: InboxEntry) -> str:
 
 
 def _render_entry(entry: InboxEntry, away: Mapping[str, str]) -> str:
-    gateway = "" if entry.state in END else away.get(group_places.get_world(entry.folder or ""), "")
-    wait = f" ({group_places.render_wait(gateway)})" if gateway else ""
+    gateway = None if entry.state in END else away.get(group_places.get_world(entry.folder or ""))
+    wait = "" if gateway is None else f" ({group_places.render_wait(gateway)})"
     return f"{_render_state(entry)} in {entry.folder or 'no group'}{wait}"
 
 

@@ -1,20 +1,62 @@
 """Duties: what one gateway at a time does for all of them, such as to listen and send on a channel, or to fire tasks.
 
-A gateway by itself has them all. Of several, each takes what is nobody's, and keeps it until it stops or dies.
+A gateway by itself has them all. Of several, each takes its share of what is nobody's. It gives one up when it stops or
+dies, when it cannot do it and another may, and when it has more than its share.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gatepost.core.clock import SECOND
+from gatepost.core.settings import setting
+from gatepost.flow.channel_health import ChannelState
+from gatepost.store.gateways import DutyPause, DutyRow
 
 SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION = "schedule", "requests", "newcomers", "errands", "retention"
 PLACES, FILES = "places", "files"
 LOOPS = (SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION, PLACES, FILES)
+CHANNEL = "channel/"
+GIVE_UP_S = setting(
+    "gateways.give_up_s",
+    15.0,
+    help="A channel that does not work on its gateway for so many seconds is left to another gateway, if there is one.",
+)
+LATE = 3 * SECOND  # for which a duty is left to those that have fewer
+FIRST_PAUSE, LONGEST_PAUSE = 60 * SECOND, 600 * SECOND
 
 
 def channel_duty(instance: str) -> str:
-    return f"channel/{instance}"
+    return f"{CHANNEL}{instance}"
+
+
+class DutyHealth(Struct, frozen=True):
+    """How a channel is on the gateway that has it: state, moment, error and way out as in its report. `device`: it
+    keeps keys of a device there, which no other gateway has."""
+
+    state: ChannelState
+    since_at: int
+    error: str = ""
+    way_out: str = ""
+    device: bool = False
+
+
+_decode_health = msgspec.json.Decoder(DutyHealth).decode
+
+
+def parse_health(row: DutyRow) -> DutyHealth | None:
+    return _decode_health(row.health) if row.health else None
+
+
+class DutyElsewhere(Struct, frozen=True):
+    """Of a duty that this gateway does not have: who has it, '' if nobody, and how it goes there."""
+
+    gateway: str
+    health: DutyHealth | None
 
 
 class Duties:
@@ -24,9 +66,13 @@ class Duties:
         self._terms: Counter[str] = Counter()
         self._changed = asyncio.Event()
         self._followers: list[Callable[[], None]] = []
+        self._elsewhere: dict[str, DutyElsewhere] = {}
 
     def holds(self, name: str) -> bool:
         return self._held is None or name in self._held
+
+    def list_held(self) -> frozenset[str]:
+        return self._held or frozenset()
 
     def sends_to(self, instance: str) -> bool:
         """Whether this gateway sends on a channel."""
@@ -38,6 +84,13 @@ class Duties:
 
     def on_change(self, follow: Callable[[], None]) -> None:
         self._followers.append(follow)
+
+    def set_elsewhere(self, found: dict[str, DutyElsewhere]) -> None:
+        self._elsewhere = found
+
+    def find_elsewhere(self, name: str) -> DutyElsewhere | None:
+        """None: this gateway has it, or nobody has looked yet."""
+        return None if self.holds(name) else self._elsewhere.get(name)
 
     def set_held(self, names: Iterable[str]) -> None:
         held = frozenset(names)
@@ -70,3 +123,97 @@ class Duties:
             finally:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+
+
+class DutyView(Struct, frozen=True, kw_only=True):
+    """What a gateway knows when it decides on its share."""
+
+    own: str
+    others: frozenset[str]  # gateways that live and take duties
+    rows: Mapping[str, DutyRow]
+    wanted: frozenset[str]  # that this one can do
+    platforms: frozenset[str]  # those of them that keep a connection to a platform
+    failing: Mapping[str, float]  # seconds for which this one has failed to do its own
+    made: Mapping[str, int]  # when a channel was made here: a pause from before is over
+    fixed: frozenset[str]  # that are not left to others: keys of a device are here, or it came back
+    now: int
+    give_up_s: float
+
+
+class DutyPlan(Struct, frozen=True):
+    """What to take, and the one to leave. `pause`: it is left because it fails."""
+
+    claim: tuple[str, ...] = ()
+    leave: str = ""
+    pause: DutyPause | None = None
+
+
+def plan_duties(view: DutyView) -> DutyPlan:
+    found = _find_failing(view)
+    if found is not None:
+        return found
+    return DutyPlan(_list_claims(view), _find_surplus(view))
+
+
+def _find_failing(view: DutyView) -> DutyPlan | None:
+    """One that fails here, and that another may try. Two that both fail leave it to each other ever more rarely."""
+    for name, seconds in sorted(view.failing.items()):
+        row = view.rows.get(name)
+        if row is None or row.gateway != view.own or seconds < view.give_up_s or name in view.fixed:
+            continue
+        pauses = row.pauses
+        if any(each not in pauses or pauses[each].until <= view.now for each in view.others):
+            count = pauses[view.own].count + 1 if view.own in pauses else 1
+            length = min(FIRST_PAUSE << min(count - 1, 10), LONGEST_PAUSE)
+            return DutyPlan(leave=name, pause=DutyPause(view.now, view.now + length, count))
+    return None
+
+
+def _list_claims(view: DutyView) -> tuple[str, ...]:
+    """What is nobody's, up to this one's share; what nobody took for a while, whatever the share."""
+    claims: list[str] = []
+    for names in _split(view):
+        room = _get_share(view, names) - _count(view, names).get(view.own, 0)
+        for name in sorted(names & view.wanted):
+            row = view.rows.get(name)
+            if row is not None and (row.gateway or _is_paused(view, row)):
+                continue
+            if row is None or room > 0 or view.now - row.since > LATE:
+                claims.append(name)
+                room -= 1
+    return tuple(claims)
+
+
+def _find_surplus(view: DutyView) -> str:
+    """One to leave, if no gateway has more and another has at least two fewer; '' if there is none. Of several that
+    have most, the first by name begins."""
+    for names in _split(view):
+        counts = _count(view, names)
+        loads = {each: counts.get(each, 0) for each in (view.own, *view.others)}
+        most = min(each for each in loads if loads[each] == max(loads.values()))
+        if most == view.own and loads[most] - min(loads.values()) > 1:
+            mine = [each for each, row in view.rows.items() if row.gateway == view.own]
+            if movable := names.intersection(mine) - view.fixed:
+                return max(movable)
+    return ""
+
+
+def _split(view: DutyView) -> tuple[set[str], set[str]]:
+    """Connections to platforms are work of another kind than the rest: each kind is shared by itself."""
+    every = {*view.rows, *view.wanted}
+    unknown = {each for each in every - view.wanted if each.startswith(CHANNEL)}  # not of those that are ourselves
+    platforms = (every & view.platforms) | unknown
+    return platforms, every - platforms
+
+
+def _count(view: DutyView, names: set[str]) -> Counter[str]:
+    return Counter(view.rows[each].gateway for each in names if each in view.rows)
+
+
+def _get_share(view: DutyView, names: set[str]) -> int:
+    return -(-len(names) // (1 + len(view.others)))
+
+
+def _is_paused(view: DutyView, row: DutyRow) -> bool:
+    pause = row.pauses.get(view.own)
+    return pause is not None and view.now < pause.until and view.made.get(row.name, 0) <= pause.at and bool(view.others)

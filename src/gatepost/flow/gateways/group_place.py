@@ -7,7 +7,6 @@ folder would begin every group anew. So would one that has folders of its own be
 import asyncio
 import os
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 
 from gatepost.core import ids
@@ -15,18 +14,13 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
+from gatepost.flow.gateways.world_archive import GROUPS, SESSIONS, find_newer
 from gatepost.flow.sessions.sandbox_plan import KIND
-from gatepost.store import gateways, groups, shared_folders
+from gatepost.store import gateways, group_places, groups, shared_folders
 from gatepost.store.gateway_identity import get_gateway_name
 from gatepost.store.place import get_place
 from gatepost.store.port import Db, Store
-from gatepost.store.shared_folders import SharedFolder
-
-
-class GroupPlace(StrEnum):
-    LOCAL = "local"  # each group's on one gateway, which alone wakes its sessions
-    SHARED = "shared"  # on a filesystem that all of them see
-
+from gatepost.store.shared_folders import GroupPlace, SharedFolder
 
 PLACE = setting(
     "groups.place",
@@ -41,6 +35,7 @@ SHARED_FOLDER = setting(
     help="The folder for groups and for what providers remember, on a filesystem that all gateways mount.",
 )
 MARK = ".gatepost-shared"
+LOST = ".gatepost-local"  # somebody's word that the shared folder is lost, and that older files are better than none
 LONGEST_MARK = 100
 MOST_NAMED = 3
 
@@ -70,11 +65,16 @@ def place_home(home: Home, config: Config) -> Home:
     return replace(home, shared=folder)
 
 
-async def prepare_place(store: Store, home: Home, gateway: str, now: int, *, starts: bool = True) -> None:
+async def prepare_place(
+    store: Store, home: Home, gateway: str, now: int, *, starts: bool = True, shared_folder: str = ""
+) -> None:
     """Nothing is written to a shared folder before it is known to be the right one: it may be a mount point without its
-    filesystem. Raises SetupError if it is not. `starts`: the gateway does, and this is not just a command."""
+    filesystem. Raises SetupError if it is not. `starts`: the gateway does, and this is not just a command.
+    `shared_folder`: the one of the settings, which may have been in use until now."""
     if home.shared is not None:
         await check_shared_folder(store, home, home.shared, gateway)
+    elif starts:
+        await check_own_folders(store, home, gateway, shared_folder)
     if starts:
         await join_kind(store, home, gateway, now)
     if home.shared is None:
@@ -88,19 +88,76 @@ async def prepare_place(store: Store, home: Home, gateway: str, now: int, *, sta
 async def check_shared_folder(store: Store, home: Home, folder: Path, gateway: str) -> None:
     await store.read(check_mark, folder, gateway)
     known = await store.read(groups.list_all)
-    left = await asyncio.to_thread(_list_left, home, folder, [each.folder for each in known])
+    worlds = await store.read(_list_changed_here, gateway)
+    left = await asyncio.to_thread(_list_left, home, folder, [each.folder for each in known], worlds)
     if left:
-        names = ", ".join(left[:MOST_NAMED]) + (f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else "")
         raise SetupError(
-            f"the files of {names} are in {home.path / 'groups'}, and not in the shared folder; while the gateway is"
-            f" down, run `cp -a groups sessions {folder}` in {home.path}, then start it again"
+            f"the files of {_name(left)} are in {home.path / 'groups'}, and not, or older, in the shared folder; while"
+            f" the gateway is down, run `cp -a groups sessions {folder}` in {home.path}, then start it again"
         )
 
 
-def _list_left(home: Home, folder: Path, known: list[str]) -> list[str]:
-    """Groups whose files are in the home, where a gateway with a shared folder does not see them."""
+def _list_changed_here(db: Db, gateway: str) -> list[str]:
+    """The worlds of a gateway that ran with folders of its own after the shared one was in use."""
+    own, known = shared_folders.find_kind(db, gateway), shared_folders.find(db)
+    ran_here = own is not None and own.mark == GroupPlace.LOCAL and known is not None and own.since > known.since
+    return group_places.list_worlds(db, gateway) if ran_here else []
+
+
+def _list_left(home: Home, folder: Path, known: list[str], worlds: list[str]) -> list[str]:
+    """Groups whose files are in the home, where a gateway with a shared folder does not see them; or newer there."""
     old, new = home.path / "groups", folder / "groups"
-    return [each for each in known if _has_any(old / each) and not (new / each).is_dir()]
+    missing = [each for each in known if _has_any(old / each) and not (new / each).is_dir()]
+    return missing or [each for each in worlds if find_newer(home.path, folder, [f"{GROUPS}/{each}"])]
+
+
+async def check_own_folders(store: Store, home: Home, gateway: str, shared_folder: str) -> None:
+    """Groups that lay in the shared folder until now must not begin with what this home had of them before. Raises
+    SetupError."""
+    known, worlds = await store.read(_list_shared_before, gateway)
+    if known is None or not await asyncio.to_thread(lambda: any(_has_any(home.group(each)) for each in worlds)):
+        return
+    lost = home.groups / LOST
+    folder = Path(shared_folder) if shared_folder else None
+    if folder is None or await asyncio.to_thread(read_mark, folder) != known.mark:
+        if not await asyncio.to_thread(lost.exists):
+            raise SetupError(
+                'until now the groups of this store lay in a shared folder (groups.place = "shared"), and'
+                f" {str(folder) + ' is not that one' if folder else 'groups.shared_folder does not name it'}; set it,"
+                " so that the folders here can be compared with it. If it is lost, and the folders here are to be used"
+                f" as they are: `touch {lost}`"
+            )
+    else:
+        newer = await asyncio.to_thread(_list_newer, home, folder, worlds)
+        if newer:
+            raise SetupError(
+                f"the files of {_name(newer)} are newer in the shared folder than in {home.groups}; copy them from"
+                f" there, `cp -a {folder}/groups {folder}/sessions {home.path}/`, or move the older ones away, then"
+                " start the gateway again"
+            )
+    await asyncio.to_thread(lost.unlink, missing_ok=True)
+
+
+def _list_shared_before(db: Db, gateway: str) -> tuple[SharedFolder | None, list[str]]:
+    """The shared folder, if it was in use after this gateway last ran with folders of its own; and the worlds."""
+    own, known = shared_folders.find_kind(db, gateway), shared_folders.find(db)
+    if known is None or (own is not None and own.mark == GroupPlace.LOCAL and own.since > known.since):
+        return None, []
+    return known, sorted({group_places.get_world(each.folder) for each in groups.list_all(db)})
+
+
+def _list_newer(home: Home, folder: Path, worlds: list[str]) -> list[str]:
+    """Of what lies in both: what providers remember has no name that people know."""
+    found = [
+        each for each in worlds if _has_any(home.group(each)) and find_newer(folder, home.path, [f"{GROUPS}/{each}"])
+    ]
+    kept = [f"{SESSIONS}/{each.name}" for each in home.sessions.iterdir()] if home.sessions.is_dir() else []
+    return found or (["conversations"] if find_newer(folder, home.path, kept) else [])
+
+
+def _name(folders: list[str]) -> str:
+    rest = len(folders) - MOST_NAMED
+    return ", ".join(folders[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _has_any(folder: Path) -> bool:
@@ -116,9 +173,10 @@ def check_mark(db: Db, folder: Path, gateway: str) -> None:
 
 def compare_mark(folder: Path, mark: str, known: SharedFolder, gateway: str) -> None:
     if known.mark != mark:
+        restored = f"; if it was restored without that file: `printf %s {known.mark} > {folder / MARK}`"
         raise SetupError(
             f"{folder} is not the shared folder: gateway {gateway!r} does not see there what gateway"
-            f" {known.gateway!r} put there ({MARK}); mount the same filesystem on both"
+            f" {known.gateway!r} put there ({MARK}); mount the same filesystem on both{'' if mark else restored}"
         )
 
 

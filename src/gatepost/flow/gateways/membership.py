@@ -5,21 +5,32 @@ are ended, and it begins a new life.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Protocol
+
+from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.event_bus import Bell
 from gatepost.core.keeper_process import read_clock
 from gatepost.flow.gateways.bell_relay import BellRelay, Board, Notice
-from gatepost.flow.gateways.duties import LOOPS, Duties
+from gatepost.flow.gateways.duties import (
+    LOOPS,
+    Duties,
+    DutyElsewhere,
+    DutyHealth,
+    DutyView,
+    parse_health,
+    plan_duties,
+)
 from gatepost.flow.gateways.keeper import Keeper
-from gatepost.flow.gateways.takeover import Takeover, recover_from, release_all
+from gatepost.flow.gateways.takeover import Takeover, absorb_earlier, recover_from, release_all
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.store import due_sessions, gateways, reservations
+from gatepost.store.gateways import DutyPause, DutyRow, GatewayIdentity, encode_duty
 from gatepost.store.port import Db, Store
 
 AGAIN_S = 1.0
@@ -31,6 +42,8 @@ _log = log.get("gateways")
 class Lease(Protocol):
     """What a store for several gateways gives each of them."""
 
+    @property
+    def identity(self) -> GatewayIdentity: ...
     @property
     def name(self) -> str: ...
     @property
@@ -47,6 +60,8 @@ class Lease(Protocol):
     def must_leave(self) -> str: ...
     @property
     def is_alone(self) -> bool: ...
+    @property
+    def companions(self) -> tuple[str, ...]: ...
 
     def begin(self) -> None: ...
     def start(self, on_change: Callable[[], None]) -> None: ...
@@ -56,6 +71,19 @@ class Lease(Protocol):
     def open_board(self, hear: Callable[[list[Notice]], None]) -> Board: ...
 
 
+class DutyWork(Struct, frozen=True, kw_only=True):
+    """What a gateway does of the duties, by their names: here those of its channels."""
+
+    list_wanted: Callable[[], Iterable[str]]  # that it can do
+    list_platforms: Callable[[], Iterable[str]]  # that keep a connection to a platform
+    list_bound: Callable[[], Iterable[str]]  # that keep keys of a device on this machine
+    list_failing: Callable[[], Mapping[str, float]]  # for how many seconds
+    list_made: Callable[[], Mapping[str, int]]
+    list_health: Callable[[], Mapping[str, DutyHealth]]
+    is_busy: Callable[[str], bool]  # something of it is under way
+    give_up_s: float
+
+
 class GatewayMembership:
     def __init__(
         self,
@@ -63,12 +91,13 @@ class GatewayMembership:
         store: Store,
         sessions: SessionSupervisor,
         duties: Duties,
-        list_duties: Callable[[], Iterable[str]],
+        work: DutyWork,
         keeper: Keeper,
     ) -> None:
-        """`list_duties`: those of the channels that there are."""
         self._lease, self._store, self._sessions, self._duties = lease, store, sessions, duties
-        self._list_duties, self._keeper = list_duties, keeper
+        self._work, self._keeper = work, keeper
+        self._leaving: dict[str, DutyPause | None] = {}  # given up, once nothing of it is under way
+        self._came_back: dict[str, frozenset[str]] = {}  # left to these gateways once, in vain or not
         self._beat, self._contact = asyncio.Event(), asyncio.Event()
         parts = sessions.parts
         self._relay = BellRelay(
@@ -82,8 +111,11 @@ class GatewayMembership:
 
     async def recover(self) -> None:
         """At the start: what an earlier life of this gateway left, and what commands beside it did."""
-        await self._store.write(release_all, self._sessions.parts, self._lease.name)
-        await self._store.write(reservations.settle_leftovers, self._sessions.parts.clock.now())
+        parts, name = self._sessions.parts, self._lease.name
+        await self._store.write(release_all, parts, name)
+        for earlier in await self._store.write(absorb_earlier, parts, self._lease.identity.home):
+            _log.warning("this home had another name, and takes its groups along", was=earlier, gateway=name)
+        await self._store.write(reservations.settle_leftovers, parts.clock.now())
 
     def start(self) -> None:
         """Before anything that takes long: a gateway that starts slowly is not taken for dead meanwhile."""
@@ -126,7 +158,7 @@ class GatewayMembership:
         self._sessions.parts.bells.gateways()
 
     def _release_duties(self, db: Db) -> None:
-        gateways.release_duties(db, self._lease.name)
+        gateways.release_duties(db, self._lease.name, self._sessions.parts.clock.now())
         gateways.set_state(db, self._lease.name, self._lease.epoch, gateways.GatewayState.DRAINING)
 
     async def leave(self) -> None:
@@ -151,7 +183,7 @@ class GatewayMembership:
             for name, epoch in self._lease.dead:
                 await self._recover_from(name, epoch)
             if not self.is_draining:
-                await self._claim_duties()
+                await self._share_duties()
                 await self._wake_given_up()
         except (Unavailable, SetupError) as error:
             _log.warning("the gateways cannot be looked at", error=str(error))
@@ -179,6 +211,7 @@ class GatewayMembership:
 
     async def _begin_again(self) -> None:
         self._duties.set_held(())
+        self._leaving.clear()
         await self._sessions.end_all(Ending.by_gateway(LOST))
         await asyncio.to_thread(self._lease.begin)
         self._update_keeper()
@@ -205,11 +238,72 @@ class GatewayMembership:
             for session_id in await self._store.read(due_sessions.list_waiting_sessions):
                 self._sessions.request_wake(session_id)
 
-    async def _claim_duties(self) -> None:
-        wanted = [*LOOPS, *self._list_duties()]
-        missing = [each for each in wanted if not self._duties.holds(each)]
-        if missing:
-            now = self._sessions.parts.clock.now()
-            held = await self._store.write(gateways.claim_duties, missing, self._lease.name, now, durable=False)
+    async def _share_duties(self) -> None:
+        """One read for each beat, however many gateways there are; none while this one is alone and has all."""
+        work = self._work
+        wanted = frozenset((*LOOPS, *work.list_wanted()))
+        if self._lease.is_alone and not self._leaving and wanted <= self._duties.list_held():
+            return
+        now, own = self._sessions.parts.clock.now(), self._lease.name
+        rows = {each.name: each for each in await self._store.read(gateways.list_duty_rows)}
+        self._duties.set_elsewhere({name: DutyElsewhere(row.gateway, parse_health(row)) for name, row in rows.items()})
+        await self._record_health(rows)
+        if self._leaving:
+            await self._finish_leaving(rows, now)
+            return
+        others = frozenset(self._lease.companions)
+        self._came_back = {name: seen for name, seen in self._came_back.items() if seen == others}
+        plan = plan_duties(
+            DutyView(
+                own=own,
+                others=others,
+                rows=rows,
+                wanted=wanted,
+                platforms=frozenset(work.list_platforms()),
+                failing=work.list_failing(),
+                made=work.list_made(),
+                fixed=frozenset((*work.list_bound(), *self._came_back)),
+                now=now,
+                give_up_s=work.give_up_s,
+            )
+        )
+        if plan.claim:
+            held = await self._store.write(gateways.claim_duties, plan.claim, own, now, durable=False)
             if not self.is_draining:  # else they are given up with the rest
                 self._duties.set_held(held)
+        elif plan.leave:
+            self._leave_duty(plan.leave, plan.pause, others)
+
+    def _leave_duty(self, name: str, pause: DutyPause | None, others: frozenset[str]) -> None:
+        """Begin nothing more of it. The next beats give it up, once nothing of it is under way."""
+        self._leaving[name] = pause
+        if pause is None:
+            self._came_back[name] = others  # if nobody takes it, it is not left to the same ones again
+        else:
+            _log.warning("a channel does not work here and is left to another gateway", duty=name)
+        self._duties.set_held(self._duties.list_held() - {name})
+
+    async def _finish_leaving(self, rows: dict[str, DutyRow], now: int) -> None:
+        own = self._lease.name
+        for name, pause in list(self._leaving.items()):
+            if self._work.is_busy(name):
+                continue
+            row = rows.get(name)
+            pauses = row.pauses if row is not None else {}
+            paused = encode_duty({**pauses, own: pause}).decode() if pause is not None else row.paused if row else ""
+            await self._store.write(gateways.release_duty, name, own, paused, now)
+            del self._leaving[name]
+            self._sessions.parts.bells.gateways()
+
+    async def _record_health(self, rows: dict[str, DutyRow]) -> None:
+        """As the other gateways are to see it; written when it has changed."""
+        own = self._lease.name
+        for name, health in self._work.list_health().items():
+            row = rows.get(name)
+            if row is None or row.gateway != own:
+                continue
+            told, works = encode_duty(health).decode(), name not in self._work.list_failing()
+            pauses = {each: pause for each, pause in row.pauses.items() if not (works and each == own)}
+            paused = encode_duty(pauses).decode() if pauses else ""
+            if (told, paused) != (row.health, row.paused):
+                await self._store.write(gateways.set_duty_health, name, own, told, paused, durable=False)

@@ -14,6 +14,7 @@ from gatepost.flow.sessions.crash_recovery import make_restart_cause
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.store import audit, commands, gateways, ledger, reservations, sessions, sleeping_turns, turns
 from gatepost.store.audit import AuditRecord
+from gatepost.store.gateways import GatewayState
 from gatepost.store.port import Db
 from gatepost.store.turns import TurnState
 
@@ -31,6 +32,19 @@ def recover_from(db: Db, parts: SessionDeps, name: str, epoch: int, end_life: En
     """None: it lives after all, or another was first."""
     if not end_life(db, name, epoch):
         return None
+    return _release_and_seal(db, parts, name, epoch)
+
+
+def absorb_earlier(db: Db, parts: SessionDeps, home: str) -> list[str]:
+    """Take over what this gateway's home left under other names, and forget these."""
+    earlier = [each for each in gateways.list_earlier(db, home, parts.owner) if each.state is GatewayState.GONE]
+    for each in earlier:
+        _release_and_seal(db, parts, each.name, each.epoch)
+        gateways.remove(db, each.name)
+    return [each.name for each in earlier]
+
+
+def _release_and_seal(db: Db, parts: SessionDeps, name: str, epoch: int) -> Takeover:
     done, seal = release_all(db, parts, name), audit.make_seal(db, name)
     details = {"gateway": name, "epoch": epoch, "turns": done.turns, "sessions": len(done.sessions), "seal": seal}
     audit.append(db, AuditRecord(parts.clock.now(), f"gateway:{parts.owner}", audit.SEAL, "done", details))
@@ -51,6 +65,6 @@ def release_all(db: Db, parts: SessionDeps, name: str) -> Takeover:
         rooms += [room] if room is not None else []
     booked = reservations.settle_leftovers(db, now, name)
     released = gateways.release_sessions(db, name)
-    gateways.release_duties(db, name)
+    gateways.release_duties(db, name, now)
     commands.free_commands(db, name, now)
     return Takeover(tuple(released), tuple(rooms), count, booked)

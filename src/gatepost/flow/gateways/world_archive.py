@@ -7,6 +7,7 @@ each name, mode, time and content: who unpacks reads everything back from the di
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -57,6 +58,9 @@ class ArchiveSummary(Struct, frozen=True):
     digest: str
     left_out: int = 0  # sockets, devices and the like
 
+
+NO_LIMITS = ArchiveLimits(sys.maxsize, 10_000_000)
+SAME_NS = 2_000_000_000
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ArchiveEntry).decode
@@ -125,6 +129,21 @@ class _Tree:
 
     def add_to_digest(self, entry: ArchiveEntry, content: bytes) -> None:
         self._digest.update(_encode(entry) + content)
+
+
+def find_newer(one: Path, other: Path, tops: Sequence[str]) -> str:
+    """Return a file below `one` that `other` lacks, or has as it was before; '' if there is none. A copy keeps the time
+    of a file, some to the second."""
+    there = {entry.path: entry for _, _, entry in _Tree(other, tops, NO_LIMITS).walk()}
+    for _, _, entry in _Tree(one, tops, NO_LIMITS).walk():
+        known = there.get(entry.path)
+        if (
+            known is None
+            or entry.time > known.time + SAME_NS
+            or (entry.size != known.size and entry.time >= known.time)
+        ):
+            return os.fsdecode(entry.path)
+    return ""
 
 
 def list_tops(world: str, sessions: Sequence[str]) -> list[str]:

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from gatepost.core.clock import SECOND, iso
+from gatepost.flow.gateways.duties import parse_health
 from gatepost.serve.health.findings import Finding
-from gatepost.store import gateways, group_places, secrets
+from gatepost.store import database_lives, gateways, group_places, secrets
+from gatepost.store.database_lives import DatabaseLife
 from gatepost.store.gateway_checks import is_living, list_differences, split_digest
-from gatepost.store.gateways import GatewayIdentity, GatewayRow
+from gatepost.store.gateways import DutyRow, GatewayIdentity, GatewayRow
 from gatepost.store.group_places import AwayWorld, render_wait
 from gatepost.store.port import Db
 
@@ -20,6 +22,8 @@ def check_gateways(db: Db, own: GatewayIdentity, now: int, offset: int) -> list[
     return [
         *judge_lives(own.name, known, now),
         *judge_places(group_places.list_away(db)),
+        *judge_devices(gateways.list_duty_rows(db), sum(is_living(each, now) for each in known)),
+        *judge_failovers(database_lives.list_all(db)),
         *judge_clock(offset),
         *judge_keys(missing),
         *judge_differences(own, known, now),
@@ -44,7 +48,28 @@ def judge_lives(own: str, known: Iterable[GatewayRow], now: int) -> Iterator[Fin
 def judge_places(away: Iterable[AwayWorld]) -> Iterator[Finding]:
     for each in away:
         text = f"{each.world} {render_wait(each.gateway)}: what is written to it is kept"
-        yield Finding("warn", "groups", text, f"start {each.gateway} again, with the folders that it has")
+        put = "put them into `groups` of the gateway that is to have it"
+        yield Finding("warn", "groups", text, f"start {each.gateway} again, with its folders" if each.gateway else put)
+
+
+def judge_devices(duties: Iterable[DutyRow], living: int) -> Iterator[Finding]:
+    """What a takeover means for a channel that keeps keys where it is held."""
+    for each in duties:
+        status, instance = parse_health(each), each.name.removeprefix("channel/")
+        if living > 1 and each.gateway and status is not None and status.device:
+            text = f"{instance} keeps the keys of its device on {each.gateway}; for another gateway it is a new device"
+            yield Finding("ok", "channels", text, "if that gateway is lost, the channel may have to be linked anew")
+
+
+def judge_failovers(lives: Iterable[DatabaseLife]) -> Iterator[Finding]:
+    """Those after which something was held, or would have been."""
+    for each in lives:
+        if each.held >= 0:
+            text = (
+                f"failed over at {iso(each.since)} and may have forgotten the last moments; {each.held} messages held"
+            )
+            way = "`gatepost ledger list` shows them; with a synchronous standby nothing is forgotten (docs/scale.md)"
+            yield Finding("warn", "database", text, way)
 
 
 def judge_clock(offset: int) -> Iterator[Finding]:

@@ -15,6 +15,8 @@ _PLACES = {kind: place for place, kind in enumerate(LockKind)}
 LockName = tuple[int, str]  # the place of its kind in the order, and the key
 
 TAKE, TRY = "SELECT pg_advisory_xact_lock(?)", "SELECT pg_try_advisory_xact_lock(?)"
+SHARE, TRY_SHARE = "SELECT pg_advisory_xact_lock_shared(?)", "SELECT pg_try_advisory_xact_lock_shared(?)"
+_GATEWAYS = -1  # before all kinds
 
 
 class LockOrderConflict(Exception):
@@ -30,21 +32,37 @@ class TransactionLocks:
 
     def __init__(self) -> None:
         self._held: set[LockName] = set()
+        self._shared: set[LockName] = set()  # of those that are held, together with others
 
     def clear(self) -> None:
         self._held.clear()
+        self._shared.clear()
 
     def find_way(self, name: LockName) -> str:
-        """The statement that takes it; '' if it is held."""
+        """The statement that takes it; '' if it is held. One that is shared is not waited for: two that share it would
+        wait for each other."""
         if name in self._held:
-            return ""
+            return TRY if name in self._shared else ""
         return TRY if self._held and name < max(self._held) else TAKE
+
+    def add_shared(self, name: LockName) -> None:
+        if name not in self._held:
+            self._held.add(name)
+            self._shared.add(name)
 
     def add(self, name: LockName) -> None:
         self._held.add(name)
+        self._shared.discard(name)
 
     def make_conflict(self, name: LockName) -> LockOrderConflict:
         return LockOrderConflict(frozenset({*self._held, name}))
+
+
+def make_gateway_number(gateway: str) -> int:
+    """Of the lock that all transactions of a gateway share. Whoever ends its life takes it alone, so it waits for what
+    is under way. A lock of the row itself would do the same, but each costs the server a write, and several at a time
+    a multixact."""
+    return make_number((_GATEWAYS, gateway))
 
 
 def make_name(kind: LockKind, key: Iterable[str]) -> LockName:

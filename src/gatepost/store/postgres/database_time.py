@@ -10,6 +10,7 @@ from gatepost.store.port import Db
 from gatepost.store.postgres.connection import check_url, open_connection
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_away
+from gatepost.store.postgres.server_check import check_pooler
 
 TIME = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 
@@ -36,6 +37,7 @@ def make_database_clock(url: str) -> DatabaseClock:
     check_url(url)
     try:
         with open_connection(url, "gatepost command") as connection:
+            check_pooler(url, connection)
             measure_clock(PostgresDb(connection.pgconn), clock)
     except psycopg.OperationalError as error:
         raise Unavailable("the store", render_away(url, error)) from None

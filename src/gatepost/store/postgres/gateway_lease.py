@@ -14,17 +14,20 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, DatabaseClock, to_microseconds
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.keeper_process import read_clock
-from gatepost.store import gateways
-from gatepost.store.gateway_checks import check_companions, find_order
+from gatepost.store import gateways, group_places
+from gatepost.store.gateway_checks import check_companions, check_connections, find_order
 from gatepost.store.gateways import GatewayIdentity, GatewayRow, GatewayState
 from gatepost.store.port import Db
+from gatepost.store.postgres.advisory_locks import TAKE, make_gateway_number
 from gatepost.store.postgres.answer_guard import AnswerGuard
 from gatepost.store.postgres.connection import open_connection, render_application
+from gatepost.store.postgres.connection_limits import read_limits
 from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_away
 from gatepost.store.postgres.seen_leases import SeenLeases
+from gatepost.store.postgres.server_life import ServerLife
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
 ANSWER_S = 3.0  # in which a renewal is answered; else the connection is of no use
@@ -84,11 +87,13 @@ class GatewayLease:
         self.store_id = ""  # the same for all who share the store
         self.must_leave = ""  # why it is to drain and stop; '': it is not
         self.is_alone = False  # no other gateway was there at the last beat
+        self.companions: tuple[str, ...] = ()  # others that lived then, and did not drain
         self._is_failing = False  # renewals fail, and it was said
         self._dead: tuple[tuple[str, int], ...] = ()
         self.pause = BEAT_S  # until the next beat: at most so long, and no longer than until another may be judged
         self._db: PostgresDb | None = None
         self._guard, self._seen = AnswerGuard(), SeenLeases()
+        self._server = ServerLife()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -118,22 +123,42 @@ class GatewayLease:
             raise Unavailable("the store", render_away(self.url, error)) from None
 
     def _begin(self) -> None:
-        sent = read_clock()
         db = self._connect()
+        with self._guard.within(db.connection, ANSWER_S):
+            lives_s = self._find_earlier(db)
+            self._server.probe(db)
+        self._ending.wait(lives_s)
+        sent = read_clock()
         with self._guard.within(db.connection, BEGIN_S):
             self._register(db)
         self.is_over = False
         self.times = LeaseTimes()
         self.times.renewed(sent)
 
+    def _find_earlier(self, db: PostgresDb) -> float:
+        """Seconds until the leases are over that this home had under other names. Its lock is ours, so none of them
+        renews; one that does is on a copy of this home."""
+        now = read_time(db)
+        earlier = gateways.list_earlier(db, self.identity.home, self.name)
+        lasts = [(each.until - now) / SECOND for each in earlier if each.state is not GatewayState.GONE]
+        return min(LEASE_S, max(0.0, *lasts) + LEAST_S) if lasts else 0.0
+
     def _register(self, db: PostgresDb) -> None:
         db.command(b"BEGIN")
         try:
             now, self.offset = measure_clock(db, self.clock)
-            db.rows("SELECT 1 FROM gateways WHERE name = ? FOR UPDATE", (self.name,))
-            check_companions(self.identity, gateways.list_all(db), now)
+            earlier = gateways.list_earlier(db, self.identity.home, self.name)
+            for name in sorted({self.name, *(each.name for each in earlier)}):
+                db.row(TAKE, (make_gateway_number(name),))
+                db.row("SELECT 1 FROM gateways WHERE name = ? FOR UPDATE", (name,))
+            known = gateways.list_all(db)
+            check_companions(self.identity, known, now)
+            for limit in read_limits(db):
+                check_connections(self.identity, known, limit.most, limit.name, now)
             self.store_id = gateways.get_store_id(db)
             self.epoch = gateways.register(db, self.identity, to_microseconds(LEASE_S), self.epoch + 1, now)
+            group_places.claim_for_home(db, self.identity.home, self.name, now)
+            self._server.check(db, self.name, now)
             db.command(b"COMMIT")
         except SetupError:
             db.command(b"ROLLBACK")
@@ -157,17 +182,19 @@ class GatewayLease:
         """Where gateways leave words for each other. `hear` is called on this loop."""
         return NoticeBoard(self.url, self.name, hear, self._guard)
 
+    def may_write(self, db: Db) -> bool:
+        """Return False on a server whose life has begun since the last beat: what was open is held first."""
+        return self._server.is_known(db)
+
     def render_opening(self) -> str:
         """What a transaction of this life begins with: the number of the transaction, if this life goes on."""
         name = self.name.replace("'", "''")
-        return (
-            f"SELECT pg_current_xact_id()::text FROM gateways WHERE name = '{name}' AND epoch = {self.epoch}"
-            " FOR KEY SHARE"
-        )
+        return f"SELECT pg_current_xact_id()::text FROM gateways WHERE name = '{name}' AND epoch = {self.epoch}"
 
     def end_life(self, db: Db, name: str, epoch: int) -> bool:
         """In a transaction of whoever takes over: wait for what the dead one has under way, and refuse what comes
         after. False: it lives after all, or somebody else was first."""
+        db.row(TAKE, (make_gateway_number(name),))
         found = db.row("SELECT epoch, until, state FROM gateways WHERE name = ? FOR UPDATE", (name,))
         if found is None or found[0] != epoch or found[1] >= read_time(db) or found[2] == GatewayState.GONE:
             return False
@@ -193,11 +220,14 @@ class GatewayLease:
             with self._guard.within(db.connection, ANSWER_S):
                 db.command(b"BEGIN")
                 now, self.offset = measure_clock(db, self.clock)
+                self._server.check(db, self.name, now)
                 renewal = gateways.renew(db, self.name, self.epoch, now + to_microseconds(LEASE_S))
                 present = gateways.list_present(db)
                 db.command(b"COMMIT")
                 if any(each.until > now + to_microseconds(LEASE_S + BEAT_S) for each in present):
                     gateways.shorten_leases(db, now + to_microseconds(LEASE_S))  # by itself: others do it, too
+            running = [each for each in present if each.state is GatewayState.RUNNING and each.until >= now]
+            self.companions = tuple(each.name for each in running if each.name != self.name)
             self.is_alone = all(each.name == self.name for each in present)
             if renewal is not None:
                 self.times.renewed(sent)

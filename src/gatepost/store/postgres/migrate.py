@@ -35,14 +35,14 @@ def list_postgres_migrations() -> tuple[Migration, ...]:
     )
 
 
-def migrate_postgres(url: str, clock: Clock, gateway: str = "") -> int:
+def migrate_postgres(url: str, clock: Clock, gateway: str = "", home: str = "") -> int:
     """Bring the store up to date; the version that it has afterwards. A store from a newer one is left alone, and so is
-    one on which another gateway than this lives."""
+    one on which another gateway than this lives. One of the same `home` is dead, whatever it was called."""
     connection = open_connection(url, "gatepost migrate")
     db = PostgresDb(connection.pgconn)
     try:
         db.command(b"SET lock_timeout = 0; SELECT pg_advisory_lock(" + LOCK + b"); SELECT 1")
-        return _migrate(db, url, clock, gateway)
+        return _migrate(db, url, clock, (gateway, home))
     finally:
         connection.close()
 
@@ -55,7 +55,7 @@ def apply_all(db: Db, now: int) -> None:
         db.run("INSERT INTO schema_version VALUES (?, ?, ?)", (each.number, each.name, now))
 
 
-def _migrate(db: PostgresDb, url: str, clock: Clock, gateway: str) -> int:
+def _migrate(db: PostgresDb, url: str, clock: Clock, own: tuple[str, str]) -> int:
     db.define(VERSIONS)
     known = list_postgres_migrations()
     done = {row[0] for row in db.rows("SELECT number FROM schema_version")}
@@ -68,7 +68,7 @@ def _migrate(db: PostgresDb, url: str, clock: Clock, gateway: str) -> int:
     name = ""
     pending = [each for each in known if each.number not in done]
     if done and pending:
-        _check_nobody_else(db, gateway, newest)
+        _check_nobody_else(db, own, newest)
     for together in [pending] if not done else [[each] for each in pending]:
         db.command(b"BEGIN")
         try:
@@ -82,13 +82,14 @@ def _migrate(db: PostgresDb, url: str, clock: Clock, gateway: str) -> int:
     return newest
 
 
-def _check_nobody_else(db: PostgresDb, gateway: str, newest: int) -> None:
+def _check_nobody_else(db: PostgresDb, own: tuple[str, str], newest: int) -> None:
     """Of the columns of another version only these are counted on."""
     if db.row("SELECT to_regclass('gateways') IS NULL") == (1,):
         return
     living = db.rows(
-        "SELECT name, host, version, schema_number FROM gateways WHERE state <> 'gone' AND until >= ? AND name <> ?",
-        (read_time(db), gateway),
+        "SELECT name, host, version, schema_number FROM gateways WHERE state <> 'gone' AND until >= ?"
+        " AND name <> ? AND home <> ?",
+        (read_time(db), *own),
     )
     for name, host, version, number in living:
         check_schema(name, host, version, number, newest)

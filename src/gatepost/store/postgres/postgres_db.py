@@ -7,7 +7,16 @@ from psycopg import errors, pq
 
 from gatepost.store import rule_cache
 from gatepost.store.port import LockKind, Row
-from gatepost.store.postgres.advisory_locks import TAKE, LockName, TransactionLocks, make_name, make_number
+from gatepost.store.postgres.advisory_locks import (
+    SHARE,
+    TAKE,
+    TRY_SHARE,
+    LockName,
+    TransactionLocks,
+    make_gateway_number,
+    make_name,
+    make_number,
+)
 from gatepost.store.postgres.dialect import translate, translate_definition
 from gatepost.store.postgres.opening import Opening
 from gatepost.store.postgres.pipeline import Statement, drop_answer, execute_together, send_commit
@@ -41,13 +50,25 @@ class PostgresDb:
         self._waiting: list[Statement] = []  # travel with the next one whose answer is needed, before it
         self._answers: dict[int, WaitingAnswer] = {}  # to those of them whose rows are asked for
         self._take: Callable[[Row | None], None] | None = None  # waits for what the fence finds
-        self._opening: Opening | None = None  # is the second of those that wait
+        self._opening: Opening | None = None  # is one of those that wait
+        self._opening_at = 1  # which of them
         self._in_unit = self._unread = False
 
     def alone(self, kind: LockKind, *key: str) -> None:
         # Else each statement is by itself.
         if self._in_unit or self.connection.transaction_status == pq.TransactionStatus.INTRANS:
             self._lock(make_name(kind, key))
+
+    def share(self, kind: LockKind) -> None:
+        if not self._in_unit and self.connection.transaction_status != pq.TransactionStatus.INTRANS:
+            return
+        name = make_name(kind, ())
+        way = self._locks.find_way(name)
+        if way == TAKE:
+            self.put(SHARE, (make_number(name),))
+        elif way and self.row(TRY_SHARE, (make_number(name),)) == (0,):
+            raise self._locks.make_conflict(name)
+        self._locks.add_shared(name)
 
     def begin_unit(
         self,
@@ -62,7 +83,11 @@ class PostgresDb:
         self._trim_prepared()
         self._locks.clear()
         self._in_unit = True
-        self._waiting = [self._make_statement(BEGIN), self._make_statement(fence)]
+        self._waiting = [self._make_statement(BEGIN)]
+        if self.gateway:  # a statement of its own: what the fence reads must be read after the lock was got
+            self._waiting.append(self._make_statement(SHARE, (make_gateway_number(self.gateway),)))
+        self._opening_at = len(self._waiting)
+        self._waiting.append(self._make_statement(fence))
         self._take, self._opening = take, Opening(fence)
         if not durable:
             self._waiting.append(self._make_statement(LIGHT))
@@ -105,7 +130,7 @@ class PostgresDb:
             return
         if way == TAKE and self._opening is not None and self._opening.lock is None:
             self._opening.lock = make_number(name)
-            self._waiting[1] = self._make_statement(*self._opening.render())
+            self._waiting[self._opening_at] = self._make_statement(*self._opening.render())
         elif way == TAKE:
             self.put(way, (make_number(name),))
         elif self.row(way, (make_number(name),)) == (0,):
@@ -135,8 +160,8 @@ class PostgresDb:
         answer = WaitingAnswer(self._execute_waiting)
         if sql == rule_cache.STATES and self._opening is not None and not self._opening.asks_rules:
             self._opening.asks_rules = True
-            self._waiting[1] = self._make_statement(*self._opening.render())
-            self._answers[1] = answer
+            self._waiting[self._opening_at] = self._make_statement(*self._opening.render())
+            self._answers[self._opening_at] = answer
         else:
             self._add_waiting(sql, params, answer)
         return answer.get_rows
@@ -217,9 +242,10 @@ class PostgresDb:
             self._fail(found[-1] if found else None)
         if opening is not None and self._take is not None:
             take, self._take = self._take, None
-            first = next(iter(self._decode(waiting[1][0], found[1])), None)
+            at = self._opening_at
+            first = next(iter(self._decode(waiting[at][0], found[at])), None)
             take(first)
-            if first is not None and (asked := answers.pop(1, None)) is not None:
+            if first is not None and (asked := answers.pop(at, None)) is not None:
                 asked.rows = opening.read_rules(first)
         for place, answer in answers.items():
             answer.rows = self._decode(waiting[place][0], found[place])

@@ -54,15 +54,18 @@ class PostgresStore:
         gateway: str = "",
         fence: Callable[[], str] | None = None,
         rehearse: bool = False,
+        may_write: Callable[[Db], bool] | None = None,
     ) -> None:
-        """`fence`: what every transaction begins with (`UnitWorker`). `rehearse`, for tests: every unit is run twice,
-        the first time undone."""
+        """`fence`, `may_write`: what every transaction, and every connection, begins with (`UnitWorker`). `rehearse`,
+        for tests: every unit is run twice, the first time undone."""
         self.url, self._reader_name = url, f"{render_application(gateway)} read"
         self._lanes = LaneQueue()
         self._closed = False
         self._guard = AnswerGuard()
         self._workers = [
-            UnitWorker(url, number, self._lanes, unit_s, slow, gateway, fence or _no_fence, rehearse, self._guard)
+            UnitWorker(
+                url, number, self._lanes, unit_s, slow, gateway, fence or _no_fence, rehearse, self._guard, may_write
+            )
             for number in range(lanes)
         ]
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="store-read")

@@ -8,13 +8,15 @@ from msgspec import Struct
 from psycopg import errors
 
 from gatepost.core.errors import SetupError
+from gatepost.store.place import CONNECTIONS_BESIDE
 from gatepost.store.postgres.connection import OLDEST, check_url, open_connection, read_settings, render_place
+from gatepost.store.postgres.connection_limits import read_limits
+from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import find_refusal, render_error, render_refusal
 
 WAIT_S = 10.0  # for a database that starts at the same time as we do
 EVERY_S = 1.0
-READERS = 2
-OTHERS = 4  # commands, migrations, and whoever looks at the database by hand
+COMMANDS = 2  # connections of commands, and of whoever looks at the database by hand
 NOTICE_S = 2.0  # for a notification that we send to ourselves
 CHANNEL = "gatepost_start"
 
@@ -87,18 +89,11 @@ def find_unfit(server: ServerFacts, *, unsafe: bool) -> str:
 
 def _find_few_connections(connection: psycopg.Connection, lanes: int) -> str:
     """What the server lets in, the database, the user; each may have a limit of its own."""
-    wanted = lanes + READERS + OTHERS
-    row = connection.execute(
-        "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,"
-        " (SELECT datconnlimit FROM pg_database WHERE datname = current_database()),"
-        " (SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user)"
-    ).fetchone()
-    allowed, of_database, of_user = row or (wanted, -1, -1)
-    for most, name in ((allowed, "max_connections"), (of_database, "the database's"), (of_user, "the user's")):
-        if 0 <= most < wanted:
-            what = f"{name} CONNECTION LIMIT" if "'" in name else name
-            return f"allows {most} connections, and a gateway needs {wanted}; raise {what} or lower store.lanes"
-    return ""
+    wanted = lanes + CONNECTIONS_BESIDE + COMMANDS
+    found = min(read_limits(PostgresDb(connection.pgconn)), key=lambda each: each.most, default=None)
+    if found is None or found.most >= wanted:
+        return ""
+    return f"allows {found.most} connections, and a gateway needs {wanted}; raise {found.name} or lower store.lanes"
 
 
 def _find_missing_right(connection: psycopg.Connection) -> str:
@@ -109,6 +104,16 @@ def _find_missing_right(connection: psycopg.Connection) -> str:
         user = _ask(connection, "SELECT current_user")
         return f"lets nobody but its owner make tables; GRANT CREATE, USAGE ON SCHEMA {schema} TO {user}"
     return ""
+
+
+def check_pooler(url: str, connection: psycopg.Connection) -> None:
+    """Raise SetupError if this connection changes between transactions. A pooler gives out other numbers than those of
+    the server's processes; where there is none, nothing more is asked."""
+    if _ask(connection, "SELECT pg_backend_pid()") == connection.pgconn.backend_pid:
+        return
+    with open_connection(url, "gatepost command") as second:
+        if trouble := _find_pooler(connection, second):
+            raise SetupError(f"the {render_place(url)} {trouble}")
 
 
 def _find_pooler(connection: psycopg.Connection, second: psycopg.Connection) -> str:

@@ -10,6 +10,7 @@ from gatepost.store.port import Db
 from gatepost.store.postgres.connection import check_url, open_connection, render_place
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_away
+from gatepost.store.postgres.server_check import check_pooler
 from gatepost.store.readonly import check_version, get_version
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ def read_postgres_snapshot(url: str, fn: Callable[[Db, *Ts], T], *args: *Ts) -> 
     except psycopg.OperationalError as error:
         raise Unavailable("the store", render_away(url, error)) from None
     with connection:
+        check_pooler(url, connection)
         db = PostgresDb(connection.pgconn)
         if db.row("SELECT to_regclass('schema_version') IS NULL") == (1,):
             raise SetupError(f"there is no store in the {render_place(url)}; `gatepost up` makes one")

@@ -17,7 +17,7 @@ from gatepost.core import log
 from gatepost.core.errors import StoreAway, Unavailable
 from gatepost.store.answers import send_answers
 from gatepost.store.deadline import Deadline, DeadlineExceeded
-from gatepost.store.port import OutdatedDecision, Row
+from gatepost.store.port import Db, OutdatedDecision, Row
 from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
 from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard, AwaitedAnswer
 from gatepost.store.postgres.connection import is_usable, open_connection, render_application
@@ -55,12 +55,14 @@ class UnitWorker:
         fence: Callable[[], str] = lambda: NUMBER,
         rehearse: bool = False,
         guard: AnswerGuard | None = None,
+        may_write: Callable[[Db], bool] | None = None,
     ) -> None:
         """`fence`: what a transaction begins with. It finds the number of the transaction, and no row if this life of
-        the gateway is over. `guard`: somebody calls its `check`."""
+        the gateway is over. `guard`: somebody calls its `check`. `may_write`: asked with each new
+        connection."""
         self._url, self._lanes, self._slow, self._fence = url, lanes, slow, fence
         self._rehearse, self._guard = rehearse, guard or AnswerGuard()
-        self._gateway = gateway
+        self._gateway, self._may_write = gateway, may_write
         self._name = f"{render_application(gateway)} write {number}"
         self.refused = 0  # units that came after this life of the gateway was over
         self.deadline = Deadline(unit_s)
@@ -199,7 +201,9 @@ class UnitWorker:
             self._cuts = self._guard.cuts
             try:
                 self._connection = open_connection(self._url, self._name)
-                self._db = PostgresDb(self._connection.pgconn, of_writer=True, gateway=self._gateway)
+                made = PostgresDb(self._connection.pgconn, of_writer=True, gateway=self._gateway)
+                self._check_server(made)
+                self._db = made
             except psycopg.OperationalError as error:
                 self._away_since = self._away_since or time.monotonic()
                 if time.monotonic() > self._away_since + AWAY_S:
@@ -207,6 +211,11 @@ class UnitWorker:
                 time.sleep(AGAIN_S)
         self._away_since = None
         return self._db
+
+    def _check_server(self, db: PostgresDb) -> None:
+        """A promoted standby may have forgotten what was sent: nothing is written there before that is dealt with."""
+        if self._may_write is not None and not self._may_write(db):
+            raise psycopg.OperationalError("the database has failed over; what was open is held first")
 
     def _is_committed(self, number: int) -> bool:
         """What became of a transaction whose connection broke. While the server has not noticed, it is under way."""

@@ -120,6 +120,7 @@ class EmulatedPlatform:
     repeats: ClassVar[bool] = True  # False: what is said while the bot is away is lost, as on IRC
     sample_file: ClassVar[tuple[str, str]] = ("data.bin", "application/octet-stream")  # name and type of one it takes
     retry_after: float = 0.2
+    answer_s: float = 0.0  # for which it keeps back the answer to what it has done; Telegram's does
     hook_url: str = ""  # of a platform that sends its events by HTTP: where to, `…/channels/<instance>`
     hook_secret: str = ""  # with which it signs them; `emulation.make_platform` sets one that nobody knows
     folder: Path | None = None  # of the channel, where its library keeps something on the disk

@@ -353,6 +353,8 @@ class TelegramPlatform(EmulatedPlatform):
                 result = METHODS[name](self, params)
                 answer = JSONResponse({"ok": True, "result": result})
             self.notify()
+            if self.answer_s and name not in UNFAILING:
+                await asyncio.sleep(self.answer_s)
             return abort_connection(self, request.scope) if fault is PlatformFault.NO_ANSWER else answer
         except BotApiError as error:
             return JSONResponse(error.render(), error.code)

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace
-from gatepost.flow.gateways.group_place import PLACE, GroupPlace
+from gatepost.flow.gateways.group_place import PLACE
 from gatepost.serve.control.arguments.gateways import (
     DrainGatewayArgs,
     ForgetGatewayArgs,
@@ -16,6 +16,7 @@ from gatepost.store import gateways, group_moves, group_places
 from gatepost.store.gateway_checks import is_living
 from gatepost.store.gateways import GatewayRow, GatewayState
 from gatepost.store.port import Db
+from gatepost.store.shared_folders import GroupPlace
 
 MOST_SESSIONS = 200  # that are named
 MOST_WORLDS = 10  # that are named

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.gateways.folder_check import NOWHERE, FolderElsewhere
-from gatepost.flow.gateways.group_place import PLACE, GroupPlace
+from gatepost.flow.gateways.group_place import PLACE
 from gatepost.flow.groups import complete_folders
 from gatepost.serve.control.arguments.group_moves import MoveGroupArgs
 from gatepost.serve.control.contract import OperationDeps, operation
@@ -14,6 +14,7 @@ from gatepost.store import gateways, group_moves, group_places, groups, lost_wor
 from gatepost.store.gateway_checks import is_living
 from gatepost.store.group_moves import GroupMove, GroupMoveState
 from gatepost.store.port import Db, LockKind, Store
+from gatepost.store.shared_folders import GroupPlace
 
 LOOK_S = 0.2
 ALONE = "this store is a file of one machine, so it has one gateway; docs/scale.md tells how several share one"
