@@ -52,7 +52,7 @@ ERASED_WITH = {
 NOT_PERSONAL = {
     "audit_anchors", "channel_cursors", "channel_instances", "commands", "duties", "entrances", "egress_log",
     "egress_rules", "forks", "gateways", "given_files", "grants", "group_places", "groups", "link_signatures", "routes",
-    "group_moves", "rule_state", "shared_folders",
+    "database_lives", "group_moves", "rule_state", "shared_folders",
     "schema_version", "secret_bindings", "spent_tickets", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
     "web_routes", "worktrees",
 }  # fmt: skip
