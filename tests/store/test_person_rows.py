@@ -50,10 +50,10 @@ ERASED_WITH = {
 }  # fmt: skip
 # Tables that say nothing of a person: what operators and agents set up, numbers, hashes. A column `…_by` is replaced.
 NOT_PERSONAL = {
-    "audit_anchors", "channel_cursors", "channel_instances", "commands", "connector_tools", "duties", "egress_log",
-    "egress_rules", "entrances", "forks", "gateways", "given_files", "grants", "group_moves", "group_places",
-    "groups", "incarnations", "link_signatures", "prompt_sizes", "restored_rows", "routes", "rule_state",
-    "shared_folders",
+    "audit_anchors", "channel_cursors", "channel_instances", "commands", "connector_tools", "database_lives",
+    "duties", "egress_log", "egress_rules", "entrances", "forks", "gateways", "given_files", "grants", "group_moves",
+    "group_places", "groups", "incarnations", "link_signatures", "prompt_sizes", "restored_rows", "routes",
+    "rule_state", "shared_folders",
     "schema_version", "secret_bindings", "spent_tickets", "switches", "trusted_setups", "uids", "watchers", "web_hosts",
     "web_routes", "worktrees",
 }  # fmt: skip

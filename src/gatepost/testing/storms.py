@@ -60,7 +60,7 @@ class StormSize(Struct, frozen=True, kw_only=True):
 
 
 WHOLE = StormSize(rooms=50, messages=1000, open_turns=20, places=30, read_s=4.0)
-SMALL = StormSize(rooms=8, messages=64, open_turns=2, places=6)
+SMALL = StormSize(rooms=8, messages=96, open_turns=2, places=6)  # no room is done when turns are kept open
 
 
 class StormTime(Struct, frozen=True):
