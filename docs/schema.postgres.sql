@@ -112,7 +112,8 @@ CREATE TABLE database_lives (
             gateway TEXT COLLATE "C" NOT NULL,                -- that noticed it
             synchronous BIGINT NOT NULL,             -- 1: commits waited for a standby, when a gateway last looked
             held BIGINT NOT NULL,                    -- effects that were open when it began; -1: nothing was lost
-            since BIGINT NOT NULL
+            since BIGINT NOT NULL,
+            request_id TEXT COLLATE "C" NOT NULL DEFAULT ''   -- by which somebody decides about what is held
         );
 CREATE TABLE direct_rooms (
             user_id TEXT COLLATE "C" NOT NULL,

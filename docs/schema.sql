@@ -123,7 +123,8 @@ CREATE TABLE database_lives (
             gateway TEXT NOT NULL,                -- that noticed it
             synchronous INTEGER NOT NULL,             -- 1: commits waited for a standby, when a gateway last looked
             held INTEGER NOT NULL,                    -- effects that were open when it began; -1: nothing was lost
-            since INTEGER NOT NULL
+            since INTEGER NOT NULL,
+            request_id TEXT NOT NULL DEFAULT ''   -- by which somebody decides about what is held
         ) STRICT;
 CREATE TABLE destinations (
         folder TEXT NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,

@@ -70,7 +70,7 @@ SHIPPED = {
     "0051_approved_as_seen": "40d5e3fc9b4788a5",
     "0052_incarnations": "16bdd802b922db9f",
     "0053_seen_cards": "facd6c0f395cd021",
-    "0054_duty_health": "543aa961db305455",
+    "0054_duty_health": "dd54d3ac0d6ccc64",
 }
 
 

@@ -20,6 +20,7 @@ class DatabaseLife(Struct, frozen=True):
     synchronous: int  # 1: its commits waited for a standby, when a gateway last looked
     held: int  # effects that were open when it began, and are held; -1: none were, because nothing was lost
     since: int
+    request_id: str = ""  # by which somebody decides about what is held; '': nobody was asked yet
 
 
 LIVES = Table("database_lives", DatabaseLife)
@@ -53,9 +54,28 @@ def set_synchronous(db: Db, name: str, synchronous: int) -> None:
     db.run("UPDATE database_lives SET synchronous = ? WHERE name = ?", (synchronous, name))
 
 
-def begin_incarnation(db: Db, reason: str, now: int) -> int:
-    """Hold what was open: nothing of it is sent again by itself. How many effects there were."""
+def hold_effects(db: Db, now: int) -> int:
+    """Hold what was open: nothing of it is sent again by itself. Return how many effects there were."""
     rows = db.rows("SELECT id FROM outbox WHERE state IN ('pending', 'sending') ORDER BY id")
     for (effect_id,) in rows:
-        outbox.record_outcome(db, int(effect_id), EffectState.UNCERTAIN, reason, now)
+        outbox.record_outcome(db, int(effect_id), EffectState.UNCERTAIN, FAILOVER, now)
     return len(rows)
+
+
+def find_unasked(db: Db) -> DatabaseLife | None:
+    """Return a life that began with something held about which nobody was asked yet."""
+    return LIVES.get(db, "WHERE held > 0 AND request_id = '' ORDER BY since, name LIMIT 1")
+
+
+def list_held(db: Db) -> list[int]:
+    """Return the effects that are held since a failover, and that no request is about."""
+    rows = db.rows(
+        "SELECT id FROM outbox WHERE state = 'uncertain' AND reason = ? AND NOT EXISTS (SELECT 1 FROM restored_rows"
+        " WHERE kind = 'effect' AND row_id = CAST(outbox.id AS TEXT)) ORDER BY id",
+        (FAILOVER,),
+    )
+    return [int(row[0]) for row in rows]
+
+
+def set_request(db: Db, name: str, request_id: str) -> None:
+    db.run("UPDATE database_lives SET request_id = ? WHERE name = ?", (request_id, name))

@@ -11,6 +11,7 @@ from msgspec import Struct, json
 
 from gatepost.core import ids
 from gatepost.store import inbox, message_steps, outbox, requests, sessions, turns
+from gatepost.store.database_lives import FAILOVER
 from gatepost.store.inbox import InboxState
 from gatepost.store.machine_memory import MachineMemory, is_same_file
 from gatepost.store.outbox import EffectState
@@ -21,6 +22,7 @@ from gatepost.store.turns import TurnState
 
 MOST_LIVES = 100  # starts that a store remembers: a home that moves between machines is known again
 REASON = "restored"  # of what is held
+REASONS = (REASON, FAILOVER)
 
 
 class IncarnationReason(StrEnum):
@@ -225,7 +227,7 @@ def release_effects(db: Db, request_id: str, now: int) -> set[tuple[str, str]]:
     rooms = set()
     for effect_id in _list_rows(db, request_id, RestoredRowKind.EFFECT):
         effect = outbox.get(db, int(effect_id))
-        if effect is not None and effect.reason == REASON and outbox.retry_ended(db, effect.id, now):
+        if effect is not None and effect.reason in REASONS and outbox.retry_ended(db, effect.id, now):
             rooms.add((effect.instance, effect.address))
     return rooms
 
@@ -233,9 +235,9 @@ def release_effects(db: Db, request_id: str, now: int) -> set[tuple[str, str]]:
 def cancel_effects(db: Db, request_id: str, now: int) -> None:
     for effect_id in _list_rows(db, request_id, RestoredRowKind.EFFECT):
         rows = db.rows(
-            "UPDATE outbox SET state = 'cancelled', updated_at = ? WHERE id = ? AND state = 'uncertain' AND reason = ?"
-            " RETURNING message_id",
-            (now, int(effect_id), REASON),
+            "UPDATE outbox SET state = 'cancelled', updated_at = ? WHERE id = ? AND state = 'uncertain'"
+            " AND reason IN (?, ?) RETURNING message_id",
+            (now, int(effect_id), *REASONS),
         )
         for (message_id,) in rows:
             message_steps.add(db, int(message_id), int(effect_id), now, EffectState.CANCELLED, REASON)

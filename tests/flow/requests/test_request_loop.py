@@ -11,18 +11,24 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.agent_questions import AgentQuestions
-from gatepost.flow.requests.choices import ALLOW_ONCE
+from gatepost.flow.requests.choices import ALLOW_ONCE, list_choices
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers
-from gatepost.flow.requests.request_loop import RequestLoop
-from gatepost.store import groups, requests, sessions
+from gatepost.flow.requests.request_loop import RequestLoop, move_due
+from gatepost.messages.outbound import Op
+from gatepost.store import database_lives, groups, outbox, requests, sessions
+from gatepost.store.database_lives import DatabaseLife
+from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import Caller
+
+from .acme_people import BOB, RULES, add_people
+from .acme_people import REACH as PEOPLE
 
 
 class Answer(Struct):
@@ -104,3 +110,29 @@ async def test_a_call_that_takes_long_holds_up_no_other_session(store: SqliteSto
 
     told = await store.read(read_told)
     assert len(told) == 2 and all('"error"' in each for each in told)  # no such tool any more: it is no result
+
+
+def test_an_owner_is_asked_once_about_what_a_failover_left_open(db: Db) -> None:
+    """Nothing goes out again by itself; whoever decides has it sent, or not."""
+    add_people(db)
+    new = NewEffect(
+        key="k",
+        op=Op.SEND,
+        origin=EffectOrigin.RESULT,
+        instance="fake",
+        address="fake:room/9",
+        text="x",
+        payload={"text": "x"},
+    )
+    effect = outbox.add(db, new, NOON)
+    held = database_lives.hold_effects(db, NOON)
+    database_lives.add(db, DatabaseLife("1/2", "a", 0, held, NOON))
+
+    assert move_due(db, RULES, PEOPLE, NOON).rooms == {("fake", "fake:direct/bob")}
+    assert move_due(db, RULES, PEOPLE, NOON).rooms == set()
+    [request] = requests.REQUESTS.list(db, "WHERE kind = 'restored'")
+    assert outbox.claim_head(db, "fake", "fake:room/9", "pump", NOON, 1) is None
+    decided = decide(db, PEOPLE, request.id, list_choices(request)[0], BOB, NOON)
+    assert decided.decided and ("fake", "fake:room/9") in decided.rooms
+    found = outbox.get(db, effect.id)
+    assert found is not None and found.state is EffectState.PENDING

@@ -19,6 +19,7 @@ from gatepost.flow.requests.deciding import expire, withdraw_outdated
 from gatepost.flow.requests.direct_room_opening import DirectRoomOpener
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers
+from gatepost.flow.requests.restored_rows import ask_about_failover
 from gatepost.store import request_cards, requests, waiting_requests
 from gatepost.store.port import Db, Store
 from gatepost.store.requests import Request
@@ -132,6 +133,7 @@ def move_due(db: Db, rules: AskingRules, reach: ChannelInstances, now: int) -> M
         ended = requests.get(db, request_id)
         if ended is not None:
             moved.rooms.update(show_decision(db, reach, ended, now))
+    moved.rooms.update(ask_about_failover(db, reach, rules, now))
     return moved
 
 

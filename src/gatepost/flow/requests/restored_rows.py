@@ -11,7 +11,7 @@ from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.owner_notices import add_owner_notices
 from gatepost.flow.requests.asking import AskingRules, ask
-from gatepost.store import channel_cursors, incarnations, requests
+from gatepost.store import channel_cursors, database_lives, incarnations, requests
 from gatepost.store.inbox import InboxState
 from gatepost.store.incarnations import Incarnation, IncarnationReason
 from gatepost.store.port import Db
@@ -81,6 +81,26 @@ def begin_incarnation(
     if not request_id:
         rooms = add_owner_notices(db, reach, f"incarnation:{now}", f"{render_incarnation(begun)}.", now)
     return BegunIncarnation(begun, rooms, render_incarnation(begun, len(effects) + len(waiting) + len(calls)))
+
+
+def ask_about_failover(db: Db, reach: ChannelInstances, rules: AskingRules, now: int) -> tuple[tuple[str, str], ...]:
+    """Ask about what is held since the database failed over. The rooms to ring."""
+    life = database_lives.find_unasked(db)
+    if life is None:
+        return ()
+    effects = database_lives.list_held(db)
+    new = NewRequest(
+        kind=RequestKind.RESTORED,
+        name=f"failover {life.name}",
+        folder=ROOT_FOLDER,
+        input={"perhaps said before": str(len(effects))},
+        why="The database failed over to a standby that may have forgotten the last moments.",
+        quorum=1,
+    )
+    asked = ask(db, reach, rules, new, now)
+    incarnations.add_rows(db, asked.request.id, effects, ())
+    database_lives.set_request(db, life.name, asked.request.id)
+    return asked.rooms
 
 
 def _describe(reason: IncarnationReason, source: str) -> str:

@@ -14,7 +14,7 @@ DEEPEST = 8
 MOST_ITEMS = 100  # of one list or object
 MOST_EVENTS, MOST_BYTES = 5000, 16 * 1024 * 1024  # of a turn
 LARGEST = 64 * 1024  # bytes of JSON of one input, as it is kept
-# Longest text, most items: what is tried to fit it. The first keeps a whole file, so that somebody can read it and agree.
+# Longest text, most items: what is tried to fit it. The first keeps a whole file, for somebody to read and agree to.
 SMALLER = ((60_000, MOST_ITEMS), (LONGEST, MOST_ITEMS), (2000, 50), (200, 20), (50, 8))
 
 

@@ -15,6 +15,7 @@ def apply(db: Db) -> None:
             gateway {text} NOT NULL,                -- that noticed it
             synchronous {int} NOT NULL,             -- 1: commits waited for a standby, when a gateway last looked
             held {int} NOT NULL,                    -- effects that were open when it began; -1: nothing was lost
-            since {int} NOT NULL
+            since {int} NOT NULL,
+            request_id {text} NOT NULL DEFAULT ''   -- by which somebody decides about what is held
         ) {strict}"""
     )
