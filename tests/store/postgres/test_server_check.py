@@ -101,6 +101,14 @@ def test_what_waiting_does_not_mend_is_said_at_once_with_its_way_out(strict: str
     assert lines == [] and "hush" not in str(told.value)
 
 
+def test_a_database_at_which_a_fenced_gateway_could_write_is_refused() -> None:
+    facts = ServerFacts(
+        version_num=150_000, version="15", is_standby=False, encoding="UTF8", fsync="on", isolation="serializable"
+    )
+    assert "could still write" in find_unfit(facts, unsafe=False)
+    assert find_unfit(facts, unsafe=True) == ""
+
+
 def test_fsync_off_is_for_tests_alone(server: PostgresServer) -> None:
     assert "has fsync=off, so a crash of its machine loses messages" in check(server.url("plain"), unsafe=False)
 

@@ -19,6 +19,7 @@ EVERY_S = 1.0
 COMMANDS = 2  # connections of commands, and of whoever looks at the database by hand
 NOTICE_S = 2.0  # for a notification that we send to ourselves
 CHANNEL = "gatepost_start"
+ISOLATION = "default_transaction_isolation"
 
 
 def wait_for_server(url: str, say: Callable[[str], None], wait_s: float = WAIT_S) -> None:
@@ -60,10 +61,11 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     is_standby: bool
     encoding: str
     fsync: str
+    isolation: str = "read committed"  # of transactions that name none
 
 
 def _read_facts(connection: psycopg.Connection) -> ServerFacts:
-    said = read_settings(connection, ("server_version_num", "server_version", "fsync"))
+    said = read_settings(connection, ("server_version_num", "server_version", "fsync", ISOLATION))
     encoding = "SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()"
     return ServerFacts(
         version_num=int(said["server_version_num"]),
@@ -71,6 +73,7 @@ def _read_facts(connection: psycopg.Connection) -> ServerFacts:
         is_standby=bool(_ask(connection, "SELECT pg_is_in_recovery()")),
         encoding=str(_ask(connection, encoding)),
         fsync=said["fsync"],
+        isolation=said[ISOLATION],
     )
 
 
@@ -84,6 +87,12 @@ def find_unfit(server: ServerFacts, *, unsafe: bool) -> str:
         return f"is encoded in {server.encoding}; make one with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
     if server.fsync == "off" and not unsafe:
         return "has fsync=off, so a crash of its machine loses messages; set fsync=on (for tests: --unsafe)"
+    if server.isolation != "read committed" and not unsafe:
+        # A transaction that sees the store as it was before it got its gateway's lock would write after a takeover.
+        return (
+            f"has {ISOLATION}={server.isolation}, at which a gateway that was taken over from could still write; set it"
+            " to 'read committed' for this database or user"
+        )
     return ""
 
 
