@@ -17,9 +17,19 @@ from gatepost.egress.egress_socket import EgressSocket
 from gatepost.egress.rules import EgressTarget
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import refused_hosts
-from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, DENY, AnswerChoice, make_card
+from gatepost.flow.requests.choices import (
+    ALLOW_ALWAYS,
+    ALLOW_ONCE,
+    ALLOW_SESSION,
+    BLOCK,
+    DENY,
+    AnswerChoice,
+    CardFacts,
+    make_card,
+)
 from gatepost.flow.requests.deciding import Decision, decide
 from gatepost.flow.requests.refused_hosts import MOST_WAITING, RefusedHosts
+from gatepost.messages.card import render_text
 from gatepost.store import (
     direct_rooms,
     egress,
@@ -87,9 +97,9 @@ async def test_a_refused_host_is_one_request_with_one_card_and_is_never_looked_u
     assert {each.status for each in answers} == {403}
     (asked,) = await pending(asking)
     assert asked.id in answers[0].text and "files.example.com:443 is not allowed" in answers[0].text
-    card = make_card(asked, "token", "Eng")
+    card = make_card(asked, "token", CardFacts(agent="Eng", asked_by="Ann", asked_in="Release"))
     values = {each.name: each.value for each in card.fields}
-    assert (values["host"], values["port"], values["conversation"]) == ("files.example.com", "443", "fake:room/1")
+    assert (values["host"], values["port"]) == ("files.example.com", "443") and "Release" in render_text(card)
     assert [each.label for each in card.buttons] == ["Allow in this conversation", "Always allow", "Deny", "Block"]
     assert len(await asking.store.read(outbox.OUTBOX.list, "ORDER BY id")) == 1
     assert asking.looked_up == []

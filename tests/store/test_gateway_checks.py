@@ -49,6 +49,7 @@ def make_row(
         plugin_digest=plugins,
         key_ids=keys,
         started_at=NOON,
+        connections=0,
     )
 
 

@@ -30,6 +30,7 @@ OF_ONE_ENGINE = frozenset(
         "readonly",
         "backup",
         "erased_space",
+        "damage_check",
     }
 )
 # Parts of longer texts, and one whose numbers have no type until they are given.

@@ -140,8 +140,8 @@ def test_a_binding_is_made_shown_and_taken_back(run: Run, home: Home) -> None:
 
 
 def test_what_a_key_is_for_is_an_endpoint_and_of_a_model(run: Run) -> None:
-    bare = run("secret", "set", "OPENAI_API_KEY", "x", "--for", "127.0.0.1:8080")
-    other = run("secret", "set", "GITHUB_TOKEN", "x", "--for", "https://api.github.com")
+    bare = run("secret", "set", "OPENAI_API_KEY", VALUE, "--for", "127.0.0.1:8080")
+    other = run("secret", "set", "GITHUB_TOKEN", VALUE, "--for", "https://api.github.com")
 
     assert bare.code == 1 and "for: '127.0.0.1:8080' is not an address; write it like https://host/v1" in bare.err
     assert other.code == 1 and "`gatepost secret bind GITHUB_TOKEN HOST`" in other.err

@@ -130,9 +130,9 @@ async def test_going_back_without_the_shared_folder_needs_somebodys_word(store: 
         await prepare_place(store, home, "a", 3)
     with pytest.raises(SetupError, match="nowhere is not that one"):
         await prepare_place(store, home, "a", 3, shared_folder=str(tmp_path / "nowhere"))
-    (home.groups / LOST).touch()
+    (home.path / LOST).touch()
     await prepare_place(store, home, "a", 4)
-    assert not (home.groups / LOST).exists()
+    assert not (home.path / LOST).exists()
     empty = make_home(tmp_path / "b", None)
     await prepare_place(store, empty, "b", 5)  # it has nothing that could be older
 

@@ -14,6 +14,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
+from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.world_archive import GROUPS, SESSIONS, find_newer
 from gatepost.flow.sessions.sandbox_plan import KIND
 from gatepost.store import gateways, group_places, groups, shared_folders
@@ -117,7 +118,7 @@ async def check_own_folders(store: Store, home: Home, gateway: str, shared_folde
     known, worlds = await store.read(_list_shared_before, gateway)
     if known is None or not await asyncio.to_thread(lambda: any(_has_any(home.group(each)) for each in worlds)):
         return
-    lost = home.groups / LOST
+    lost = home.path / LOST
     folder = Path(shared_folder) if shared_folder else None
     if folder is None or await asyncio.to_thread(read_mark, folder) != known.mark:
         if not await asyncio.to_thread(lost.exists):
@@ -151,7 +152,8 @@ def _list_newer(home: Home, folder: Path, worlds: list[str]) -> list[str]:
     found = [
         each for each in worlds if _has_any(home.group(each)) and find_newer(folder, home.path, [f"{GROUPS}/{each}"])
     ]
-    kept = [f"{SESSIONS}/{each.name}" for each in home.sessions.iterdir()] if home.sessions.is_dir() else []
+    with open_untrusted(home.sessions) as root:
+        kept = [f"{SESSIONS}/{each}" for each in root.list()]
     return found or (["conversations"] if find_newer(folder, home.path, kept) else [])
 
 
