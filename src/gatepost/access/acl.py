@@ -268,12 +268,12 @@ def _parse_conditions(text: str) -> tuple[ParamCondition, ...] | None:
 
 
 def names_subject(row: AclRow) -> bool:
-    """Whether it speaks of every tool that declares a subject."""
+    """Return True if a row applies to every tool that declares a subject."""
     return row.action.startswith("mcp:") and find_subject(row.action.removeprefix("mcp:")) is not None
 
 
 def _check_params(row: AclRow, params: Mapping[str, str]) -> bool:
-    """Of a row about a subject, `params` have the room alone, if it is known."""
+    """Return True if the conditions of a row hold. A row about a subject looks at the room alone, if it is known."""
     if not names_subject(row):
         return _check_conditions(row.params, params, row.effect, empty=True)
     deny = row.effect is AclEffect.DENY

@@ -34,8 +34,8 @@ ROOM_PARAM = "jid"  # all that a rule about a subject may look at: tools name th
 
 
 class ToolEffects(Struct, frozen=True):
-    """What a tool does outside its own session. `presumed`: nobody has declared it, so it counts for denials and holds
-    and never for an allowance."""
+    """The effects of a tool outside its own session. `presumed`: nobody has declared them, so they count for denials
+    and holds and never for an allowance."""
 
     subjects: frozenset[Subject] = frozenset()
     presumed: bool = False

@@ -123,7 +123,7 @@ class Home(Struct, frozen=True):
         )
 
     def is_read_only(self) -> bool:
-        """Whether the disk of the home can only be read, as after an error of the disk."""
+        """Return True if the disk of the home is read-only, as after a disk error."""
         try:
             return bool(os.statvfs(self.path).f_flag & os.ST_RDONLY)
         except OSError:

@@ -114,7 +114,7 @@ class SecretStreamScrubber:
         self._kept = b""
 
     def feed(self, data: bytes) -> bytes:
-        """What may go on. The last bytes wait: a secret may begin in them."""
+        """Return the bytes that may be passed on. The last bytes wait: a secret may begin in them."""
         data = self._scrub.data(self._kept + data)
         end = max(len(data) - self._waits, 0)
         self._kept = data[end:]
@@ -163,8 +163,9 @@ def _encode(value: str) -> set[str]:
 
 
 def _render_pattern(value: str) -> str:
-    """As in a URL, a page or JSON, whichever of its signs are written as `%2F`, `%2f`, `&lt;`, `&#60;`, `\\/` or
-    `\\u003c` there, and also if that was done three times: `%25252F`, `&amp;amp;lt;`."""
+    """Return a pattern that finds a value in plain text, a URL, a page or JSON. Any of its characters may be escaped
+    there: `%2F`, `%2f`, `&lt;`, `&#60;`, `\\/` or `\\u003c`. Up to three layers of escaping are found: `%25252F`,
+    `&amp;amp;lt;`."""
     signs = []
     for sign in value:
         in_address = "".join(f"%(?:25){{0,2}}{byte:02x}" for byte in sign.encode())

@@ -262,8 +262,8 @@ class ModelProxy:
     async def _paid(
         self, order: ModelRequest, raw: bytes, asked: CheckedBody, price: Price
     ) -> AsyncIterator[tuple[TokenCostBound, Bill]]:
-        """Set aside what the call may come to. What calls in flight have set aside may be free soon: it waits for that
-        before it makes do with a shorter answer. Raises Refusal."""
+        """Set aside what the call may come to. Money that calls in flight have set aside may be free soon. Wait for it
+        before making do with a shorter answer. Raises Refusal."""
         room = await self._purse.room(order.spender)
         asked = await self._size(order, raw, asked, price, room.now)
         async with AsyncExitStack() as stack:

@@ -52,7 +52,7 @@ def bound_by_beginning(parts: Sequence[PromptPart], counted: Mapping[str, int]) 
 
 
 class CountedPrompts:
-    """What vendors counted, by the beginning of the prompt. The oldest are forgotten."""
+    """The token counts of vendors, by the beginning of the prompt. The oldest are forgotten."""
 
     def __init__(self) -> None:
         self._counted: OrderedDict[str, int] = OrderedDict()

@@ -68,7 +68,7 @@ class CheckedBody(Struct, frozen=True):
 
     @property
     def is_read_whole(self) -> bool:
-        """Whether the endpoint counts everything that is sent, and nothing beside."""
+        """Return True if the endpoint counts everything that is sent, and nothing else."""
         left_out = self.body.get("context_management") or self.body.get("truncation")
         return not left_out and not any(each.uses for each in self.surcharge.tools)
 

@@ -142,7 +142,7 @@ class ChannelSupervisor:
     # What is there.
 
     def list_reports(self) -> list[ChannelReport]:
-        """Of one that another gateway has, as it is there."""
+        """Return the reports of all channels. A channel that another gateway has is reported as it is there."""
         return [self._report(instance) for instance in sorted(self._health)]
 
     def find_report(self, instance: str) -> ChannelReport | None:

@@ -1,5 +1,5 @@
-"""The life of a store on this machine: a start finds out whether the store is still the one that it was, and while the
-gateway runs the machine remembers how far it has come. See `store/incarnations.py`.
+"""The life of a store on this machine. A start finds out whether the store is still the one that it was. While the
+gateway runs, the machine remembers how far it has come. See `store/incarnations.py`.
 
 A store that several gateways share has no such life: its database is not on this machine.
 """

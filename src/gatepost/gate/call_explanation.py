@@ -66,8 +66,8 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
 
 
 def list_gaps(tools: Registry[Tool], rule: GrantRule) -> list[str]:
-    """What a restriction leaves free: other tools that do the same, if it names one tool; an agent's answers, if it is
-    about speaking."""
+    """Return what a restriction leaves open: other tools that do the same, if it names one tool; an agent's answers, if
+    it is about speaking."""
     if not rule.restricts:
         return []
     if rule.subject is Subject.SPEAK or rule.action == "*":

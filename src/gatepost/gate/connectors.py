@@ -100,7 +100,7 @@ class Connector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any(fnmatchcase(tool, pattern) for pattern in self.reads)
 
     def find_effects(self, tool: str) -> ToolEffects:
-        """What the operator declared; of what nobody declared anything, every effect is presumed."""
+        """Return the effects that the operator declared. If nothing was declared, every effect is presumed."""
         if self.only_reads(tool):
             return NO_EFFECTS
         said = [subjects for pattern, subjects in self.effects.items() if fnmatchcase(tool, pattern)]
@@ -210,7 +210,7 @@ def list_cached_tools(home: Home, name: str, connector: Connector) -> tuple[str,
 
 
 def list_changes(name: str, cached: CachedToolList, accepted: Mapping[str, AcceptedTool]) -> list[ToolChange]:
-    """What waits to be accepted, beside what was."""
+    """Return the tools that wait to be accepted, each beside its accepted version."""
     found = []
     for each in cached.tools:
         if each.name in cached.held:
@@ -296,7 +296,7 @@ class Connectors:
             self._bells.tools(None)
 
     async def _review(self, name: str, connector: Connector, listed: list[McpListedTool]) -> tuple[str, ...]:
-        """Which of its tools are not as they were accepted. What is new about that is on record."""
+        """Which of its tools are not as they were accepted. New differences go into the audit log."""
         seen, now = await asyncio.to_thread(lambda: [_see(each) for each in listed]), self._clock.now()
         before = set(read_cached_tools(self._home, name, connector).held)
 

@@ -313,7 +313,8 @@ class Dispatch:
         changed: Sequence[str],
         note: AuditedCall,
     ) -> ToolAnswer:
-        """What people allowed is not what the call reads now: nothing is done, and they see it as it is now."""
+        """Ask again about a call that reads something else than people allowed. Nothing is done, and they see it as it
+        is now."""
         named = ", ".join(each[:LONGEST_ARGUMENT] for each in changed[:MOST_CHANGED])
         why = f"what it reads has changed since it was allowed: {named}"
         if held is None:
@@ -440,7 +441,7 @@ def _find_tool(tools: Mapping[str, Tool], name: str) -> Tool | None:
 
 
 def _join(held: BoundReads, found: BoundReads) -> BoundReads:
-    """What the gate binds, and what the tool does."""
+    """Return what the tool binds, with the threads that the gate binds."""
     return replace(found, threads=held.threads)
 
 

@@ -64,7 +64,7 @@ def show_hidden_in_lines(text: str) -> str:
 
 
 def hides_something(text: str) -> bool:
-    """Whether a sign is in it that is shown by its number."""
+    """Return True if a text has a character that is shown by its number."""
     return show_hidden(text).count(_NUMBERED) > text.count(_NUMBERED)
 
 

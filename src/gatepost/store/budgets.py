@@ -1,12 +1,12 @@
 """Budgets: how much a group with all below it, a user, or the whole instance may spend in a day or month (UTC).
 
-`spending` holds what groups and users spent in each period, with a budget or without. What the instance spent, and what
-is reserved, is held for budgets alone: a call that meets none waits for nobody. A budget that is set at noon counts the
-morning, by the costs and reservations that there are. No budget means no limit; a budget of 0 means that nothing may be
-spent.
+`spending` holds what groups and users spent in each period, with a budget or without. Spending of the instance and
+reservations are there for budgets alone: a call that meets none waits for nobody. A budget that is set at noon counts
+the morning, by the costs and reservations that there are. No budget means no limit; a budget of 0 means that nothing
+may be spent.
 
-Who spends shares `LockKind.MONEY`, and has each budget that applies alone while it looks and reserves. Whoever changes
-budgets has all of it alone.
+A call that spends shares `LockKind.MONEY`, and has each budget that applies alone while it looks and reserves. A change
+of budgets has all of it alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -53,7 +53,7 @@ class BudgetStatus(Struct, frozen=True):
 
     @property
     def unspent(self) -> int:
-        """What is left if the calls in flight cost nothing."""
+        """The amount that is left if the calls in flight cost nothing."""
         return max(self.limit - self.spent, 0)
 
 
@@ -130,8 +130,8 @@ def count_person_anew(db: Db, person: str, now: int) -> None:
 
 
 def hold_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStatus]:
-    """The budgets that a call must fit into, each of them this transaction's alone; as they are then. Where there are
-    none, nobody is waited for."""
+    """The budgets that a call must fit into, each of them this transaction's alone; as they are then. If there are
+    none, the call waits for nobody."""
     db.share(LockKind.MONEY)
     found = list_applicable(db, folder, user, now)
     if not found:
@@ -194,7 +194,7 @@ def mark_refusing(db: Db, standing: BudgetStatus) -> None:
 
 
 def add_reserved(db: Db, standings: Iterable[BudgetStatus], micro: int) -> None:
-    """Set something aside in these budgets, in one statement each. What fits is not refused any more."""
+    """Set something aside in these budgets, in one statement each. A call that fits clears the mark of a refusal."""
     for each in _in_order(standings):
         _add(db, each.scope, each.period, each.starts_at, 0, micro)
 

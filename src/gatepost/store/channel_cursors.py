@@ -60,7 +60,7 @@ def remove(db: Db, instance: str) -> int:
 
 
 def remove_positions(db: Db) -> int:
-    """Every channel receives from now on, as at its first start. What it knows of its platform stays."""
+    """Every channel receives from now on, as at its first start. Facts about its platform stay."""
     return db.run(
         f"DELETE FROM channel_cursors WHERE name NOT IN ({', '.join('?' * len(FACTS))})"
         f" AND SUBSTR(name, 1, {len(FACT)}) <> ?",

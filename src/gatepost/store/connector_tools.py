@@ -25,7 +25,7 @@ CONNECTOR_TOOLS = Table("connector_tools", AcceptedTool)
 
 
 class SeenTool(Struct, frozen=True):
-    """What a server tells of a tool. `listed`: JSON."""
+    """A tool as its server describes it. `listed`: JSON."""
 
     tool: str
     digest: str

@@ -1,7 +1,7 @@
-"""Whether the file of a store is whole: SQLite's own look at each table and its indexes, within a bound.
+"""The check that the file of a store is whole: SQLite's own, of each table and its indexes, within a bound.
 
-A large store takes longer than a start may: what is left is looked at while the gateway runs, table by table, so that
-no look holds up the log for long.
+A large store takes longer than a start may. The rest is checked while the gateway runs, table by table, so that no
+check holds up the log for long.
 """
 
 import time

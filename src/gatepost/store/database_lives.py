@@ -1,7 +1,7 @@
 """Lives of the server behind a store: one ends when a standby takes its place, or when its files are set back.
 
-What the server forgot then is known to nobody but platforms: a message that was sent is pending again. So what was open
-is held, and a person decides. PostgreSQL alone has such lives.
+Only platforms know what the server forgot then: a message that was sent is pending again. So what was open is held, and
+a person decides. PostgreSQL alone has such lives.
 """
 
 from msgspec import Struct

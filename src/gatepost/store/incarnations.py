@@ -1,7 +1,7 @@
 """Incarnations: which course of things a store is in.
 
-What is in flight may go out by itself only in the course in which it was begun. A copy of a store, a restored backup
-and a rolled-back disk know nothing of what was said since, so each begins an incarnation of its own.
+Messages and calls in flight may go out by themselves only in the course in which they were begun. A copy of a store, a
+restored backup and a rolled-back disk know nothing of what was said since, so each begins an incarnation of its own.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ INCARNATIONS = Table("incarnations", Incarnation)
 
 
 class StorePresence(Struct, frozen=True):
-    """Where a store is found now."""
+    """The place where a store is found now."""
 
     file: str
     home: str
@@ -116,7 +116,7 @@ def record_life(db: Db, life: str, here: StorePresence, now: int) -> Incarnation
 
 
 def add(db: Db, reason: IncarnationReason, source: str, request_id: str, now: int) -> Incarnation:
-    """Another course of things begins. Where it lives is recorded with the start."""
+    """Another course of things begins. Its place is recorded with the start."""
     known = get_current(db)
     lives = known.lives if known is not None else ()
     here = StorePresence(known.file, known.home, known.machine) if known is not None else StorePresence("", "", "")
@@ -213,7 +213,7 @@ def hold_calls(db: Db, call_ids: Iterable[str], now: int) -> None:
 
 
 def add_rows(db: Db, request_id: str, effects: Iterable[int], calls: Iterable[str]) -> None:
-    """What a request decides about, besides the messages that are held for it."""
+    """Record the rows that a request decides about, besides the messages that are held for it."""
     kinds = ((RestoredRowKind.EFFECT, map(str, effects)), (RestoredRowKind.CALL, calls))
     rows = [(request_id, kind, row_id) for kind, found in kinds for row_id in found]
     RESTORED_ROWS.add_rows(db, "ON CONFLICT DO NOTHING", RESTORED_ROWS.names, rows)

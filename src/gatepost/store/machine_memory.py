@@ -1,4 +1,5 @@
-"""What this machine remembers of a store, outside its home: a copy, a restored backup or a rolled-back disk differs.
+"""The memory that this machine has of a store, outside its home. A copy, a restored backup or a rolled-back disk
+differs from it.
 
 One small file for each incarnation of a store, in the state folder of the user. It may be missing: then only the
 store's own file tells whether it is still the one that it was.
@@ -102,7 +103,7 @@ def identify_machine() -> str:
 
 
 def sync_log(store: Path) -> None:
-    """What was committed is on the disk. Nobody locks the log itself, so its handle may be closed."""
+    """Sync the log, so that every commit is on the disk. Nobody locks the log itself, so its handle may be closed."""
     with suppress(OSError):
         handle = os.open(f"{store}-wal", os.O_RDONLY | os.O_CLOEXEC)
         try:

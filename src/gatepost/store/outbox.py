@@ -303,7 +303,7 @@ def claim_head(
 
 
 class SentState(Struct, frozen=True):
-    """What became of a message, and when that was recorded."""
+    """The outcome of a message, and when it was recorded."""
 
     state: EffectState
     at: int
@@ -313,7 +313,7 @@ _parse_sent = make_row_parser(SentState)
 
 
 def list_states(db: Db, message_ids: Sequence[int]) -> dict[int, SentState]:
-    """What became of these messages, by their ids."""
+    """Return the outcomes of these messages, by their ids."""
     marks = ", ".join("?" * len(message_ids)) or "NULL"
     rows = db.rows(f"SELECT message_id, state, updated_at FROM outbox WHERE message_id IN ({marks})", message_ids)
     return {int(row[0]): _parse_sent(row[1:]) for row in rows}
@@ -337,8 +337,8 @@ _parse_spoken = make_row_parser(SpokenMessage)
 
 
 def list_latest_spoken(db: Db, instance: str, address: str, before: int, most: int) -> list[SpokenMessage]:
-    """What was said in a room before a message, the newest first. A question is its agent's, though the gateway puts
-    it."""
+    """Return what was said in a room before a message, the newest first. A question is its agent's, though the gateway
+    puts it."""
     asks = (
         "EXISTS (SELECT 1 FROM request_cards c JOIN requests r ON r.id = c.request_id"
         " WHERE c.message_id = m.id AND r.kind = 'question')"
@@ -379,8 +379,8 @@ def record_outcome(
 ) -> None:
     """What became of a try. `pending` with `next_at` means: again, later.
 
-    A gateway that lives, and was taken over from while it sent, may learn later that the platform has it. Whoever took
-    over could only call it uncertain, and sent nothing: that is corrected.
+    A gateway that lives, and was taken over from while it sent, may learn later that the platform has it. The gateway
+    that took over could only call it uncertain, and sent nothing: that is corrected.
     """
     ends = "'pending', 'sending', 'uncertain'" if state is EffectState.SENT and platform_id else "'pending', 'sending'"
     rows = db.rows(

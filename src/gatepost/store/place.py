@@ -78,7 +78,7 @@ class StorePlace(Struct, frozen=True):
         return bool(self.url) or self.path.is_file()
 
     def is_empty(self) -> bool:
-        """Whether there is no file, or one without a byte."""
+        """Return True if there is no file, or one without a byte."""
         return not self.url and (not self.path.is_file() or self.path.stat().st_size == 0)
 
 
@@ -106,8 +106,8 @@ def check_place(place: StorePlace, *, new: bool = False) -> None:
 
 
 def _list_remains(home: Path) -> list[str]:
-    """What a gateway that had a store has left here. Folders of groups may be put there before the first start; that of
-    `root` is made by a gateway."""
+    """Return the names of what a gateway that had a store has left here. Folders of groups may be put there before the
+    first start; that of `root` is made by a gateway."""
     sessions = home / "sessions"
     left = {
         "groups/root": (home / "groups" / "root").is_dir(),

@@ -1,5 +1,5 @@
-"""Requests: what waits for a person's decision, whoever asks: a provider before it acts, a held tool call, a question,
-somebody unknown, an unknown room, a host, what a restored store has in flight.
+"""Requests: what waits for a person's decision, whoever asks. One is made for a provider before it acts, a held tool
+call, a question, somebody unknown, an unknown room, a host, or what a restored store has in flight.
 
     pending → allowed · denied · expired · withdrawn
 
@@ -71,7 +71,7 @@ class AnswerLasts(StrEnum):
 
 
 class BoundKind(StrEnum):
-    """What a fact is about."""
+    """The kinds of things that a fact is about."""
 
     VOICE = "voice"
     SECRET = "secret"
@@ -184,7 +184,7 @@ class Request(Struct, frozen=True):
 
     @property
     def reads(self) -> BoundReads:
-        """What the call that was asked for reads besides its arguments."""
+        """Return what the requested call reads besides its arguments."""
         return convert(self.bound, BoundReads)
 
 

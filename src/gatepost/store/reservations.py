@@ -159,7 +159,7 @@ def sum_reserved(db: Db) -> int:
 def _record_cost(
     db: Db, held: _Reservation, actual: int | None, usage: TokenCounts, now: int, *, measured: bool = True
 ) -> tuple[int, bool]:
-    """Return what was booked, and whether a budget applies. What nobody learnt is booked as it was set aside, with its
+    """Return what was booked, and whether a budget applies. An unknown cost is booked as it was set aside, with its
     tokens: money beside no tokens looks like a mistake."""
     known = actual is not None and 0 <= actual <= DEAREST
     micro = actual if actual is not None and known else held.worst

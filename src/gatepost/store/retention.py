@@ -275,8 +275,8 @@ def _make_batch(old: list[C], removed: int, after: C, most: int) -> RemovalBatch
 
 
 def list_files_in_use(db: Db) -> list[str]:
-    """What open rows say of their files, as it is stored: contents of messages, payloads of effects, and what held
-    calls give away."""
+    """Return what open rows say of their files, as it is stored: contents of messages, payloads of effects, and what
+    held calls give away."""
     came = db.rows(f"SELECT m.content FROM inbox i JOIN messages m ON m.id = i.message_id WHERE {inbox.OPEN_I}")
     goes = db.rows(f"SELECT payload FROM outbox WHERE {_OPEN_OUT}")
     held = db.rows("SELECT bound FROM requests WHERE notified_at IS NULL AND bound <> '{}'")

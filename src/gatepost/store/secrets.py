@@ -261,7 +261,7 @@ class SecretVersion(Struct, frozen=True):
 
 
 def find_version(db: Db, name: str, folder: str, user: str = "") -> SecretVersion | None:
-    """Whose value holds for a group, and for a person if one is named. No use is recorded."""
+    """Return the version of a secret that holds for a group, and for a person if one is named. No use is recorded."""
     order = list_scopes(folder, *(identities.list_names(db, user) if user else ()))
     marks = ", ".join("?" * len(order))
     rows = db.rows(f"SELECT scope, origin, nonce FROM secrets WHERE name = ? AND scope IN ({marks})", (name, *order))

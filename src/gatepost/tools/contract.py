@@ -78,12 +78,13 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     @property
     def is_judged(self) -> bool:
-        """Whether a call needs more than to be seen, also where no rule speaks of the tool."""
+        """Return True if every call is judged, also where no rule is about the tool."""
         return self.scope is not None or self.held or self.holds_if is not None or self.spends
 
     @property
     def spends(self) -> bool:
-        """Whether it costs money: not when the budget is spent. What nobody declared is not known to."""
+        """Return True if the tool costs money, so that it is refused when the budget is spent. Effects that nobody
+        declared do not count."""
         return Subject.SPEND in self.effects.subjects and not self.effects.presumed
 
 
@@ -123,9 +124,9 @@ def tool(
     `also_scoped_by`: further rooms that the call touches, each of which must be within reach; they are in `call.also`.
     Left out, one is the room of the turn. `held`: a person must agree to every call. `holds_if` says why a person must
     agree to this one, '' if nobody must. `preview` renders, as markdown, what a call would change: for the card of one
-    that is held. `reads` finds what a call reads besides its arguments. Of a call that was allowed it must find the
-    same: else people are asked again. `here`: it speaks in the room of its turn. `quick`: it
-    waits for nothing but quick reads, and needs no task.
+    that is held. `reads` finds what a call reads besides its arguments. After a call was allowed it must find the
+    same, else people are asked again. `here`: it speaks in the room of its turn. `quick`: it waits for nothing but
+    quick reads, and needs no task.
     """
     hints = {"readOnlyHint": read_only, "destructiveHint": destructive, "idempotentHint": idempotent}
 

@@ -85,7 +85,7 @@ def _schedules(arguments: Mapping[str, Any]) -> str:
 
 
 async def _read_prototype(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
-    """What a new group begins with lies in a folder that its parent's agent can change."""
+    """Bind what a new group begins with: it lies in a folder that its parent's agent can change."""
     if not arguments.get("fromPrototype"):
         return BoundReads()
     found = await call.in_thread(read_prototype, call.around.home, call.caller.folder)

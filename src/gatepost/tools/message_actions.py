@@ -44,7 +44,8 @@ async def _read_source(call: ToolCall, arguments: Mapping[str, Any]) -> BoundRea
 
 
 async def _find_approval(call: ToolCall, arguments: Mapping[str, Any]) -> str:
-    """What a person let be said is not changed or taken back without one."""
+    """Return why a person must agree, or '' if nobody must. A message that a person allowed is not changed or taken
+    back without one."""
     return await outbox_effects.find_approval(call, arguments["targetId"])
 
 

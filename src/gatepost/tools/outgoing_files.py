@@ -44,8 +44,8 @@ async def copy_files(
     call: ToolCall, paths: Sequence[str], field: str, name: str = ""
 ) -> AsyncIterator[tuple[OutboundFile, ...]]:
     """The delivery's own copies: what the sandbox does to its files afterwards does not matter. They go with the
-    delivery, or at once if the call comes to nothing. What people saw before they allowed the call is what is sent.
-    `name`: what people see, instead of the file's own."""
+    delivery, or at once if the call comes to nothing. An allowed call sends exactly the files that people saw. `name`:
+    what people see, instead of the file's own."""
     frozen = await find_frozen(call, paths)
     found = await _locate_all(call, paths, field) if frozen is None else []
     if paths and await call.read(outbox.find_by_key, call.key) is not None:
@@ -72,8 +72,8 @@ async def copy_files(
 
 
 async def freeze_files(call: ToolCall, paths: Sequence[str], field: str) -> BoundReads:
-    """Copies of what a held call gives away, made when people are asked about it. Of a call that they allowed, those
-    that were made then."""
+    """Copies of what a held call gives away, made when people are asked about it. For a call that they allowed, return
+    those that were made then."""
     frozen = await find_frozen(call, paths)
     if frozen is not None or not paths:
         return BoundReads(files=frozen or ())

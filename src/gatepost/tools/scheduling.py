@@ -224,7 +224,7 @@ async def _change(call: ToolCall, task_id: str, change: Callable[[Db], Task]) ->
 
 
 async def _find_approval(call: ToolCall, arguments: Mapping[str, Any]) -> str:
-    """What a person let be scheduled is not changed without one."""
+    """Return why a person must agree, or '' if nobody must. A task that a person allowed is not changed without one."""
     task_id = str(arguments["taskId"])
 
     def find(db: Db) -> str:

@@ -70,7 +70,7 @@ def _check_rule(home: Home, args: dict[str, Any], anyway: bool) -> dict[str, Any
 
 
 def _list_params(home: Home, action: str) -> set[str]:
-    """What a rule about a tool or a subject may look at; nothing: that is not known."""
+    """Return the parameters that a rule about a tool or a subject may name; none if they are not known."""
     if find_subject(action) is not None:
         return {ROOM_PARAM}
     tool = _check_tool(home, action)

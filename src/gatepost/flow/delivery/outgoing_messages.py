@@ -100,7 +100,7 @@ class ChannelInstances:
         return kind.name if kind else instance
 
     def is_known(self, instance: str) -> bool:
-        """Whether it is switched on."""
+        """Return True if the channel instance is switched on."""
         return instance in self._kinds
 
     def is_local(self, instance: str) -> bool:

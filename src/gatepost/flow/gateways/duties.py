@@ -1,7 +1,7 @@
 """Duties: what one gateway at a time does for all of them, such as to listen and send on a channel, or to fire tasks.
 
-A gateway by itself has them all. Of several, each takes its share of what is nobody's. It gives one up when it stops or
-dies, when it cannot do it and another may, and when it has more than its share.
+A gateway by itself has them all. If there are several, each takes its share of the duties that nobody has. It gives one
+up when it stops or dies, when it cannot do it and another may, and when it has more than its share.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ def parse_health(row: DutyRow) -> DutyHealth | None:
 
 
 class DutyElsewhere(Struct, frozen=True):
-    """Of a duty that this gateway does not have: who has it, '' if nobody, and how it goes there."""
+    """A duty that this gateway does not have: the gateway that has it, '' if none does, and how it goes there."""
 
     gateway: str
     health: DutyHealth | None
@@ -126,7 +126,7 @@ class Duties:
 
 
 class DutyView(Struct, frozen=True, kw_only=True):
-    """What a gateway knows when it decides on its share."""
+    """The facts by which a gateway decides on its share."""
 
     own: str
     others: frozenset[str]  # gateways that live and take duties
@@ -141,7 +141,7 @@ class DutyView(Struct, frozen=True, kw_only=True):
 
 
 class DutyPlan(Struct, frozen=True):
-    """What to take, and the one to leave. `pause`: it is left because it fails."""
+    """The duties to claim, and the one to leave. `pause`: it is left because it fails."""
 
     claim: tuple[str, ...] = ()
     leave: str = ""
@@ -170,7 +170,8 @@ def _find_failing(view: DutyView) -> DutyPlan | None:
 
 
 def _list_claims(view: DutyView) -> tuple[str, ...]:
-    """What is nobody's, up to this one's share; what nobody took for a while, whatever the share."""
+    """Return the duties to claim: free ones up to this gateway's share. A duty that nobody took for a while is claimed
+    beyond the share."""
     claims: list[str] = []
     for names in _split(view):
         room = _get_share(view, names) - _count(view, names).get(view.own, 0)
@@ -185,8 +186,8 @@ def _list_claims(view: DutyView) -> tuple[str, ...]:
 
 
 def _find_surplus(view: DutyView) -> str:
-    """One to leave, if no gateway has more and another has at least two fewer; '' if there is none. Of several that
-    have most, the first by name begins."""
+    """One to leave, if no gateway has more and another has at least two fewer; '' if there is none. If several have
+    most, the first by name begins."""
     for names in _split(view):
         counts = _count(view, names)
         loads = {each: counts.get(each, 0) for each in (view.own, *view.others)}

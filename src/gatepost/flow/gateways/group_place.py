@@ -148,7 +148,8 @@ def _list_shared_before(db: Db, gateway: str) -> tuple[SharedFolder | None, list
 
 
 def _list_newer(home: Home, folder: Path, worlds: list[str]) -> list[str]:
-    """Of what lies in both: what providers remember has no name that people know."""
+    """Return the worlds that lie in both folders and are newer in the shared one. If there are none, `conversations`
+    stands for the memory of providers, which has no name that people know."""
     found = [
         each for each in worlds if _has_any(home.group(each)) and find_newer(folder, home.path, [f"{GROUPS}/{each}"])
     ]

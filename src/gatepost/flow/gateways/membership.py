@@ -72,7 +72,7 @@ class Lease(Protocol):
 
 
 class DutyWork(Struct, frozen=True, kw_only=True):
-    """What a gateway does of the duties, by their names: here those of its channels."""
+    """A gateway's part in the duties, by their names: here those of its channels."""
 
     list_wanted: Callable[[], Iterable[str]]  # that it can do
     list_platforms: Callable[[], Iterable[str]]  # that keep a connection to a platform

@@ -2,10 +2,10 @@
 words of their own where a question takes them, or by `/approve`, `/deny` and `/answer`. All in the transaction that
 accepts the message.
 
-A decision is about what was shown. So words that name no request allow something only if its card was confirmed by the
-platform some seconds before, and no agent spoke around it: an agent that asks "1 or 2?" must not get its own call
-allowed. A button and a reply refer to the card themselves, `/approve ID` does for whoever was shown the request. A no
-is always safe."""
+A decision is about what was shown. So words that name no request allow something only if the platform confirmed its
+card some seconds before, and no agent spoke around it. An agent that asks "1 or 2?" must not get its own call allowed.
+A button and a reply refer to the card themselves, `/approve ID` does for whoever was shown the request. A no is always
+safe."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -310,9 +310,9 @@ def _is_certain(
 
 
 def _has_agent_spoken(db: Db, said: PersonMessage, card: RequestCard, shown_at: int) -> bool:
-    """Return True if an agent spoke in the room since the person's last words before the card, within a minute before
-    it, or after it; or if it has more to say there, or too much was said to know. Of the gateway's own lines only those
-    after the card count: they may offer something to choose from, too."""
+    """Return True if an agent spoke in the room around the card, has more to say there, or too much was said to know.
+    Around the card: since the person's last words before it, or since a minute before it if that is earlier. The
+    gateway's own lines count only after the card: they may offer something to choose from, too."""
     own = identities.list_names(db, said.sender)
     spoken = outbox.list_latest_spoken(db, *said.where, said.message_id, MOST_SPOKEN)
     words = (each.accepted_at for each in spoken if not each.ours and each.said and each.sender in own)
@@ -330,8 +330,8 @@ def _has_agent_spoken(db: Db, said: PersonMessage, card: RequestCard, shown_at: 
 def _find_unseen(
     db: Db, reach: ChannelInstances, request: Request, said: PersonMessage, now: int, words: str
 ) -> GivenAnswer | None:
-    """What somebody is told who allows what they were not shown; None if they were, by any of their identities. Whoever
-    may decide is shown it instead."""
+    """Return the reply to somebody who allows what they were not shown; None if any of their identities was shown it.
+    If they may decide, they are shown it instead."""
     person = identities.get_person(db, said.sender)
     own = [card for card in request_cards.list_for_request(db, request.id) if card.person == person]
     states = outbox.list_states(db, [card.message_id for card in own])

@@ -71,7 +71,7 @@ def ask(db: Db, reach: ChannelInstances, rules: AskingRules, new: NewRequest, no
 
 
 class AskedPeople(Struct, frozen=True):
-    """Who was asked about a request, and the rooms in which its card was not delivered."""
+    """The people who were asked about a request, and the rooms in which its card was not delivered."""
 
     people: frozenset[str]
     failed: frozenset[tuple[str, str]]
@@ -93,8 +93,8 @@ def list_asked(db: Db, request: Request) -> AskedPeople:
 def ask_next(
     db: Db, reach: ChannelInstances, rules: AskingRules, request: Request, now: int
 ) -> tuple[tuple[str, str], ...]:
-    """Show the request to as many as must agree, and to one more each time that nobody decided. Whoever could not be
-    reached in one room is asked in another; a room is tried once. The rooms to ring."""
+    """Show the request to as many as must agree, and to one more each time that nobody decided. Somebody who could not
+    be reached in one room is asked in another; a room is tried once. The rooms to ring."""
     rung: list[tuple[str, str]] = []
     before = list_asked(db, request)
     asked = set(before.people)

@@ -218,13 +218,13 @@ def find_facts(db: Db, request: Request) -> CardFacts:
 
 
 def _find_room(db: Db, instance: str, address: str) -> str:
-    """What people call a room; '' if nobody said."""
+    """Return the name that people gave to a room, or '' if it has none."""
     room = rooms.get(db, instance, address)
     return room.name if room is not None and room.name != address else ""
 
 
 def find_name(db: Db, person: str, otherwise: str = "") -> str:
-    """What somebody is called; several who decided together, all of them."""
+    """Return the name of a person, or the names of all who decided together."""
     known = [users.get(db, each) for each in request_votes.split_names(person)]
     names = [show_beginning(user.name, LONGEST_NAME) if user is not None else "" for user in known]
     return request_votes.join_names(names) if all(names) else show_beginning(otherwise, LONGEST_NAME) or person

@@ -1,5 +1,5 @@
-"""What somebody may answer to a request, as buttons of a card, and what the card says. The same list in the same order
-whenever it is made: a button is known by its number."""
+"""The answers that somebody may give to a request, as buttons of a card, and the text of the card. The same list in the
+same order whenever it is made: a button is known by its number."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -97,8 +97,9 @@ class ChosenAnswer(Struct, frozen=True):
 
 
 def find_answer(choices: Sequence[AnswerChoice], text: str) -> ChosenAnswer | None:
-    """Which of the choices a text means: one by its number or label, the first that allows for a yes, the plain denial
-    for a no, also with a reason behind it. A yes where several would allow something different means none of them."""
+    """Return the choice that a text means, or None. A number or a label picks its choice, a yes the first that allows,
+    a no the plain denial, also with a reason behind it. A yes where several would allow something different means none
+    of them."""
     at = parse_choice(text, [each.label for each in choices])
     if at is not None:
         return ChosenAnswer(choices[at])
@@ -123,7 +124,7 @@ def make_group_choice(folder: str) -> AnswerChoice:
 
 
 class CardFacts(Struct, frozen=True, kw_only=True):
-    """What a card says in words: who asks, for whom, and what the rooms are called that are named."""
+    """The facts that a card puts into words: who asks, for whom, and the names of the rooms."""
 
     agent: str
     asked_by: str = ""  # who gave the agent its work; '' if nobody did
@@ -235,7 +236,7 @@ def _render_act(request: Request, facts: CardFacts) -> str:
 
 
 def list_fields(request: Request, facts: CardFacts) -> tuple[CardField, ...]:
-    """The arguments by readable names, whole. What is empty is left out. Addresses and ids come last."""
+    """The arguments by readable names, whole. Empty ones are left out. Addresses and ids come last."""
     given = {
         name: value
         for name, value in request.input.items()

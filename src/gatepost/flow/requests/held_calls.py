@@ -253,12 +253,12 @@ def make_request(call: ToolCall, held: HeldCall) -> NewRequest:
 
 
 def _list_digests(bound: BoundReads) -> list[str]:
-    """What makes the same arguments another request."""
+    """Return the digests that make the same arguments another request."""
     return [*(each.sha256 for each in bound.files), *(each.digest for each in bound.facts)]
 
 
 def render_bound(bound: BoundReads) -> str:
-    """What a call reads besides its arguments, as markdown for the card."""
+    """Render what a call reads besides its arguments, as markdown for the card."""
     parts = []
     for file in bound.files:
         head = f"File {_render(file.name)}: {file.size:,} bytes, sha256 {file.sha256}"

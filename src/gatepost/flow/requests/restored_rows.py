@@ -121,7 +121,7 @@ def render_incarnation(begun: Incarnation, held: int | None = None) -> str:
 
 
 def follow(db: Db, request: Request, now: int) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Do what was decided. The rooms to ring, and the sessions to wake. Where nobody decided nothing is sent: messages
+    """Do what was decided. The rooms to ring, and the sessions to wake. If nobody decided, nothing is sent: messages
     have failed, and can be given again one by one."""
     requests.settle(db, request.id, now)
     requests.record_notified(db, request.id, now)

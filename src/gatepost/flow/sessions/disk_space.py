@@ -1,8 +1,8 @@
 """How much of the disk is left, and what is done when it is too little. The decision is pure.
 
 Below the floor, sandboxes are frozen, the one whose files grew most is ended, and the others go on; its group is kept
-asleep until there is space again. Below half of it, where nobody grew, a reserve is given up; without one all of them
-are ended without blame and none is woken: what was left of the disk is the store's.
+asleep until there is space again. Below half of it, a reserve is given up if nobody grew. Without a reserve, all
+sandboxes are ended without blame and none is woken: the rest of the disk is the store's.
 """
 
 import os
@@ -73,7 +73,7 @@ def read_space(places: Iterable[Path]) -> list[FileSystemSpace]:
 
 
 def find_floor(space: FileSystemSpace, floor_mb: int, floor_files: int) -> DiskGrowth:
-    """What must stay free."""
+    """Return how many bytes and files must stay free."""
     return DiskGrowth(min(floor_mb * MIB, space.whole // SHARE), min(floor_files, space.files // SHARE))
 
 

@@ -37,7 +37,7 @@ class Ending(Struct, frozen=True):
 
     @classmethod
     def for_disk(cls, cause: str) -> "Ending":
-        """It took too much of the disk. What it has written stays, so its turn would meet the same end again."""
+        """It took too much of the disk. Its files stay, so its turn would meet the same end again."""
         return cls(cause, final=True)
 
     @classmethod

@@ -98,8 +98,8 @@ class HostLimits:
             await self._relieve(shortage)
 
     async def _keep_reserve(self, space: FileSystemSpace) -> None:
-        """There is enough now. `space`: of the home. Whoever filled the disk may wake once a reserve that was given up
-        could be made again."""
+        """There is enough now. `space`: of the home. Groups that filled the disk may wake once a reserve that was given
+        up could be made again."""
         config = self._parts.config
         self._share = find_share(space)
         floor = find_floor(space, config[FLOOR_MB], config[FLOOR_FILES])

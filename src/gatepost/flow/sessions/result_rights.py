@@ -1,5 +1,5 @@
-"""Whether rules let an agent's answer do what it does besides answering: a block that speaks in another room is judged
-like a call of `send` there, files that go with an answer like a call of `send_file`.
+"""The rules for what an agent's answer does besides answering. A block that speaks in another room is judged like a
+call of `send` there, files that go with an answer like a call of `send_file`.
 
 The answer itself goes to whoever wrote, in the room of its turn, and is no call: no rule is asked.
 """
@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class ResultRights:
-    """Of one turn, for results that are recorded together: the rules are read once, if there are any."""
+    """The rights of one turn, for results that are recorded together. The rules are read once, if there are any."""
 
     def __init__(self, db: Db, reach: ChannelInstances, turn: Turn, now: int) -> None:
         self._db, self._turn, self._now = db, turn, now
@@ -79,7 +79,7 @@ class ResultRights:
         return "a rule of this gateway forbids it"
 
     def list_holds(self, tool: str, text: str, address: str) -> tuple[GroupHold, ...]:
-        """What makes it wait for a person."""
+        """Return the holds by which a result waits for a person."""
         policy, params = self._policy, _make_params(text, address)
         if policy is None or not policy.holds:
             return ()
@@ -87,7 +87,7 @@ class ResultRights:
         return policy.list_holds(request)
 
     def may_give_files(self, text: str, address: str) -> bool:
-        """Whether files may go with an answer: neither forbidden nor to be seen by a person first, as by send_file."""
+        """Return True if files may go with an answer: send_file is neither forbidden nor held for a person there."""
         if self.find_refusal(SEND_FILE, text, address):
             return False
         held = bool(self.list_holds(SEND_FILE, text, address))

@@ -47,7 +47,7 @@ class RecordedResults(Struct, frozen=True):
 
 
 class _RecordedResult(Struct, frozen=True):
-    """What became of one."""
+    """The outcome of one result."""
 
     answer: runner_frames.AckFrame
     effects: Sequence[OutboxEffect] = ()

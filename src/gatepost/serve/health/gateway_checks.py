@@ -53,7 +53,7 @@ def judge_places(away: Iterable[AwayWorld]) -> Iterator[Finding]:
 
 
 def judge_devices(duties: Iterable[DutyRow], living: int) -> Iterator[Finding]:
-    """What a takeover means for a channel that keeps keys where it is held."""
+    """Yield a finding for each channel that keeps its keys on one gateway: after a takeover it is a new device."""
     for each in duties:
         status, instance = parse_health(each), each.name.removeprefix("channel/")
         if living > 1 and each.gateway and status is not None and status.device:

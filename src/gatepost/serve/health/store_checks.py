@@ -34,7 +34,7 @@ def check_panic(db: Db) -> Iterator[Finding]:
 
 
 def check_incarnation(db: Db, now: int) -> Iterator[Finding]:
-    """Whether the store was restored or copied: to be known for a while, and to be decided."""
+    """Yield a finding if the store was restored or copied: for a while, and while a decision is open."""
     current = incarnations.get_current(db)
     if current is None or current.reason is IncarnationReason.FIRST:
         return

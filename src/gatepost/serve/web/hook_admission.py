@@ -159,7 +159,7 @@ class UnprovedVisits:
             raise
 
     async def charge(self, visit: HookVisit) -> None:
-        """It proved nothing. Who has no budget of their own waits for the answer, once there are many of them."""
+        """It proved nothing. Visitors without a budget of their own wait for the answer, once they are many."""
         if visit.peer:
             self._budgets.charge(visit.peer, _now())
         else:

@@ -149,7 +149,7 @@ class ChannelHooks:
     async def _check_head(
         self, instance: str, channel: SupportsHook, request: Request, path: str, visit: HookVisit
     ) -> Response | None:
-        """What is answered to a stranger before a body is read; None: it may be somebody's."""
+        """Return the answer to a stranger before the body is read, or None if the sender may be known."""
         if not isinstance(channel, ChecksHookHead):
             return None
         head = _make_request(request, path, visit, b"")

@@ -1,5 +1,5 @@
-"""What people agreed to is kept as they saw it: what a held call reads besides its arguments, and the tools of
-connectors as they were when the operator accepted them."""
+"""Approvals are kept as people saw them. A request keeps what its held call reads besides its arguments. A connector
+keeps its tools as they were when the operator accepted them."""
 
 from gatepost.store.port import Db
 

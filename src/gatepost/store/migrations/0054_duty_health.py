@@ -1,4 +1,4 @@
-"""What all gateways see of a duty: how it goes on the gateway that has it, and who has given it up. How many
+"""The health of a duty, for all gateways: how it goes on the one that has it, and who has given it up. How many
 connections each gateway uses, so that the one for which there are none left is refused before it starts. And the lives
 of the server behind the store: a failover may lose the last moments."""
 

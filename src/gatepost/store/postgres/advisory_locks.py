@@ -59,9 +59,9 @@ class TransactionLocks:
 
 
 def make_gateway_number(gateway: str) -> int:
-    """Of the lock that all transactions of a gateway share. Whoever ends its life takes it alone, so it waits for what
-    is under way. A lock of the row itself would do the same, but each costs the server a write, and several at a time
-    a multixact."""
+    """Return the number of the lock that all transactions of a gateway share. Ending the gateway's life takes it alone,
+    and so waits for what is under way. A lock of the row itself would do the same, but each costs the server a write,
+    and several at a time a multixact."""
     return make_number((_GATEWAYS, gateway))
 
 

@@ -50,7 +50,7 @@ def read_timeline(db: Db) -> str:
 
 
 class ServerLife:
-    """What a gateway remembers of the server. `timeline`: the one whose loss was dealt with; '': nothing is known."""
+    """A gateway's memory of the server. `timeline`: the one whose loss was dealt with; '': nothing is known."""
 
     def __init__(self) -> None:
         self.timeline = ""

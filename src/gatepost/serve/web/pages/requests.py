@@ -75,7 +75,7 @@ def make_requests_view(found: list[Answer]) -> PageView:
 
 
 def list_row_actions(asked: Answer) -> tuple[Action, ...]:
-    """What can be said without knowing more than the line shows: nobody allows what they do not see."""
+    """Return the actions for which the line shows enough: nobody allows what they do not see."""
     if asked["kind"] in (RequestKind.QUESTION, RequestKind.ROOM) or asked["cut"]:
         return ()
     given = {"id": asked["id"]}
