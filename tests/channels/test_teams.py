@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from gatepost.channels.contract import ChannelEnded, EndReason, HookRequest, MemoryCursor
+from gatepost.channels.kit.hooks import parse_object
 from gatepost.channels.teams import proof, wire
 from gatepost.channels.teams.adapter import TeamsBot
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
@@ -228,3 +229,8 @@ async def test_wrong_credentials_and_missing_settings_are_named(platform: TeamsP
             await channel.check()
         assert caught.value.reason is reason
         await channel.close()
+
+
+async def test_a_body_of_very_many_values_is_refused_before_it_is_read() -> None:
+    body = b"[" + b"[]," * 80_000 + b"[]]"
+    assert parse_object(body) is None and parse_object(b'{"a": ' + body + b"}") is None

@@ -101,5 +101,5 @@ def test_the_arguments_of_a_tool_count_as_said() -> None:
 
 
 def test_time_bounds_what_a_model_thinks_unseen() -> None:
-    assert bound_cut_output(60, 10.0, hidden=False) == 60 + ON_THE_WAY
-    assert bound_cut_output(60, 10.0, hidden=True) == 60 + ON_THE_WAY + 10 * FASTEST
+    assert bound_cut_output(60, 0.0) == 60 + ON_THE_WAY
+    assert bound_cut_output(60, 10.0) == 60 + ON_THE_WAY + 10 * FASTEST

@@ -20,6 +20,7 @@ LEAST_WAITING = 256  # bytes of a stream that are held back until more comes
 _SHORTEST_FORM = 6  # an encoded form below that would be found in anything
 _SHORTEST_LINE = 16  # of a value that has several: a key in PEM
 _LONGEST_SIGN = 24  # bytes of one sign of a secret, however it is written
+_LONGEST_WRAPPED = 128  # characters of a secret that is looked for in base64 that stands in lines
 _LONGEST_ESCAPED = 512  # characters of a secret whose escaped forms are looked for: a header holds no more
 
 
@@ -58,7 +59,7 @@ class SecretScrubber:
     def text(self, text: str) -> str:
         for form in self._forms:
             text = text.replace(form, STRUCK)
-        if not self._is_escaped(text):
+        if not self._written:
             return text
         raw = text.encode("utf-8", "surrogatepass")
         return self._strike_escaped(raw, lambda _: STRUCK.encode()).decode("utf-8", "surrogatepass")
@@ -67,11 +68,7 @@ class SecretScrubber:
         """The same for bytes, with as many stars in the place of each, so that lengths stay true."""
         for form in self._raw:
             data = data.replace(form, b"*" * len(form))
-        escaped = self._written and (b"%" in data or b"&" in data or b"\\" in data)
-        return self._strike_escaped(data, lambda size: b"*" * size) if escaped else data
-
-    def _is_escaped(self, text: str) -> bool:
-        return bool(self._written) and ("%" in text or "&" in text or "\\" in text)
+        return self._strike_escaped(data, lambda size: b"*" * size) if self._written else data
 
     def _strike_escaped(self, data: bytes, replace: Callable[[int], bytes]) -> bytes:
         """`replace` makes what stands in the place of so many bytes."""
@@ -144,14 +141,20 @@ def _compile_pattern(value: str) -> _Re2Pattern:
 
     options = re2.Options()
     options.encoding, options.log_errors = re2.Options.Encoding.LATIN1, False
-    found: _Re2Pattern = re2.compile(_render_pattern(value).encode(), options)
+    encoded = [form for form in sorted(_encode_base64(value.encode())) if len(form) >= _SHORTEST_FORM]
+    encoded = encoded if len(value) <= _LONGEST_WRAPPED else []
+    forms = (_render_pattern(value), *map(_render_wrapped, encoded))
+    found: _Re2Pattern = re2.compile("|".join(forms).encode(), options)
     return found
+
+
+def _render_wrapped(form: str) -> str:
+    """Base64 in lines, as mails and some APIs have it, with their ends as they are or escaped."""
+    return r"(?:\s|\\{1,2}[rn]){0,4}".join(map(re.escape, form))
 
 
 def _encode(value: str) -> set[str]:
     raw, quoted = value.encode(), json.dumps(value)[1:-1]
-    whole = {base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
-    whole |= {each.rstrip("=") for each in whole}
     plain = {
         raw.hex(),
         raw.hex().upper(),
@@ -159,7 +162,14 @@ def _encode(value: str) -> set[str]:
         quoted.replace("/", "\\/"),
         json.dumps(value, ensure_ascii=False)[1:-1],
     }
-    return plain | whole | {form for shift in range(3) for form in _encode_inside(raw, shift)}
+    whole = {base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode()}
+    return plain | whole | _encode_base64(raw)
+
+
+def _encode_base64(raw: bytes) -> set[str]:
+    """As it stands in base64, by itself or in something longer: without what fills up the end."""
+    whole = {base64.b64encode(raw).decode().rstrip("="), base64.urlsafe_b64encode(raw).decode().rstrip("=")}
+    return whole | {form for shift in range(3) for form in _encode_inside(raw, shift)}
 
 
 def _render_pattern(value: str) -> str:

@@ -119,7 +119,8 @@ class TokenCostBound(Struct, frozen=True):
             return CallCost(self.price.of(measured.usage, measured.written_long) + fee, measured.usage)
         if any(each.uses for each in self.asked.surcharge.tools):
             return CallCost(self.worst, self.tokens, measured=False)  # nobody knows what the vendor ran meanwhile
-        said = token_usage.bound_cut_output(bill.arrived, bill.seconds, hidden=self.asked.hides)
+        unseen_s = bill.seconds if self.asked.hides else bill.unread_seconds
+        said = token_usage.bound_cut_output(bill.arrived, unseen_s)
         output = min(said, self.output)
         if measured.usage is None:
             read = self.asked.billed

@@ -86,13 +86,13 @@ def _size(said: _SaidText) -> int:
     return known + (len(bytes(said.tool_calls)) if said.tool_calls is not None else 0)
 
 
-def bound_cut_output(arrived: int, seconds: float, *, hidden: bool) -> int:
+def bound_cut_output(arrived: int, unseen_s: float) -> int:
     """Return how many tokens an answer had at most when it was cut.
 
-    A token has at least one byte, so what arrived bounds what was shown. `hidden`: the model may think without showing
-    it, or shows nothing before its end; the time that it had bounds that.
+    A token has at least one byte, so what arrived bounds what was shown. `unseen_s`: for how long the model may have
+    written something that nobody has read: thoughts, or words that wait in buffers.
     """
-    return arrived + ON_THE_WAY + (math.ceil(seconds * FASTEST) if hidden else 0)
+    return arrived + ON_THE_WAY + math.ceil(unseen_s * FASTEST)
 
 
 class _UnclearCount(ValueError):

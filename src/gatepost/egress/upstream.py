@@ -127,11 +127,17 @@ class Bill:
     measured: token_usage.MeasuredUsage = field(default_factory=token_usage.MeasuredUsage)
     arrived: int = 0  # bytes of what the model wrote
     started_at: float | None = None  # by the loop's clock: when it was asked
+    read_at: float | None = None  # the same: when something of its answer was last read
 
     @property
     def seconds(self) -> float:
         """Since it was asked."""
         return asyncio.get_running_loop().time() - self.started_at if self.started_at is not None else 0.0
+
+    @property
+    def unread_seconds(self) -> float:
+        """Since something of its answer was read: who does not read keeps the vendor's words in buffers, uncounted."""
+        return asyncio.get_running_loop().time() - self.read_at if self.read_at is not None else self.seconds
 
 
 class Upstream:
@@ -279,7 +285,9 @@ async def stream_response(
     events = token_usage.UsageEventFilter(key, drop_usage=drop_usage)
     client.start(200, [*filter_response_headers(response, key), ("transfer-encoding", "chunked")])
     try:
+        clock = asyncio.get_running_loop().time
         async for piece in response.aiter_bytes():
+            bill.read_at = clock()
             for at in range(0, len(piece), STEP):
                 passed = events.feed(piece[at : at + STEP])
                 bill.measured, bill.arrived = events.measured, events.arrived

@@ -19,7 +19,7 @@ from gatepost.core.token_bucket import Rate
 from gatepost.messages.outbound import Outbound
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web import hook_admission
-from gatepost.serve.web.hook_admission import FAILURES, FAILURES_OF_ALL, FIRST_BYTES
+from gatepost.serve.web.hook_admission import FAILURES, FAILURES_OF_ALL, FIRST_BYTES, MOST_DEBT_S
 from gatepost.serve.web.hooks import AT_ONCE, UNPROVED_AT_ONCE, UNPROVED_OF_PEER, ChannelHooks
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.sqlite_store import SqliteStore
@@ -326,6 +326,19 @@ async def test_bodies_that_come_together_find_no_more_places_than_there_are(hook
     assert len(hooked.requests) == 2
 
 
+@pytest.mark.parametrize("status", [400, 413])
+async def test_whatever_a_stranger_fails_with_uses_up_their_budget(status: int) -> None:
+    class Picky(Hooked):
+        async def answer_hook(self, request: HookRequest) -> HookResponse:
+            self.strangers += 1
+            return HookResponse(status=status)
+
+    hooks = ChannelHooks({"phone": Picky()}, Config({}))
+    for _ in range(FAILURES.burst + 1):
+        assert await _post(hooks, STRANGER, _make_body(b"{}")) == status
+    assert await _post(hooks, STRANGER, _make_body(None)) == 429
+
+
 class HeadFirst(Hooked):
     """One whose head alone says who sent it."""
 
@@ -372,7 +385,7 @@ async def test_bytes_of_strangers_are_read_at_one_pace_and_those_of_a_proved_sen
         assert not any(slept) and not get_debt(hooks)  # small ones are what platforms send
         for _ in range(8):
             await client.post("/phone", content=b"x" * 1_000_000, headers={"x-sign": "wrong"})
-    assert max(slept) > 0 and get_debt(hooks) > 0
+    assert max(slept) > 0 and 0 < get_debt(hooks) <= MOST_DEBT_S + 1  # and never more: others are refused for a moment
     async with serving(other) as base, httpx2.AsyncClient(base_url=base) as client:
         for _ in range(8):
             await client.post("/phone", content=b"x" * 1_000_000, headers={"x-sign": "right"})

@@ -12,9 +12,11 @@ from typing import Any
 from gatepost.channels.contract import ChannelDeps, HookRequest, Receive
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
+from gatepost.core.json_limits import has_few_values
 from gatepost.messages.inbound import Inbound, Receipt
 
 SIGNATURE = "x-hub-signature-256"  # of GitHub and Meta
+MOST_VALUES = 20_000  # in the body of an event
 _SIGNED = re.compile(r"sha256=[0-9a-f]{64}\Z")
 
 
@@ -40,7 +42,9 @@ def is_same(given: str, secret: str) -> bool:
 
 
 def parse_object(body: bytes) -> dict[str, Any] | None:
-    """The JSON object of a body; None if it is none."""
+    """The JSON object of a body; None if it is none, or holds so many values that reading it would hold up others."""
+    if not has_few_values(body, MOST_VALUES):
+        return None
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

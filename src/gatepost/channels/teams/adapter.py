@@ -18,6 +18,7 @@ from gatepost.messages.outbound import Op, Outbound
 
 LOG = log.get("channels")
 GONE = (404, 410)
+LARGEST_ACTIVITY = 256 * 1024  # bytes; the Bot Framework sends at most that much
 
 
 class TeamsBot:
@@ -44,6 +45,8 @@ class TeamsBot:
         return None if known else HookResponse(status=403)
 
     async def answer_hook(self, request: HookRequest) -> HookResponse:
+        if len(request.body) > LARGEST_ACTIVITY:
+            return HookResponse(status=413)
         activity = parse_object(request.body) if request.method == "POST" else None
         if activity is None:
             return HookResponse(status=400)

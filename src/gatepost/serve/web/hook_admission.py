@@ -22,6 +22,7 @@ FULL_S = 1.0  # until a place may be free
 FAILURES = Rate(per_second=2, burst=60, patience_s=float("inf"))  # proofs of one address that fail
 FAILURES_OF_ALL = Rate(per_second=20, burst=200, patience_s=float("inf"))  # the same, of those without an own budget
 UNPROVED_BYTES = Rate(per_second=4 * 1024 * 1024, burst=4 * 1024 * 1024, patience_s=float("inf"))  # of all strangers
+MOST_DEBT_S = 1.0  # of bytes that strangers have sent and that are not yet paid for by time
 LONGEST_DELAY_S = 2.0  # of the answer to a proof that failed
 FIRST_BYTES = 16 * 1024  # of a body that are read at once: nearly all events of platforms are smaller
 MOST_PEERS = 1000  # whose budgets are remembered, the latest
@@ -109,8 +110,12 @@ class HookVisit:
 
     async def pace(self, count: int, so_far: int) -> None:
         """Wait before more of its body is read, if strangers send too much together."""
-        if not self.is_proved and so_far > FIRST_BYTES:
-            await asyncio.sleep(self._volume.charge(count, _now()))
+        if self.is_proved or so_far <= FIRST_BYTES:
+            return
+        debt = self._volume.charge(0, _now())
+        if debt > MOST_DEBT_S:  # nothing more is added to it: whoever floods must not keep others waiting for minutes
+            raise HookBusy(debt)
+        await asyncio.sleep(self._volume.charge(count, _now()))
 
     def allow(self, seconds: float | None) -> None:
         """From now on."""
@@ -156,6 +161,8 @@ class UnprovedVisits:
         except TimeoutError:
             if visit.is_displaced:
                 raise HookBusy(FULL_S) from None
+            if visit.peer and not visit.is_proved:
+                self._budgets.charge(visit.peer, _now())
             raise
 
     async def charge(self, visit: HookVisit) -> None:

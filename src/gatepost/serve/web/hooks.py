@@ -42,7 +42,7 @@ PREFIX = "/channels"
 AT_ONCE = 32  # requests of one instance, whose senders are proved
 ARRIVALS = Rate(per_second=200, burst=400, patience_s=float("inf"))  # of these
 UNPROVED_AT_ONCE, UNPROVED_OF_PEER = 128, 16  # requests of all instances, whose senders are not
-UNPROVED = frozenset({401, 403})
+FAILED = range(400, 500)  # whatever a stranger gets that is not our own fault
 BODY_S = 10.0
 ANSWER_S = 20.0  # platforms give up after ten to thirty seconds, and send again
 RETRY_AFTER_S = 5.0
@@ -135,7 +135,7 @@ class ChannelHooks:
                     answer = await self._answer(instance, channel, _make_request(request, path, visit, body))
                 else:
                     answer = body
-                if not visit.is_proved and answer.status_code in UNPROVED:
+                if not visit.is_proved and answer.status_code in FAILED:
                     await self._unproved.charge(visit)
                 return answer
         except HookBusy as error:
