@@ -13,6 +13,7 @@ from gatepost.egress.prices import Price
 from gatepost.egress.prompt_sizes import CountedPrompts
 from gatepost.egress.tool_costs import ANY_TOOL
 from gatepost.store import groups
+from gatepost.testing.waiting import until
 
 MESSAGES, CHAT = "/anthropic/v1/messages", "/openai/v1/chat/completions"
 PRICE = Price(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000, cache_write_long=6_000_000)
@@ -158,6 +159,18 @@ async def test_another_conversation_with_the_same_tools_is_set_aside_by_their_co
     way.purse.left = 150_000
     assert (await way.post(CHAT, talk("two", tools=tools))).status == 200
     assert way.purse.held[2] < (20_400 + ANY_TOOL) * 3.75 + 1_000 * 15
+
+
+async def test_a_client_that_hangs_up_with_the_last_byte_does_not_keep_a_count_from_being_learnt(
+    way: Any, endpoint: Endpoint
+) -> None:
+    raw = json.dumps(talk("one", tools="tool " * 100)).encode()
+    reader, writer = await asyncio.open_unix_connection(way.path)
+    writer.write(b"POST %b HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (CHAT.encode(), len(raw), raw))
+    await reader.readuntil(b'"output_tokens": 10}}')
+    writer.close()
+    await until(lambda: way.purse.counted, "the count")
+    assert set(way.purse.counted.values()) == {20_000}
 
 
 async def test_a_count_of_one_endpoint_or_model_says_nothing_of_another(way: Any) -> None:

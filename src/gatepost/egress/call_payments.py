@@ -77,7 +77,7 @@ class CallPayments:
         try:
             yield bill
         finally:
-            await asyncio.shield(self._kept(self._settle(held, deal, bill)))
+            await asyncio.shield(self.run_kept(self._settle(held, deal, bill)))
 
     async def _reserve_in_turn(self, spender: Spender, deal: CostBound) -> ReservationHandle | BudgetShortage:
         """The calls of a group wait in line, and only the first of the line asks the store again: many that wait are
@@ -104,7 +104,7 @@ class CallPayments:
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
-            self._kept(self._give_up(asking, deal))
+            self.run_kept(self._give_up(asking, deal))
             raise
 
     async def _give_up(self, asking: asyncio.Future[ReservationHandle | BudgetShortage], deal: CostBound) -> None:
@@ -112,7 +112,7 @@ class CallPayments:
         if isinstance(held, ReservationHandle):
             await self._settle(held, deal, Bill())
 
-    def _kept(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def run_kept(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """What must be done whoever waits for it; `close` waits for all of it."""
         task = asyncio.get_running_loop().create_task(work)
         self._settling.add(task)
@@ -131,7 +131,7 @@ class CallPayments:
             if self._closing:
                 raise
             _log.warning("a call is settled later", model=deal.model, why=error.why)
-            self._kept(self._settle_later(held, cost))
+            self.run_kept(self._settle_later(held, cost))
             return
         self._ring()
 

@@ -256,8 +256,10 @@ class ModelProxy:
                 raw,
                 lambda: request_bodies.render_clamped_body(shape, asked, deal.output, at_vendor=order.base.default),
             )
-            await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
-        await self._learn(asked, bill)
+            try:
+                await self._call(order, await self._key(order), body, bill, drop_usage=asked.adds_usage)
+            finally:  # clients hang up as soon as they have the end
+                self._learn(asked, bill)
 
     @asynccontextmanager
     async def _paid(
@@ -293,7 +295,7 @@ class ModelProxy:
         )
         return closer if counted is None else with_count(closer, counted)
 
-    async def _learn(self, asked: CheckedBody, bill: Bill) -> None:
+    def _learn(self, asked: CheckedBody, bill: Bill) -> None:
         """Keep what the endpoint counted, for prompts that begin in the same way."""
         usage = bill.measured.usage
         if usage is None or not bill.measured.whole or not asked.is_read_whole:
@@ -301,8 +303,11 @@ class ModelProxy:
         tokens = usage.input + usage.cache_read + usage.cache_write
         news = self._counted.learn(asked.parts, tokens)
         if news:
-            with suppress(Unavailable):  # it is learnt anew with the next call
-                await self._purse.keep_counted(news, tokens)
+            self._till.run_kept(self._keep_counted(news, tokens))
+
+    async def _keep_counted(self, beginnings: tuple[str, ...], tokens: int) -> None:
+        with suppress(Unavailable):  # it is learnt anew with the next call
+            await self._purse.keep_counted(beginnings, tokens)
 
     async def _count(self, order: ModelRequest, path: str, body: bytes) -> int | None:
         """The prompt's tokens, which its endpoint tells for nothing; None: it does not."""
