@@ -3,19 +3,29 @@
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from gatepost.access.grants import find_syntax_error, parse
 from gatepost.access.tiers import Tier
+from gatepost.core.clock import HOUR
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config
 from gatepost.flow import grant_changes
 from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING, MOST_WAITING_IN_GROUP, read_rules
-from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, DENY, AnswerChoice
+from gatepost.flow.requests.choices import (
+    ALLOW_ALWAYS,
+    ALLOW_ONCE,
+    ALLOW_SESSION,
+    BLOCK,
+    DENY,
+    AnswerChoice,
+    list_choices,
+)
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
 from gatepost.flow.sessions.results import ResultLimits, record_results
@@ -24,9 +34,9 @@ from gatepost.mailbox.runner_frames import ResultFrame
 from gatepost.messages.outbound import Op
 from gatepost.store import destinations, groups, messages, outbox, requests, sessions, turns, waiting_requests
 from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
+from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind
+from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
@@ -118,7 +128,7 @@ class HeldAgent:
         path.write_text(text)
         return path
 
-    async def say(self, text: str) -> None:
+    async def say(self, text: str, files: Sequence[dict[str, object]] = ()) -> OutboxEffect:
         """Something that the agent said before."""
         session = self.agent.session
         new = NewEffect(
@@ -128,11 +138,20 @@ class HeldAgent:
             instance=session.instance,
             address=session.address,
             text=text,
-            payload={"text": text},
+            payload={"text": text, "files": files} if files else {"text": text},
             folder=session.folder,
             session_id=session.id,
         )
-        await self.agent.store.write(outbox.add, new, NOON)
+        return await self.agent.store.write(outbox.add, new, NOON)
+
+    async def deliver(self, address: str) -> None:
+        """All that waits to be said in a room reaches its platform."""
+
+        def send(db: Db) -> None:
+            while (each := outbox.claim_head(db, PLATFORM, address, "pump", NOON + HOUR, HOUR)) is not None:
+                outbox.record_outcome(db, each.id, EffectState.SENT, "", NOON + HOUR, platform_id=f"x{each.id}")
+
+        await self.agent.store.write(send)
 
     async def sent(self) -> list[OutboxEffect]:
         return await self.agent.store.read(lambda db: outbox.OUTBOX.list(db, "ORDER BY id"))
@@ -631,3 +650,48 @@ async def test_a_held_block_of_an_answer_is_said_in_its_room_once_it_is_allowed(
     (said,) = await agent.sent()
     assert (said.address, said.thread, said.payload["text"]) == (OTHER, "topic", "news")
     assert (await agent.run(request)).failed  # once
+
+
+async def test_the_card_of_a_forward_shows_all_that_goes_and_its_files(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold forward", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    long = await agent.agent.receive("Good morning. " * 200 + "THE TAIL", "in-9")
+    assert await agent.is_held("forward", sourceMsgId=long, targetJid=OTHER)
+    request = await agent.last()
+    assert "THE TAIL" in request.preview and not request.cut
+    file = {"name": "payroll.xlsx", "mime": "application/x", "path": "/x", "size": 12345}
+    own = await agent.say("the menu", [file])
+    await agent.deliver(ROOM)
+    assert await agent.is_held("forward", sourceMsgId=own.seq, targetJid=OTHER)
+    request = await agent.last()
+    assert "File payroll.xlsx: 12,345 bytes" in request.preview and not request.cut
+
+
+async def test_nobody_allows_a_forward_that_no_card_shows_whole(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold forward", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    text = "y" * 40_000
+    seq = await agent.agent.receive(text, "in-9")
+    assert await agent.is_held("forward", sourceMsgId=seq, targetJid=OTHER)
+    request = await agent.last()
+    assert request.cut and list_choices(request) == (DENY,)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert "(40000 characters" in request.preview and digest in "".join(request.preview.split("\n· "))
+    assert (await agent.decide(ALLOW_ONCE)).state is RequestState.PENDING
+
+
+@pytest.mark.parametrize(("name", "more"), [("edit", {"content": "The salaries"}), ("delete", {})])
+async def test_the_source_of_an_allowed_forward_is_not_changed_until_it_has_left(
+    tmp_path: Path, store: SqliteStore, name: str, more: dict[str, object]
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={OTHER})", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    own = await agent.say("Lunch is at noon.")
+    await agent.deliver(ROOM)
+    assert await agent.is_held("forward", sourceMsgId=own.seq, targetJid=OTHER)
+    request = await agent.decide(ALLOW_ONCE)
+    assert not (await agent.run(request)).failed
+    assert await agent.is_held(name, targetId=own.seq, **more)
+    assert request.id in (await agent.last()).why
+    await agent.deliver(OTHER)
+    assert not await agent.is_held(name, targetId=own.seq, **more)
