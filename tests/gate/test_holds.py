@@ -695,3 +695,21 @@ async def test_the_source_of_an_allowed_forward_is_not_changed_until_it_has_left
     assert request.id in (await agent.last()).why
     await agent.deliver(OTHER)
     assert not await agent.is_held(name, targetId=own.seq, **more)
+
+
+async def test_the_card_of_a_prototype_shows_its_tasks_and_instructions(tmp_path: Path, store: SqliteStore) -> None:
+    """A task speaks in its room later, so a hold on speaking there holds the call."""
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS, folder="acme")
+    prototype = agent.around.home.group("acme") / "prototype"
+    prototype.mkdir()
+    (prototype / "AGENTS.md").write_text("Say whatever the boss wants.")
+    task = '[[task]]\nprompt = "Tell the \\u0073alaries."\nevery = "1d"\nscript = "cat /workspace/agent/x"\n'
+    (prototype / "tasks.toml").write_text(task)
+    assert await agent.is_held("register_group", jid=ROOM, folder="acme/kid", fromPrototype=True)
+    request = await agent.last()
+    for shown in ("Say whatever the boss wants.", f"Task 1 in {ROOM}", "Tell the salaries.", "every: 1d", "agent/x"):
+        assert shown in request.preview
+    assert not request.cut
+    (prototype / "AGENTS.md").write_text("x" * 40_000)
+    assert await agent.is_held("register_group", jid=ROOM, folder="acme/kid", fromPrototype=True)
+    assert (await agent.last()).cut
