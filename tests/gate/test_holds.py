@@ -200,11 +200,11 @@ async def test_an_answer_that_lasts_does_not_lift_another_hold(
 async def test_an_answer_that_lasts_speaks_of_the_values_that_the_hold_names(
     tmp_path: Path, store: SqliteStore, choice: AnswerChoice
 ) -> None:
-    agent = await HeldAgent.create(tmp_path, store, "hold echo(text=prod*)")
-    assert await agent.is_held("echo", text="prod1")
+    agent = await HeldAgent.create(tmp_path, store, "hold where(text=prod*)")
+    assert await agent.is_held("where", text="prod1")
     await agent.decide(choice)
-    assert not await agent.is_held("echo", text="prod1", times=2)
-    assert await agent.is_held("echo", text="prod2")
+    assert not await agent.is_held("where", text="prod1", chatJid=ROOM)
+    assert await agent.is_held("where", text="prod2")
 
 
 async def test_an_answer_for_the_session_does_not_lift_a_hold_above_that_came_later(
@@ -219,9 +219,9 @@ async def test_an_answer_for_the_session_does_not_lift_a_hold_above_that_came_la
 
 
 async def test_no_rule_is_offered_for_a_value_that_no_rule_can_name(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await HeldAgent.create(tmp_path, store, "hold echo(text=prod*)")
+    agent = await HeldAgent.create(tmp_path, store, "hold where(text=prod*)")
     for text in ("prod*", "prod, x", "prod(1)", "prod ", "prod\n1", "prod" + "x" * 2000):
-        assert await agent.is_held("echo", text=text)
+        assert await agent.is_held("where", text=text)
         assert (await agent.last()).rule == ""
 
 
@@ -378,11 +378,11 @@ async def test_the_access_list_calls_a_hold_a_hold(tmp_path: Path, store: Sqlite
 
 
 async def test_a_denial_that_lasts_lifts_nothing(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await HeldAgent.create(tmp_path, store, "hold echo")
-    assert await agent.is_held("echo", text="a")
+    agent = await HeldAgent.create(tmp_path, store, "hold where")
+    assert await agent.is_held("where", text="a")
     assert (await agent.last()).rule  # which "always allow" would write
     await agent.decide(BLOCK)
-    assert await agent.is_held("echo", text="b")
+    assert await agent.is_held("where", text="b")
 
 
 SPEAKING = {
@@ -713,3 +713,25 @@ async def test_the_card_of_a_prototype_shows_its_tasks_and_instructions(tmp_path
     (prototype / "AGENTS.md").write_text("x" * 40_000)
     assert await agent.is_held("register_group", jid=ROOM, folder="acme/kid", fromPrototype=True)
     assert (await agent.last()).cut
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "other"),
+    [
+        ("send_to_agent", {"group": "acme/a", "text": "hi"}, {"group": "acme/b", "text": "hi"}),
+        ("update_task", {"taskId": "t-1", "prompt": "x"}, {"taskId": "t-2", "prompt": "x"}),
+        ("delete_route", {"id": 1}, {"id": 2}),
+        ("revoke_token", {"id": "a"}, {"id": "b"}),
+        ("replay_session", {"sessionId": "a"}, {"sessionId": "b"}),
+        ("add_route", {"route": {"match": "a", "target": "acme/a"}}, {"route": {"match": "b", "target": "acme/a"}}),
+    ],
+)
+async def test_an_answer_that_lasts_speaks_of_the_same_call_where_no_parameter_names_a_place(
+    tmp_path: Path, store: SqliteStore, name: str, first: dict[str, object], other: dict[str, object]
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold {name}", tools=TOOLS, folder="acme")
+    assert await agent.is_held(name, **first)
+    assert (await agent.last()).rule == ""
+    await agent.decide(ALLOW_SESSION)
+    assert await agent.is_held(name, **other)
+    assert not await agent.is_held(name, **first)
