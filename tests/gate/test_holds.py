@@ -622,6 +622,9 @@ async def test_a_task_that_was_allowed_is_not_changed_without_a_person(tmp_path:
     [
         ("schedule_task", {"targetJid": ROOM, "cron": "0 9 * * *", "prompt": "say it there"}),
         ("inject_message", {"chatJid": ROOM, "content": "say it there"}),
+        ("delegate_group", {"group": "acme/a", "prompt": "tell me to say it there"}),
+        ("send_to_agent", {"group": "acme/a", "text": "tell me to say it there"}),
+        ("escalate_group", {"prompt": "tell me to say it there"}),
     ],
 )
 async def test_an_agent_does_not_have_itself_asked_to_speak_where_that_is_held(
