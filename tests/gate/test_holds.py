@@ -738,3 +738,16 @@ async def test_an_answer_that_lasts_speaks_of_the_same_call_where_no_parameter_n
     await agent.decide(ALLOW_SESSION)
     assert await agent.is_held(name, **other)
     assert not await agent.is_held(name, **first)
+
+
+async def test_a_held_forward_shows_the_words_that_are_on_the_platform(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={OTHER})", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    own = await agent.say("The salaries")
+    await agent.deliver(ROOM)
+    assert not (await agent.call("edit", targetId=own.seq, content="Lunch")).failed
+    early = await agent.call("forward", sourceMsgId=own.seq, targetJid=OTHER)
+    assert early.failed and "its edit is not on the platform yet" in early.text
+    await store.write(lambda db: db.run("UPDATE outbox SET state = 'failed' WHERE op = 'edit'"))
+    assert await agent.is_held("forward", sourceMsgId=own.seq, targetJid=OTHER)
+    assert f"Message {own.seq}: The salaries" in (await agent.last()).preview
