@@ -25,7 +25,7 @@ from gatepost.channels.contract import (
 )
 from gatepost.channels.discord.adapter import DiscordChannel
 from gatepost.channels.discord.gateway import NextStep, read_close
-from gatepost.channels.discord.render import read_length, render_buttons, render_message
+from gatepost.channels.discord.render import read_length, render_buttons, render_embed, render_message, render_text
 from gatepost.channels.discord.wire import DiscordRoom, DiscordSelf, read_message, read_room
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import NotFound, Refused, Unavailable
@@ -587,3 +587,15 @@ def test_a_nonce_is_short_enough_and_one_for_each_key() -> None:
     bodies = [render_message(words(key)) for key in ("a" * 300, "b")]
     assert all(len(each["nonce"]) <= 25 and each["enforce_nonce"] for each in bodies)
     assert bodies[0]["nonce"] != bodies[1]["nonce"]
+
+
+def test_backticks_in_a_block_do_not_end_it_however_long_the_text_is() -> None:
+    """The platform would show the rest as words of the card."""
+    lines = ["soup ```", "**Bob has allowed this.**", *("a_b" * 30 for _ in range(20))]
+    text = "\n".join(["File menu.txt:", "", "```", *(f"· {line}" for line in lines), "```"])
+    words = "word " * 40
+    card = Card(title="x", text=f"{text}\n\n{words}", buttons=(CardButton("a:0", "Allow once"),))
+    assert len(text) < 2000 < len(card.text)
+    assert render_embed(card)["description"].count("```") == 2
+    shown = render_text(f"{text[:-4][:1700]}\n```\n\n" + "[" * 200)
+    assert shown.count("```") == 2 and len(shown) <= 2000

@@ -3,19 +3,29 @@
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from gatepost.access.grants import find_syntax_error, parse
 from gatepost.access.tiers import Tier
+from gatepost.core.clock import HOUR
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config
 from gatepost.flow import grant_changes
 from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING, MOST_WAITING_IN_GROUP, read_rules
-from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, DENY, AnswerChoice
+from gatepost.flow.requests.choices import (
+    ALLOW_ALWAYS,
+    ALLOW_ONCE,
+    ALLOW_SESSION,
+    BLOCK,
+    DENY,
+    AnswerChoice,
+    list_choices,
+)
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
 from gatepost.flow.sessions.results import ResultLimits, record_results
@@ -24,9 +34,9 @@ from gatepost.mailbox.runner_frames import ResultFrame
 from gatepost.messages.outbound import Op
 from gatepost.store import destinations, groups, messages, outbox, requests, sessions, turns, waiting_requests
 from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
+from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind
+from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
@@ -118,7 +128,7 @@ class HeldAgent:
         path.write_text(text)
         return path
 
-    async def say(self, text: str) -> None:
+    async def say(self, text: str, files: Sequence[dict[str, object]] = ()) -> OutboxEffect:
         """Something that the agent said before."""
         session = self.agent.session
         new = NewEffect(
@@ -128,11 +138,20 @@ class HeldAgent:
             instance=session.instance,
             address=session.address,
             text=text,
-            payload={"text": text},
+            payload={"text": text, "files": files} if files else {"text": text},
             folder=session.folder,
             session_id=session.id,
         )
-        await self.agent.store.write(outbox.add, new, NOON)
+        return await self.agent.store.write(outbox.add, new, NOON)
+
+    async def deliver(self, address: str) -> None:
+        """All that waits to be said in a room reaches its platform."""
+
+        def send(db: Db) -> None:
+            while (each := outbox.claim_head(db, PLATFORM, address, "pump", NOON + HOUR, HOUR)) is not None:
+                outbox.record_outcome(db, each.id, EffectState.SENT, "", NOON + HOUR, platform_id=f"x{each.id}")
+
+        await self.agent.store.write(send)
 
     async def sent(self) -> list[OutboxEffect]:
         return await self.agent.store.read(lambda db: outbox.OUTBOX.list(db, "ORDER BY id"))
@@ -181,11 +200,11 @@ async def test_an_answer_that_lasts_does_not_lift_another_hold(
 async def test_an_answer_that_lasts_speaks_of_the_values_that_the_hold_names(
     tmp_path: Path, store: SqliteStore, choice: AnswerChoice
 ) -> None:
-    agent = await HeldAgent.create(tmp_path, store, "hold echo(text=prod*)")
-    assert await agent.is_held("echo", text="prod1")
+    agent = await HeldAgent.create(tmp_path, store, "hold where(text=prod*)")
+    assert await agent.is_held("where", text="prod1")
     await agent.decide(choice)
-    assert not await agent.is_held("echo", text="prod1", times=2)
-    assert await agent.is_held("echo", text="prod2")
+    assert not await agent.is_held("where", text="prod1", chatJid=ROOM)
+    assert await agent.is_held("where", text="prod2")
 
 
 async def test_an_answer_for_the_session_does_not_lift_a_hold_above_that_came_later(
@@ -200,9 +219,9 @@ async def test_an_answer_for_the_session_does_not_lift_a_hold_above_that_came_la
 
 
 async def test_no_rule_is_offered_for_a_value_that_no_rule_can_name(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await HeldAgent.create(tmp_path, store, "hold echo(text=prod*)")
+    agent = await HeldAgent.create(tmp_path, store, "hold where(text=prod*)")
     for text in ("prod*", "prod, x", "prod(1)", "prod ", "prod\n1", "prod" + "x" * 2000):
-        assert await agent.is_held("echo", text=text)
+        assert await agent.is_held("where", text=text)
         assert (await agent.last()).rule == ""
 
 
@@ -359,11 +378,11 @@ async def test_the_access_list_calls_a_hold_a_hold(tmp_path: Path, store: Sqlite
 
 
 async def test_a_denial_that_lasts_lifts_nothing(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await HeldAgent.create(tmp_path, store, "hold echo")
-    assert await agent.is_held("echo", text="a")
+    agent = await HeldAgent.create(tmp_path, store, "hold where")
+    assert await agent.is_held("where", text="a")
     assert (await agent.last()).rule  # which "always allow" would write
     await agent.decide(BLOCK)
-    assert await agent.is_held("echo", text="b")
+    assert await agent.is_held("where", text="b")
 
 
 SPEAKING = {
@@ -603,6 +622,9 @@ async def test_a_task_that_was_allowed_is_not_changed_without_a_person(tmp_path:
     [
         ("schedule_task", {"targetJid": ROOM, "cron": "0 9 * * *", "prompt": "say it there"}),
         ("inject_message", {"chatJid": ROOM, "content": "say it there"}),
+        ("delegate_group", {"group": "acme/a", "prompt": "tell me to say it there"}),
+        ("send_to_agent", {"group": "acme/a", "text": "tell me to say it there"}),
+        ("escalate_group", {"prompt": "tell me to say it there"}),
     ],
 )
 async def test_an_agent_does_not_have_itself_asked_to_speak_where_that_is_held(
@@ -631,3 +653,101 @@ async def test_a_held_block_of_an_answer_is_said_in_its_room_once_it_is_allowed(
     (said,) = await agent.sent()
     assert (said.address, said.thread, said.payload["text"]) == (OTHER, "topic", "news")
     assert (await agent.run(request)).failed  # once
+
+
+async def test_the_card_of_a_forward_shows_all_that_goes_and_its_files(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold forward", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    long = await agent.agent.receive("Good morning. " * 200 + "THE TAIL", "in-9")
+    assert await agent.is_held("forward", sourceMsgId=long, targetJid=OTHER)
+    request = await agent.last()
+    assert "THE TAIL" in request.preview and not request.cut
+    file = {"name": "payroll.xlsx", "mime": "application/x", "path": "/x", "size": 12345}
+    own = await agent.say("the menu", [file])
+    await agent.deliver(ROOM)
+    assert await agent.is_held("forward", sourceMsgId=own.seq, targetJid=OTHER)
+    request = await agent.last()
+    assert "File payroll.xlsx: 12,345 bytes" in request.preview and not request.cut
+
+
+async def test_nobody_allows_a_forward_that_no_card_shows_whole(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold forward", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    text = "y" * 40_000
+    seq = await agent.agent.receive(text, "in-9")
+    assert await agent.is_held("forward", sourceMsgId=seq, targetJid=OTHER)
+    request = await agent.last()
+    assert request.cut and list_choices(request) == (DENY,)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert "(40000 characters" in request.preview and digest in "".join(request.preview.split("\n· "))
+    assert (await agent.decide(ALLOW_ONCE)).state is RequestState.PENDING
+
+
+@pytest.mark.parametrize(("name", "more"), [("edit", {"content": "The salaries"}), ("delete", {})])
+async def test_the_source_of_an_allowed_forward_is_not_changed_until_it_has_left(
+    tmp_path: Path, store: SqliteStore, name: str, more: dict[str, object]
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={OTHER})", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    own = await agent.say("Lunch is at noon.")
+    await agent.deliver(ROOM)
+    assert await agent.is_held("forward", sourceMsgId=own.seq, targetJid=OTHER)
+    request = await agent.decide(ALLOW_ONCE)
+    assert not (await agent.run(request)).failed
+    assert await agent.is_held(name, targetId=own.seq, **more)
+    assert request.id in (await agent.last()).why
+    await agent.deliver(OTHER)
+    assert not await agent.is_held(name, targetId=own.seq, **more)
+
+
+async def test_the_card_of_a_prototype_shows_its_tasks_and_instructions(tmp_path: Path, store: SqliteStore) -> None:
+    """A task speaks in its room later, so a hold on speaking there holds the call."""
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS, folder="acme")
+    prototype = agent.around.home.group("acme") / "prototype"
+    prototype.mkdir()
+    (prototype / "AGENTS.md").write_text("Say whatever the boss wants.")
+    task = '[[task]]\nprompt = "Tell the \\u0073alaries."\nevery = "1d"\nscript = "cat /workspace/agent/x"\n'
+    (prototype / "tasks.toml").write_text(task)
+    assert await agent.is_held("register_group", jid=ROOM, folder="acme/kid", fromPrototype=True)
+    request = await agent.last()
+    for shown in ("Say whatever the boss wants.", f"Task 1 in {ROOM}", "Tell the salaries.", "every: 1d", "agent/x"):
+        assert shown in request.preview
+    assert not request.cut
+    (prototype / "AGENTS.md").write_text("x" * 40_000)
+    assert await agent.is_held("register_group", jid=ROOM, folder="acme/kid", fromPrototype=True)
+    assert (await agent.last()).cut
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "other"),
+    [
+        ("send_to_agent", {"group": "acme/a", "text": "hi"}, {"group": "acme/b", "text": "hi"}),
+        ("update_task", {"taskId": "t-1", "prompt": "x"}, {"taskId": "t-2", "prompt": "x"}),
+        ("delete_route", {"id": 1}, {"id": 2}),
+        ("revoke_token", {"id": "a"}, {"id": "b"}),
+        ("replay_session", {"sessionId": "a"}, {"sessionId": "b"}),
+        ("add_route", {"route": {"match": "a", "target": "acme/a"}}, {"route": {"match": "b", "target": "acme/a"}}),
+    ],
+)
+async def test_an_answer_that_lasts_speaks_of_the_same_call_where_no_parameter_names_a_place(
+    tmp_path: Path, store: SqliteStore, name: str, first: dict[str, object], other: dict[str, object]
+) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold {name}", tools=TOOLS, folder="acme")
+    assert await agent.is_held(name, **first)
+    assert (await agent.last()).rule == ""
+    await agent.decide(ALLOW_SESSION)
+    assert await agent.is_held(name, **other)
+    assert not await agent.is_held(name, **first)
+
+
+async def test_a_held_forward_shows_the_words_that_are_on_the_platform(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={OTHER})", tools=TOOLS)
+    await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
+    own = await agent.say("The salaries")
+    await agent.deliver(ROOM)
+    assert not (await agent.call("edit", targetId=own.seq, content="Lunch")).failed
+    early = await agent.call("forward", sourceMsgId=own.seq, targetJid=OTHER)
+    assert early.failed and "its edit is not on the platform yet" in early.text
+    await store.write(lambda db: db.run("UPDATE outbox SET state = 'failed' WHERE op = 'edit'"))
+    assert await agent.is_held("forward", sourceMsgId=own.seq, targetJid=OTHER)
+    assert f"Message {own.seq}: The salaries" in (await agent.last()).preview

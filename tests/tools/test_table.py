@@ -35,7 +35,8 @@ TABLE = {  # the deepest tier that has a tool
 SUBJECTS = {  # what tools do outside; those that are in no row read, or change their own session alone
     Subject.SPEAK: "send reply post send_file send_voice send_card ask_user_question edit like dislike forward quote"
     " repost pin_message unpin_message unpin_all pane_set_prompts pane_set_title"
-    " schedule_task update_task inject_message",  # the turn that they begin answers in its room
+    " schedule_task update_task inject_message"  # the turn that they begin answers in its room
+    " delegate_group escalate_group send_to_agent",  # the same, with the result
     Subject.HAND_OUT: "send_file post forward send_to_agent",
     Subject.PUBLISH: "post quote repost issue_chat_link issue_webhook set_web_route del_web_route set_web_host",
     Subject.INSTRUCT: "delegate_group escalate_group send_to_agent write_skill inject_message replay_session",

@@ -45,7 +45,13 @@ def make_held_call(
     lifted = policy.grants_itself(ask) and not any(hold.binds for hold in holds)
     return HeldCall(
         arguments=whole,
-        about=make_about(tool.name, place, holds, {name: ask.params.get(name) for name in named}),
+        about=make_about(
+            tool.name,
+            place,
+            holds,
+            {name: ask.params.get(name) for name in named},
+            whole if tool.scoped_by is None else {},
+        ),
         why=", ".join(said) or why or "every call of this tool needs a person",
         rule=_make_rule(tool, ask.params, named) if lifted else "",
         rooms=rooms,
@@ -54,17 +60,25 @@ def make_held_call(
     )
 
 
-def make_about(tool: str, place: str, holds: Sequence[GroupHold], values: Mapping[str, str | None]) -> str:
-    """The same tool in the same place, held by the same rules for the same values."""
+def make_about(
+    tool: str,
+    place: str,
+    holds: Sequence[GroupHold],
+    values: Mapping[str, str | None],
+    arguments: Mapping[str, Any],
+) -> str:
+    """The same tool in the same place, held by the same rules for the same values. `arguments`: all of them, where no
+    parameter names the place, so that an answer speaks of the same call alone."""
     held = [(hold.folder, hold.rule) for hold in holds]
-    return f"{tool} {hashlib.sha256(msgspec.json.encode([place, held, values])).hexdigest()}"
+    whole = msgspec.json.encode([place, held, values, arguments], order="sorted")
+    return f"{tool} {hashlib.sha256(whole).hexdigest()}"
 
 
 def _make_rule(tool: Tool, params: Mapping[str, str], named: Sequence[str]) -> str:
     """The narrowest rule that lets this through again: the same tool in the same place, with the same values of
     whatever a rule looks at. So it changes nothing but the hold: no denial and no other hold is lifted by it. '' if no
-    rule says just that."""
-    if tool.scope is not None and tool.scoped_by is None:
+    rule says just that, as where no parameter names a place."""
+    if tool.scoped_by is None and (tool.scope is not None or tool.listed["inputSchema"].get("properties")):
         return ""
     names = dict.fromkeys([*((tool.scoped_by,) if tool.scoped_by is not None else ()), *named])
     if tool.scope is ToolScope.ROOM:

@@ -167,8 +167,10 @@ def find(
 
 
 def find_last_edit(db: Db, message: Message) -> Message | None:
-    """The newest words of a message that was edited: on its platform by whoever wrote it, or by a tool of ours."""
-    ours = "WHERE id = (SELECT MAX(message_id) FROM outbox WHERE target_id = ? AND op = 'edit')"
+    """The newest words of a message that was edited: on its platform by whoever wrote it, or by a tool of ours. An edit
+    that the platform did not take changed nothing."""
+    taken = "state NOT IN ('failed', 'superseded', 'cancelled')"
+    ours = f"WHERE id = (SELECT MAX(message_id) FROM outbox WHERE target_id = ? AND op = 'edit' AND {taken})"
     if message.direction is Direction.OUT:
         return MESSAGES.get(db, ours, message.id)
     edits = "platform_id = ? AND event >= 'edit:' AND event < 'edit;' ORDER BY id DESC LIMIT 1"

@@ -164,6 +164,12 @@ def _digest(instance: str, address: str, text: str) -> str:
     return hashlib.sha256("\0".join((instance, address, text)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def has_unsent_edit(db: Db, message_id: int) -> bool:
+    """Return True if an edit of a message waits to be sent."""
+    waiting = "target_id = ? AND op = 'edit' AND state IN ('pending', 'sending')"
+    return db.row(f"SELECT 1 FROM outbox WHERE {waiting} LIMIT 1", (message_id,)) is not None
+
+
 @quick
 def find_by_key(db: Db, key: str) -> OutboxEffect | None:
     return OUTBOX.get(db, "WHERE key = ?", key)

@@ -77,6 +77,8 @@ class BoundKind(StrEnum):
     SECRET = "secret"
     MESSAGE = "message"
     FOLDER = "folder"
+    FILE = "file"
+    TASK = "task"
 
 
 class BoundFile(Struct, frozen=True):
@@ -96,6 +98,7 @@ class BoundFact(Struct, frozen=True):
     name: str
     digest: str
     shown: str = ""  # to whoever decides
+    cut: bool = False  # `shown` is not all of it, so nobody can allow it
 
 
 class BoundReads(Struct, frozen=True, omit_defaults=True):
@@ -442,9 +445,11 @@ def list_bound_files(db: Db) -> frozenset[str]:
 
 @quick
 def find_for_message(db: Db, message_id: int) -> Request | None:
-    """The call by which a person let a message be said, or be edited."""
-    edits = "SELECT key FROM outbox WHERE target_id = ? AND op = 'edit'"
-    keys = db.rows(f"SELECT key FROM outbox WHERE message_id = ? UNION ALL {edits}", (message_id, message_id))
+    """The call by which a person let a message be said, be edited, or be passed on, while that has not left: a platform
+    passes on the words that it finds then."""
+    passed_on = "op IN ('forward', 'quote', 'repost') AND state IN ('pending', 'sending', 'uncertain')"
+    others = f"SELECT key FROM outbox WHERE target_id = ? AND (op = 'edit' OR ({passed_on}))"
+    keys = db.rows(f"SELECT key FROM outbox WHERE message_id = ? UNION ALL {others}", (message_id, message_id))
     named = {part for row in keys for part in str(row[0]).split("/") if part.startswith(PREFIX)}
     found = list_by_ids(db, sorted(named)[:MOST_NAMED])
     return next((each for each in found if each.kind is RequestKind.CALL), None)

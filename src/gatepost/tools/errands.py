@@ -1,5 +1,6 @@
 """Work that an agent gives to another agent: down the tree, up, or to one that it knows. Each call returns at once; the
-result comes later as a message, to the conversation that gave the work out."""
+result comes later as a message, to the conversation that gave the work out. It begins a turn that answers in the room
+of the call, so these tools speak there."""
 
 import re
 from collections.abc import Mapping
@@ -46,7 +47,14 @@ class GivenErrand(Struct, frozen=True, omit_defaults=True):
     parent: str | None = None
 
 
-@tool(tier=Tier.WORLD, scoped_by="group", within=TreeScope.BELOW, group="groups", effects=(Subject.INSTRUCT,))
+@tool(
+    tier=Tier.WORLD,
+    scoped_by="group",
+    within=TreeScope.BELOW,
+    group="groups",
+    effects=(Subject.INSTRUCT, Subject.SPEAK),
+    here=True,
+)
 async def delegate_group(
     call: ToolCall,
     group: Annotated[str, Meta(description="The group below you that shall do it, like acme/eng.")],
@@ -62,7 +70,7 @@ async def delegate_group(
     return _render(await _give(call, ErrandOrder(folder=group, text=_check_text("prompt", prompt))))
 
 
-@tool(tier=Tier.AGENT, group="groups", effects=(Subject.INSTRUCT,), not_root=True)
+@tool(tier=Tier.AGENT, group="groups", effects=(Subject.INSTRUCT, Subject.SPEAK), here=True, not_root=True)
 async def escalate_group(call: ToolCall, prompt: Prompt, chatJid: Room = None, depth: Depth = None) -> GivenErrand:
     """Ask the agent of the group above yours: what exceeds your rights or your knowledge, or needs its decision.
 
@@ -78,7 +86,13 @@ async def _read_files(call: ToolCall, arguments: Mapping[str, Any]) -> BoundRead
     return await outgoing_files.freeze_files(call, arguments.get("files") or (), "files")
 
 
-@tool(tier=Tier.AGENT, group="groups", effects=(Subject.INSTRUCT, Subject.HAND_OUT), reads=_read_files)
+@tool(
+    tier=Tier.AGENT,
+    group="groups",
+    effects=(Subject.INSTRUCT, Subject.HAND_OUT, Subject.SPEAK),
+    here=True,
+    reads=_read_files,
+)
 async def send_to_agent(
     call: ToolCall,
     group: Annotated[str, Meta(description="One of your names for agents, or a group: you, below you, or above.")],

@@ -1,21 +1,22 @@
 """Groups: make children, see who is there, watch one another."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 from gatepost.access.subjects import Subject
 from gatepost.access.tiers import ROOT_FOLDER, Tier, check_folder
 from gatepost.access.tree_scope import TreeScope, may_act_on, may_watch, world_of
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core.records import replace
 from gatepost.flow.gateways.folder_check import check_folder_stays
 from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
-from gatepost.flow.schedule.prototype_tasks import SeedPlace, add_seed, pop_seed
+from gatepost.flow.schedule.prototype_tasks import SEED_FILE, SeedPlace, add_seed, pop_seed, read_seed
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.messages import address
@@ -29,10 +30,11 @@ from gatepost.store.routes import Route
 from gatepost.tools.call import ToolCall, run_to_completion
 from gatepost.tools.child_quota import check_quota
 from gatepost.tools.contract import tool
+from gatepost.tools.outbox_effects import bind_text
 
 DIRECT_SEQ = 0  # a room that was given to a group by name comes before every pattern
 LONGEST_NAME = 100
-MOST_SHOWN = 10  # files of a prototype that a card names
+MOST_SHOWN = 60_000  # characters of a prototype that are kept to be shown; nobody can allow one that says more
 
 Most = Annotated[int, Meta(ge=-1, le=1_000_000)]
 Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
@@ -89,12 +91,44 @@ async def _read_prototype(call: ToolCall, arguments: Mapping[str, Any]) -> Bound
     if not arguments.get("fromPrototype"):
         return BoundReads()
     found = await call.in_thread(read_prototype, call.around.home, call.caller.folder)
-    return await call.in_thread(_bind_prototype, found)
+    return await call.in_thread(_bind_prototype, found, str(arguments["jid"]))
 
 
-def _bind_prototype(found: FolderPrototype) -> BoundReads:
-    shown = f"{len(found.files)} files: {', '.join(sorted(found.files)[:MOST_SHOWN])}"
-    return BoundReads(facts=(BoundFact(BoundKind.FOLDER, "prototype", _digest_prototype(found), shown),))
+def _bind_prototype(found: FolderPrototype, room: str) -> BoundReads:
+    """All that takes effect is shown: tasks as they will be, and the words that instruct the new agent. Other files are
+    named, with their digests."""
+    names = [f"{name}, {len(data):,} bytes, sha256 {_digest(data)}" for name, data in sorted(found.files.items())]
+    listed = "\n".join([f"{len(found.files)} files", *names])
+    facts = [BoundFact(BoundKind.FOLDER, "prototype", _digest_prototype(found), listed)]
+    seed = found.files.get(SEED_FILE)
+    facts += _bind_seed(seed, room) if seed is not None else []
+    for name, data in sorted(found.files.items()):
+        if name.lower().endswith(".md") or name.startswith(("skills/", ".")):
+            text = data[: 4 * MOST_SHOWN].decode(errors="replace")
+            facts.append(bind_text(BoundKind.FILE, f"prototype/{name}", text))
+    return BoundReads(facts=tuple(_limit(facts)))
+
+
+def _bind_seed(data: bytes, room: str) -> list[BoundFact]:
+    seed = read_seed(data)
+    facts = []
+    for number, task in enumerate(seed.task, 1):
+        lines = [f"{name}: {value}" for name, value in to_builtins(task).items() if value not in (None, "")]
+        facts.append(bind_text(BoundKind.TASK, f"{number} in {room}", "\n".join(lines)))
+    windows = [f"{name}: {value}" for name, value in to_builtins(seed.settings).items() if value is not None]
+    return [*facts, bind_text(BoundKind.FILE, f"prototype/{SEED_FILE}", "\n".join(windows))] if windows else facts
+
+
+def _limit(facts: Sequence[BoundFact]) -> Iterator[BoundFact]:
+    left = MOST_SHOWN
+    for each in facts:
+        shown = each.shown[: max(left, 0)]
+        left -= len(each.shown)
+        yield replace(each, shown=shown, cut=each.cut or left < 0)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _digest_prototype(found: FolderPrototype) -> str:
@@ -172,7 +206,7 @@ async def register_group(
     instance = await call.read(read)
     prototype = await call.in_thread(read_prototype, call.around.home, own) if fromPrototype else None
     if prototype is not None and call.approved is not None:
-        found = await call.in_thread(_bind_prototype, prototype)
+        found = await call.in_thread(_bind_prototype, prototype, jid)
         if call.approved.reads.list_changed(found):  # between the gate's look and this one
             raise Refused(own, call.tool, chosen, "prototype/ has changed since it was allowed; call it again")
     place = SeedPlace(folder=chosen, instance=instance, address=room, created_by=f"{routing.MADE_BY}{own}")

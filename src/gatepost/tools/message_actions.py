@@ -10,9 +10,10 @@ from msgspec import Meta
 
 from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
-from gatepost.core.errors import Invalid, Unsupported
+from gatepost.core.errors import Invalid, Unavailable, Unsupported
 from gatepost.messages.outbound import Op
 from gatepost.messages.text import clean
+from gatepost.store import outbox
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.requests import BoundReads
@@ -38,7 +39,10 @@ async def _read_source(call: ToolCall, arguments: Mapping[str, Any]) -> BoundRea
     named = arguments["sourceMsgId"]
 
     def read(db: Db) -> BoundReads:
-        return outbox_effects.bind_message(db, outbox_effects.find_source(db, call, named), named)
+        found = outbox_effects.find_source(db, call, named)
+        if outbox.has_unsent_edit(db, found.id):  # the platform may pass on the words before it, or refuse it
+            raise Unavailable(f"message {named}", "its edit is not on the platform yet; try again once it is")
+        return outbox_effects.bind_message(db, found, named)
 
     return await call.read(read)
 

@@ -27,7 +27,7 @@ from gatepost.store.requests import BoundFact, BoundKind, BoundReads
 from gatepost.tools.call import ReachableRoom, ToolCall
 
 LONGEST_TEXT = 100_000  # characters; more is a file
-LONGEST_BOUND = 1000  # characters of a message that a card shows
+LONGEST_BOUND = 30_000  # characters that are kept to be shown; nobody can allow what is longer
 
 Room = Annotated[str | None, Meta(description="The room. Leave it out for the room of this turn.")]
 Source = Annotated[
@@ -224,12 +224,32 @@ def find_own_message(db: Db, call: ToolCall, named: int | str) -> Message:
 
 
 def bind_message(db: Db, message: Message, named: int | str) -> BoundReads:
-    """A message as it stands: whoever agrees that something is done with it agrees to these words."""
+    """A message as it stands, with its files: whoever agrees that something is done with it agrees to all of it."""
     last = messages.find_last_edit(db, message)
     text = last.text if last is not None else message.text
-    whole = msgspec.json.encode([message.id, last.id if last is not None else 0, text])
-    digest = hashlib.sha256(whole).hexdigest()
-    return BoundReads(facts=(BoundFact(BoundKind.MESSAGE, str(named), digest, text[:LONGEST_BOUND]),))
+    files = [each for name in ("attachments", "files") for each in message.content.get(name) or ()]
+    version = [message.id, last.id if last is not None else 0]
+    facts = (bind_text(BoundKind.MESSAGE, str(named), text, version), *(_bind_file(each) for each in files))
+    return BoundReads(facts=facts)
+
+
+def bind_text(kind: BoundKind, name: str, text: str, version: Sequence[int] = ()) -> BoundFact:
+    """A text, whole; or its beginning, with the length and the digest of the whole, which nobody can allow then."""
+    digest = hashlib.sha256(msgspec.json.encode([*version, text])).hexdigest()
+    if len(text) <= LONGEST_BOUND:
+        return BoundFact(kind, name, digest, text)
+    whole = hashlib.sha256(text.encode(errors="replace")).hexdigest()
+    shown = f"{text[:LONGEST_BOUND]}… ({len(text)} characters, sha256 {whole})"
+    return BoundFact(kind, name, digest, shown, cut=True)
+
+
+def _bind_file(file: Any) -> BoundFact:
+    """A file of a message, which is never changed: it is known by where it lies."""
+    known = file if isinstance(file, dict) else {}
+    digest = hashlib.sha256(msgspec.json.encode(file, order="sorted")).hexdigest()
+    size = f"{known['size']:,} bytes" if isinstance(known.get("size"), int) else "of unknown size"
+    shown = f"{size}, {known.get('mime') or 'of unknown kind'}, {digest[:16]}, goes along with the message"
+    return BoundFact(BoundKind.FILE, str(known.get("name") or "without a name"), digest, shown)
 
 
 async def find_approval(call: ToolCall, named: int | str) -> str:

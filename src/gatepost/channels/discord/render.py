@@ -8,6 +8,7 @@ from typing import Any
 from gatepost.channels.discord.wire import VOICE_FLAG
 from gatepost.channels.kit.markup import DISCORD, render
 from gatepost.core.errors import Unsupported
+from gatepost.flow.delivery.plain_text import read_fence
 from gatepost.messages.card import Card
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.messages.text_size import TextUnit, measure
@@ -58,9 +59,25 @@ def render_content(message: Outbound) -> dict[str, Any]:
 
 
 def render_text(text: str) -> str:
-    """What its escapes make too long goes as it is: the platform reads markdown itself."""
+    """What its escapes make too long goes as it is: the platform reads markdown itself. It ends a block of code at
+    backticks anywhere in a line, so those within a block are made quotes."""
     rendered = render(text, DISCORD)
-    return rendered if len(rendered) <= LONGEST_TEXT else text
+    return rendered if len(rendered) <= LONGEST_TEXT else _keep_blocks(text)
+
+
+def _keep_blocks(text: str) -> str:
+    """No longer than it was."""
+    mark, lines = "", list[str]()
+    for line in text.split("\n"):
+        edge = read_fence(line)
+        if edge is not None and not mark:
+            mark = edge.mark
+        elif edge is not None and edge.closes(mark):
+            mark = ""
+        elif mark:
+            line = line.replace("```", "'''")
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def escape(text: str) -> str:
@@ -85,12 +102,12 @@ def render_embed(card: Card) -> dict[str, Any]:
     if card.buttons and not card.done:
         raise Unsupported("card", "discord", f"a card has at most {LONGEST_EMBED} signs; send the rest before it")
     said = escape(card.done)[:LONGEST_VALUE]
-    text = render_text(card.text)[: LONGEST_DESCRIPTION - LONGEST_VALUE - 2]
+    text = render(card.text, DISCORD)[: LONGEST_DESCRIPTION - LONGEST_VALUE - 2]
     return {"title": card.title[:LONGEST_NAME], "description": f"{text}\n\n{said}".strip()}
 
 
 def _compose_embed(card: Card) -> dict[str, Any]:
-    text = render_text(card.text)
+    text = render(card.text, DISCORD)
     if card.done:
         text = f"{text}\n\n{escape(card.done)}".strip()
     embed: dict[str, Any] = {"title": card.title, "description": text}

@@ -30,7 +30,7 @@ from gatepost.flow.requests.asking import (
 )
 from gatepost.flow.requests.deciding import notify_agent
 from gatepost.messages.card import escape_markdown
-from gatepost.messages.visible_text import shorten_visibly, show_hidden
+from gatepost.messages.visible_text import shorten_visibly, show_hidden, show_hidden_in_lines
 from gatepost.store import group_places, requests, sent_files, sessions, turns, waiting_requests
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.requests import HELD, BoundReads, NewRequest, Request, RequestKind, RequestState
@@ -42,7 +42,7 @@ INTERRUPTED = (
     "It was let through and begun, and the gateway stopped before its result was known. Look before you repeat it."
 )
 YOUNG_S = 600.0  # a copy is made before its request
-MOST_LINES, LONGEST_LINE, LONGEST_VALUE = 10, 120, 500  # of a file, and characters of it and of a fact, on a card
+MOST_LINES, LONGEST_LINE, LONGEST_NAME = 10, 120, 500  # of a file, of each, and of a name, on a card
 LONGEST_RESULT = 20_000  # characters of a result that an agent is told
 AT_ONCE = 100  # allowed calls that one look finds
 MOST_LOOKED_THROUGH = 2000  # those of a gateway that is away wait
@@ -240,6 +240,7 @@ def make_request(call: ToolCall, held: HeldCall) -> NewRequest:
         editable=True,
         digest=hashlib.sha256(_encode([call.tool, arguments, *_list_digests(held.bound)])).hexdigest(),
         about=held.about,
+        cut=any(each.cut for each in held.bound.facts),
         why=held.why,
         preview="\n\n".join(filter(None, [held.preview, render_bound(held.bound)])),
         bound=held.bound,
@@ -261,15 +262,29 @@ def render_bound(bound: BoundReads) -> str:
     """Render what a call reads besides its arguments, as markdown for the card."""
     parts = []
     for file in bound.files:
-        head = f"File {_render(file.name)}: {file.size:,} bytes, sha256 {file.sha256}"
+        head = f"File {_render_name(file.name)}: {file.size:,} bytes, sha256 {file.sha256}"
         lines = [show_hidden(line[:LONGEST_LINE]) for line in file.excerpt.splitlines()[:MOST_LINES]]
-        parts.append("\n".join([head, "", "```", *(f"· {line}" for line in lines), "```"]) if lines else head)
-    parts += [f"{each.kind.capitalize()} {_render(each.name)}: {_render(each.shown)}" for each in bound.facts]
+        parts.append(_render_lines(head, lines) if lines else head)
+    parts += [_render_fact(f"{each.kind.capitalize()} {_render_name(each.name)}:", each.shown) for each in bound.facts]
     return "\n\n".join(parts)
 
 
-def _render(text: str) -> str:
-    return escape_markdown(shorten_visibly(text, LONGEST_VALUE))
+def _render_fact(head: str, shown: str) -> str:
+    """All of it. A long text is broken into lines, so that a card in parts tears none of its signs."""
+    if len(shown) <= LONGEST_LINE and "\n" not in shown:
+        return f"{head} {escape_markdown(show_hidden(shown))}"
+    whole = show_hidden_in_lines(shown).split("\n")
+    return _render_lines(
+        head, [line[at : at + LONGEST_LINE] for line in whole for at in range(0, len(line), LONGEST_LINE)]
+    )
+
+
+def _render_lines(head: str, lines: Sequence[str]) -> str:
+    return "\n".join([head, "", "```", *(f"· {line}" for line in lines), "```"])
+
+
+def _render_name(text: str) -> str:
+    return escape_markdown(shorten_visibly(text, LONGEST_NAME))
 
 
 def make_caller(session: Session, turn: Turn | None) -> Caller:

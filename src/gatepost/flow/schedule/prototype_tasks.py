@@ -57,7 +57,7 @@ class PrototypeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     window_chars: Window | None = None
 
 
-class _SeedFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SeedFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     settings: PrototypeSettings = PrototypeSettings()
     task: list[PrototypeTask] = []
 
@@ -80,16 +80,22 @@ def pop_seed(prototype: FolderPrototype | None, place: SeedPlace, rules: TaskRul
 
 def parse_seed(data: bytes, place: SeedPlace, rules: TaskRules, now: int) -> GroupSeed:
     """Pure. Invalid names what is wrong, and in which task."""
+    found = read_seed(data)
+    made = tuple(_make(each, number, place, rules, now) for number, each in enumerate(found.task, 1))
+    return GroupSeed(place=place, settings=found.settings, tasks=made, rules=rules)
+
+
+def read_seed(data: bytes) -> SeedFile:
+    """Read what the file says, before any time in it is understood."""
     if len(data) > LARGEST_SEED:
         raise Invalid(SEED_FILE, f"has {len(data)} bytes; the most is {LARGEST_SEED}")
     try:
-        found = msgspec.convert(tomllib.loads(data.decode()), _SeedFile)
+        found = msgspec.convert(tomllib.loads(data.decode()), SeedFile)
     except (ValueError, RecursionError) as error:
         raise Invalid(SEED_FILE, f"in your prototype/ cannot be read: {str(error)[:300]}") from None
     if len(found.task) > MOST_SEEDED:
         raise Invalid(SEED_FILE, f"has {len(found.task)} tasks; the most is {MOST_SEEDED}")
-    made = tuple(_make(each, number, place, rules, now) for number, each in enumerate(found.task, 1))
-    return GroupSeed(place=place, settings=found.settings, tasks=made, rules=rules)
+    return found
 
 
 def _make(task: PrototypeTask, number: int, place: SeedPlace, rules: TaskRules, now: int) -> NewTask:

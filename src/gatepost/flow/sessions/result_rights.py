@@ -109,7 +109,7 @@ class ResultRights:
         turn, policy = self._turn, self._get_policy()
         params = _make_params(text, place.address)
         named = {each: params.get(each) for each in policy.list_named_params(SEND, EFFECTS[SEND])}
-        about = make_about(SEND, f"{place.instance} {place.address}", holds, named)
+        about = make_about(SEND, f"{place.instance} {place.address}", holds, named, {})
         if requests.find_lasting(self._db, turn.session_id, about) is not None:
             return None
         arguments = {"text": text, "chatJid": place.address}
