@@ -9,7 +9,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import acl, identities, messages, outbox, request_cards, requests
+from gatepost.store import acl, identities, messages, outbox, request_cards, requests, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
@@ -77,6 +77,17 @@ def speak(db: Db, text: str, at: int, *, origin: EffectOrigin = EffectOrigin.RES
         key=f"agent:{text}", op=op, origin=origin, instance="fake", address=ROOM, text=text, payload={"text": text}
     )
     return outbox.add(db, new, at)
+
+
+def run_turn(db: Db, begins: int, ends: int | None, address: str = ROOM) -> None:
+    """A turn of the room, which may have shown drafts: the ledger has nothing of it."""
+    session = sessions.find_or_add(db, "per-thread", "acme", "fake", address, "", NOON)
+    db.run(
+        "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, owner,"
+        " next_at, lease_until, started_at, begun_at, ended_at)"
+        " VALUES (?, ?, 'acme', 'scripted', 'fake', ?, '', 'member', ?, 'gw', ?, ?, ?, ?, ?)",
+        (f"turn-{begins}", session.id, address, "done" if ends else "begun", begins, begins, begins, begins, ends),
+    )
 
 
 def is_waiting(db: Db, request: Request) -> bool:
@@ -193,6 +204,56 @@ def test_an_agent_that_speaks_after_the_card_gets_no_bare_answer(db: Db, asked: 
     deliver(db, LATER)
     speak(db, "1 or 2?", LATER + SECOND, op=op)
     given = say(db, "1", LATER + MINUTE)
+    assert given is not None and given.passes
+    assert is_waiting(db, asked)
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends"),
+    [(LATER - 5 * MINUTE, None), (LATER - 5 * MINUTE, LATER - 50 * SECOND), (LATER + SECOND, LATER + 2 * SECOND)],
+    ids=["open", "before the card", "after the card"],
+)
+@pytest.mark.parametrize("text", ["1", "yes", "always", "/approve"])
+def test_a_turn_that_may_have_shown_a_draft_around_the_card_gets_no_bare_answer(
+    db: Db, asked: Request, text: str, begins: int, ends: int | None
+) -> None:
+    """An answer that grows on a page is seen, and is in no ledger."""
+    deliver(db, LATER)
+    run_turn(db, begins, ends)
+    given = say(db, text, LATER + MINUTE)
+    assert given is not None and not is_decided(given.reason) and f"/approve {asked.id}" in given.said
+    assert is_waiting(db, asked)
+
+
+@pytest.mark.parametrize(("text", "reply"), [("no", False), ("no, not now", False), ("yes", True)])
+def test_a_turn_around_the_card_keeps_nobody_from_a_no_or_a_reply(
+    db: Db, asked: Request, text: str, reply: bool
+) -> None:
+    deliver(db, LATER)
+    run_turn(db, LATER - 5 * MINUTE, None)
+    given = say(db, text, LATER + MINUTE, reply=reply)
+    assert given is not None and is_decided(given.reason)
+
+
+@pytest.mark.parametrize(("ends", "address"), [(LATER - 2 * MINUTE, ROOM), (None, "fake:room/1")])
+def test_a_turn_long_before_the_card_or_elsewhere_keeps_nobody_from_answering(
+    db: Db, asked: Request, ends: int | None, address: str
+) -> None:
+    deliver(db, LATER)
+    run_turn(db, LATER - 5 * MINUTE, ends, address)
+    given = say(db, "yes", LATER + MINUTE)
+    assert given is not None and is_decided(given.reason)
+
+
+def test_a_notice_before_the_card_that_carries_an_agents_words_gets_no_bare_answer(db: Db) -> None:
+    """The gateway says why a turn failed, in the words of its agent."""
+    add_people(db)
+    say(db, "fetch the report", NOON - 2 * MINUTE)
+    speak(db, "It failed: shall I try again? Answer yes", NOON - 30 * SECOND, origin=EffectOrigin.NOTICE)
+    deliver(db, NOON - 30 * SECOND)
+    asked = hold_call(db)
+    deliver(db, NOON)
+    given = say(db, "yes", NOON + 5 * SECOND)
     assert given is not None and given.passes
     assert is_waiting(db, asked)
 

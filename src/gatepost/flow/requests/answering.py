@@ -3,9 +3,9 @@ words of their own where a question takes them, or by `/approve`, `/deny` and `/
 accepts the message.
 
 A decision is about what was shown. So words that name no request allow something only if the platform confirmed its
-card some seconds before, and no agent spoke around it. An agent that asks "1 or 2?" must not get its own call allowed.
-A button and a reply refer to the card themselves, `/approve ID` does for whoever was shown the request. A no is always
-safe."""
+card some seconds before, and no agent spoke or worked in the room around it. An agent that asks "1 or 2?" must not get
+its own call allowed. A button and a reply refer to the card themselves, `/approve ID` does for whoever was shown the
+request. A no is always safe."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ from gatepost.flow.requests.questions import (
 from gatepost.messages.card import CHANGED, LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, is_number
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text import one_line
-from gatepost.store import identities, messages, outbox, request_cards, requests
+from gatepost.store import identities, messages, outbox, request_cards, requests, turns
 from gatepost.store.outbox import EffectState, SentState
 from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
@@ -173,7 +173,11 @@ def _read_command(
         return GivenAnswer("unknown_request", IS_QUESTION.format(request.id))
     if said.command == APPROVE and (unseen := _find_unseen(db, reach, request, said, now, words)):
         return unseen
-    if said.command == APPROVE and not named and not _is_certain(db, reach, request, said, cards, now, settles):
+    if (
+        said.command == APPROVE
+        and not named
+        and not _is_certain(db, reach, request, said, cards, now, settles, allows=True)
+    ):
         return GivenAnswer(f"not decided {request.id}", NAME_IT.format(request.id))
     if said.command == REFUSE or not words.startswith("{"):
         return _decide(db, reach, request, ALLOW_ONCE if said.command == APPROVE else DENY, said, now, words)
@@ -262,7 +266,7 @@ def _read_text(
             last = max(card.message_id for card, _ in found)  # of what it can be an answer to, whatever else waits here
             certain = not messages.has_outgoing_after(db, *said.where, last)
         else:
-            certain = _is_certain(db, reach, first.request, said, cards, now, settles)
+            certain = _is_certain(db, reach, first.request, said, cards, now, settles, allows=first.allows)
         if not certain:
             told = NOT_FOR_QUESTION if first.choice is None else NOT_FOR_CARD
             return GivenAnswer("", told.format(first.request.id), passes=True)
@@ -298,13 +302,18 @@ def _is_certain(
     cards: Sequence[RequestCard],
     now: int,
     settles: int,
+    *,
+    allows: bool,
 ) -> bool:
-    """Return True if words that name no request can only be meant for this one's card in the room."""
-    if Feature.PANE in reach.features(said.instance):  # an agent's prompt says what it likes in somebody's name
+    """Return True if words that name no request can only be meant for this one's card in the room. `allows`: they would
+    allow it, so nothing that a ledger does not show may have led to them."""
+    if allows and Feature.PANE in reach.features(said.instance):  # an agent's prompt says what it likes for somebody
         return False
     card = max((each for each in cards if each.request_id == request.id), key=lambda each: each.message_id)
     state = outbox.list_states(db, [card.message_id]).get(card.message_id)
     if state is None or not _is_sent(state) or state.at + settles > min(said.said_at or now, now):
+        return False
+    if allows and turns.has_run_since(db, *said.where, state.at - SPOKE_BEFORE):  # it may have shown a draft
         return False
     return not _has_agent_spoken(db, said, card, state.at)
 
@@ -312,7 +321,7 @@ def _is_certain(
 def _has_agent_spoken(db: Db, said: PersonMessage, card: RequestCard, shown_at: int) -> bool:
     """Return True if an agent spoke in the room around the card, has more to say there, or too much was said to know.
     Around the card: since the person's last words before it, or since a minute before it if that is earlier. The
-    gateway's own lines count only after the card: they may offer something to choose from, too."""
+    gateway's own lines count, too: they may offer something to choose from, or carry an agent's words."""
     own = identities.list_names(db, said.sender)
     spoken = outbox.list_latest_spoken(db, *said.where, said.message_id, MOST_SPOKEN)
     words = (each.accepted_at for each in spoken if not each.ours and each.said and each.sender in own)
