@@ -354,6 +354,39 @@ def test_approve_by_id_needs_a_card_that_was_shown(db: Db, asked: Request) -> No
     assert given is not None and is_decided(given.reason)
 
 
+@pytest.mark.parametrize("words", ["no wait", "never", "not yet!", "always", '"text"', "[1]", '{"text": "x"'])
+def test_words_behind_the_id_that_are_no_arguments_decide_nothing(db: Db, asked: Request, words: str) -> None:
+    deliver(db, LATER)
+    given = say(db, f"/approve {asked.id} {words}", LATER + MINUTE)
+    assert given is not None and not is_decided(given.reason) and not given.passes
+    assert "Nothing was decided" in given.said
+    assert is_waiting(db, asked)
+
+
+@pytest.mark.parametrize("room", ["", ', "chatJid": ""', ', "chatJid": null'])
+def test_changed_arguments_without_a_room_go_to_the_room_on_the_card(db: Db, room: str) -> None:
+    """The tool would take the room of the turn, in which others read."""
+    add_people(db)
+    shown = {"text": "original", "chatJid": "fake:room/2"}
+    asked = hold_call(db, input=shown, rooms={"chatJid": "fake", "toJid": "fake"}, editable=True)
+    deliver(db, LATER)
+    given = say(db, f'/approve {asked.id} {{"text": "kinder"{room}}}', LATER + MINUTE)
+    assert given is not None and is_decided(given.reason)
+    found = requests.get(db, asked.id)
+    assert found is not None and found.answer == {"text": "kinder", "chatJid": "fake:room/2"}
+
+
+def test_changed_arguments_that_name_another_room_go_there(db: Db) -> None:
+    add_people(db)
+    shown = {"text": "original", "chatJid": "fake:room/2"}
+    asked = hold_call(db, input=shown, rooms={"chatJid": "fake"}, editable=True)
+    deliver(db, LATER)
+    given = say(db, f'/approve {asked.id} {{"text": "kinder", "chatJid": "fake:room/3"}}', LATER + MINUTE)
+    assert given is not None and is_decided(given.reason)
+    found = requests.get(db, asked.id)
+    assert found is not None and found.answer == {"text": "kinder", "chatJid": "fake:room/3"}
+
+
 def test_deny_by_id_needs_no_card(db: Db, asked: Request) -> None:
     given = say(db, f"/deny {asked.id}", NOON + SECOND)
     assert given is not None and is_decided(given.reason)

@@ -51,6 +51,10 @@ SHOWN_NOW = "You were not shown {0} yet, so nothing was decided. Its card comes 
 NOT_SHOWN = "You were not shown {0} yet, so nothing was decided. The page Requests shows it, and lets you decide."
 SHOWN_IN_PART = "Only a part of {0} could be shown, so nothing was decided. Decide it on the page Requests."
 NO_SUCH = "No request of that id waits: {}."
+NO_ARGUMENTS = (
+    "Nothing was decided. Write /approve {0} and nothing else to allow it as it was asked,"
+    ' /approve {0} {{"name": "value"}} with other arguments, or /deny {0} and why.'
+)
 IS_QUESTION = "{0} is a question: write /answer {0} and your answer, or /deny {0}."
 NO_QUESTION = "{0} is no question: write /approve {0} or /deny {0}."
 NO_ANSWER = "That is no answer to the question. It can be answered with: {}."
@@ -179,6 +183,8 @@ def _read_command(
         and not _is_certain(db, reach, request, said, cards, now, settles, allows=True)
     ):
         return GivenAnswer(f"not decided {request.id}", NAME_IT.format(request.id))
+    if said.command == APPROVE and words and not words.startswith("{") and request.kind is not RequestKind.ROOM:
+        return GivenAnswer(f"not decided {request.id}", NO_ARGUMENTS.format(request.id))  # "no wait" is no yes
     if said.command == REFUSE or not words.startswith("{"):
         return _decide(db, reach, request, ALLOW_ONCE if said.command == APPROVE else DENY, said, now, words)
     return _decide_changed(db, reach, request, words, said, now)
