@@ -22,8 +22,10 @@ ROOM = "fake:direct/ada"
 LATER = NOON + 10 * MINUTE
 
 
-def reach_of(*features: Feature) -> ChannelInstances:
-    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(features))
+def reach_of(*features: Feature, local: bool = False) -> ChannelInstances:
+    kind = ChannelKind(
+        name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(features), always=local
+    )
     return ChannelInstances({"fake": kind})
 
 
@@ -44,6 +46,7 @@ def say(
     address: str = ROOM,
     features: tuple[Feature, ...] = (),
     said_at: int | None = None,
+    local: bool = False,
 ) -> GivenAnswer | None:
     """What a person writes, as intake reads it."""
     cards = request_cards.list_open_in_room(db, "fake", address)
@@ -69,7 +72,7 @@ def say(
         message_id=message_id,
         said_at=said_at,
     )
-    return read_answer(db, reach_of(*features), said, cards, at)
+    return read_answer(db, reach_of(*features, local=local), said, cards, at)
 
 
 def speak(db: Db, text: str, at: int, *, origin: EffectOrigin = EffectOrigin.RESULT, op: Op = Op.SEND) -> OutboxEffect:
@@ -326,6 +329,58 @@ def test_no_with_a_reason_denies_as_the_next_words_and_is_the_agents_once_it_spo
     assert given is not None and is_decided(given.reason)
     found = requests.get(db, asked.id)
     assert found is not None and (found.state, found.reason) == (RequestState.DENIED, "that is dangerous")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("no because it is late", "because it is late"), ("No, that is dangerous", "that is dangerous")],
+)
+@pytest.mark.parametrize("features", [(), (Feature.CARDS, Feature.PANE)])
+def test_a_bare_no_with_a_reason_denies_on_every_channel_also_while_the_agent_works(
+    db: Db, asked: Request, text: str, reason: str, features: tuple[Feature, ...]
+) -> None:
+    deliver(db, LATER)
+    run_turn(db, LATER - MINUTE, None)
+    given = say(db, text, LATER + MINUTE, features=features)
+    assert given is not None and is_decided(given.reason)
+    found = requests.get(db, asked.id)
+    assert found is not None and (found.state, found.reason) == (RequestState.DENIED, reason)
+
+
+def test_a_bare_answer_that_does_not_count_is_told_of_the_newest_card_in_words(db: Db, asked: Request) -> None:
+    newest = hold_call(db, name="t/2", digest="other", tool="delete", input={"messageId": "7"})
+    deliver(db, LATER)
+    hold_call(db, name="t/3", digest="third", tool="post")  # not shown yet
+    speak(db, "1 or 2?", LATER + SECOND)
+    given = say(db, "yes", LATER + MINUTE)
+    assert given is not None and given.passes
+    assert "Acme wants to delete a message" in given.said and f"/approve {newest.id}" in given.said
+    assert asked.id not in given.said
+
+
+def test_where_several_wait_each_is_told_in_words(db: Db, asked: Request) -> None:
+    newest = hold_call(db, name="t/2", digest="other", tool="delete", input={"messageId": "7"})
+    deliver(db, LATER)
+    for text in ("yes", "/approve"):
+        given = say(db, text, LATER + MINUTE)
+        assert given is not None and not is_decided(given.reason)
+        assert "- Acme wants to send a message" in given.said and asked.id in given.said
+        assert "- Acme wants to delete a message" in given.said and newest.id in given.said
+
+
+@pytest.mark.parametrize(
+    ("features", "local", "replies"),
+    [((Feature.REPLY,), False, True), ((), False, False), ((Feature.REPLY,), True, False)],
+    ids=["platform", "no replies", "terminal"],
+)
+def test_only_who_can_reply_is_told_to(
+    db: Db, asked: Request, features: tuple[Feature, ...], local: bool, replies: bool
+) -> None:
+    deliver(db, LATER)
+    given = say(db, "yes", LATER + SECOND, features=features, local=local)
+    assert given is not None and given.passes
+    assert ("reply to its card" in given.said) == replies
+    assert f"/approve {asked.id}, or /deny {asked.id} and why" in given.said
 
 
 @pytest.mark.parametrize("text", ["nobody knows", "yesterday was fine", "no one came", "northern lights"])

@@ -17,7 +17,15 @@ from gatepost.core.errors import Invalid
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import question_answers
 from gatepost.flow.requests.asking import SETTLES, show_to
-from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, GROUP, AnswerChoice, find_answer, list_choices
+from gatepost.flow.requests.choices import (
+    ALLOW_ONCE,
+    DENY,
+    GROUP,
+    AnswerChoice,
+    find_answer,
+    list_choices,
+    show_beginning,
+)
 from gatepost.flow.requests.deciding import Decision, decide, find_to_decide
 from gatepost.flow.requests.edited_input import is_editable, parse_edited
 from gatepost.flow.requests.questions import (
@@ -28,7 +36,7 @@ from gatepost.flow.requests.questions import (
     find_own_words,
     parse_questions,
 )
-from gatepost.messages.card import CHANGED, LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, is_number
+from gatepost.messages.card import CHANGED, LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, escape_markdown, is_number
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text import one_line
 from gatepost.store import identities, messages, outbox, request_cards, requests, turns
@@ -40,10 +48,10 @@ from gatepost.store.requests import Request, RequestKind, RequestState
 APPROVE, REFUSE, ANSWER = "/approve", "/deny", "/answer"
 COMMANDS = (APPROVE, REFUSE, ANSWER)
 UNKNOWN_BUTTON = "This button is not known any more."
-WHICH = "Several requests wait here. Answer to one of them, or write {} and its id: {}."
+WHICH = "Several requests wait here. {}write {} and its id:\n\n{}"
 NONE_WAITS = "Nothing waits for a decision here. Write {} and the id of a request."
-NOT_FOR_CARD = "If that was meant for the request {0}: reply to its card, or write /approve {0} or /deny {0}."
-NOT_FOR_QUESTION = "If that was meant for the question {0}: reply to its card, or write /answer {0} and your answer."
+NOT_FOR_CARD = "If that was meant for “{1}”: {2}write /approve {0}, or /deny {0} and why."
+NOT_FOR_QUESTION = "If that was meant for “{1}”: {2}write /answer {0} and your answer."
 NO_ANSWER_TO_CARD = "{0} waits for yes or no: reply to its card, or write /approve {0} or /deny {0}."
 ON_ITS_WAY = "A request is on its way to you. If that was meant for it: answer once you have read its card."
 NAME_IT = "Read the card of {0} first. Then write /approve {0} or /deny {0}."
@@ -60,6 +68,9 @@ NO_QUESTION = "{0} is no question: write /approve {0} or /deny {0}."
 NO_ANSWER = "That is no answer to the question. It can be answered with: {}."
 OWN_WORDS_OFFERED = "your own words"
 LONGEST_ID = 60
+LONGEST_TITLE = 1000  # characters of a card in which its title ends
+LONGEST_ASKED = 100  # of a question, where somebody is told which ones wait
+MOST_LISTED = 5  # of the newest that wait
 SPOKE_BEFORE = MINUTE  # nor if an agent spoke so shortly before the card
 MOST_SPOKEN = 100  # messages of a room that are looked at for that: where an agent said more, it spoke around the card
 LATEST = 2**62
@@ -166,7 +177,8 @@ def _read_command(
         if named and (said.command == APPROVE or named.lower().startswith(requests.PREFIX) or len(waiting) != 1):
             return GivenAnswer("unknown_request", NO_SUCH.format(named[:LONGEST_ID]))
         if len(waiting) != 1:
-            told = WHICH.format(said.command, ", ".join(waiting[:5])) if waiting else NONE_WAITS.format(said.command)
+            several = [card for card in cards if card.request_id in waiting]
+            told = _render_which(db, reach, said, several, said.command) if several else NONE_WAITS.format(said.command)
             return GivenAnswer("unknown_request", told)
         request, words, named = requests.get(db, waiting[0]), rest, ""
         assert request is not None  # its card goes with it
@@ -274,10 +286,16 @@ def _read_text(
         else:
             certain = _is_certain(db, reach, first.request, said, cards, now, settles, allows=first.allows)
         if not certain:
-            told = NOT_FOR_QUESTION if first.choice is None else NOT_FOR_CARD
-            return GivenAnswer("", told.format(first.request.id), passes=True)
+            newest = chosen[-1]
+            told = NOT_FOR_QUESTION if newest.choice is None else NOT_FOR_CARD
+            (title,) = _list_titles(db, [newest.card])
+            way = "reply to its card, or " if _can_reply(reach, said.instance) else ""
+            return GivenAnswer("", told.format(newest.request.id, title, way), passes=True)
     if len(found) > 1:
-        return GivenAnswer("which_request", _render_which([request for _, request in found]))
+        asked = {request.kind is RequestKind.QUESTION for _, request in found}
+        command = ANSWER if asked == {True} else APPROVE if asked == {False} else f"{APPROVE} or {ANSWER}"
+        which = _render_which(db, reach, said, [card for card, _ in found], command)
+        return GivenAnswer("which_request", which)
     if first.choice is None:
         return _answer(db, reach, first.request, first.card.part, first.answer, said, now)
     if first.allows and not first.card.whole:
@@ -368,10 +386,34 @@ def _find_unseen(
     return GivenAnswer(reason, told, Decision(request, False, told, (room,)))
 
 
-def _render_which(waiting: Sequence[Request]) -> str:
-    asked = [each.kind is RequestKind.QUESTION for each in waiting]
-    command = ANSWER if all(asked) else f"{APPROVE} or {ANSWER}" if any(asked) else APPROVE
-    return WHICH.format(command, ", ".join(each.id for each in waiting[:5]))
+def _render_which(
+    db: Db, reach: ChannelInstances, said: PersonMessage, cards: Sequence[RequestCard], command: str
+) -> str:
+    """`cards`: the oldest first; the newest of them are listed by what they say."""
+    newest = list({card.request_id: card for card in cards}.values())[-MOST_LISTED:]
+    way = "Reply to one of them, or " if _can_reply(reach, said.instance) else "To say which, "
+    return WHICH.format(way, command, "\n".join(f"- {each}" for each in _list_titles(db, newest)))
+
+
+def _list_titles(db: Db, cards: Sequence[RequestCard]) -> list[str]:
+    """Return the titles of cards as they were shown, each with the id of its request; a question's with its words."""
+    texts = messages.list_beginnings(db, [card.message_id for card in cards], LONGEST_TITLE)
+    known = {each.id: each for each in requests.list_by_ids(db, [card.request_id for card in cards])}
+    titles: list[str] = []
+    for card in cards:
+        title = texts.get(card.message_id, "").partition("\n")[0].removeprefix("**").removesuffix("**")
+        request = known.get(card.request_id)
+        if request is not None and request.kind is RequestKind.QUESTION:
+            asked = show_beginning(_get_question(request, card.part).text, LONGEST_ASKED)
+            title = f"{title}: {escape_markdown(asked)}"
+        titles.append(title or card.request_id)
+    return titles
+
+
+def _can_reply(reach: ChannelInstances, instance: str) -> bool:
+    """Return True if people can refer to a card there. Nobody can at a terminal, which prints it as text."""
+    features = reach.features(instance)
+    return Feature.REPLY in features and (Feature.CARDS in features or not reach.is_local(instance))
 
 
 def _list_meant(
