@@ -985,6 +985,7 @@ CREATE INDEX tasks_folder ON tasks (folder, state);
 CREATE INDEX tokens_folder ON tokens (folder);
 CREATE INDEX tokens_identity ON tokens (identity) WHERE identity <> '';
 CREATE UNIQUE INDEX turns_open ON turns (session_id) WHERE ended_at IS NULL;
+CREATE INDEX turns_room ON turns (instance, address, ended_at);
 CREATE INDEX turns_session ON turns (session_id, started_at);
 CREATE INDEX web_hosts_by_folder ON web_hosts (folder);
 CREATE INDEX web_routes_by_folder ON web_routes (folder);

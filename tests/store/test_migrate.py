@@ -71,6 +71,7 @@ SHIPPED = {
     "0052_incarnations": "16bdd802b922db9f",
     "0053_seen_cards": "facd6c0f395cd021",
     "0054_duty_health": "dd54d3ac0d6ccc64",
+    "0055_turns_of_rooms": "3bcbc4b0651f2492",
 }
 
 

@@ -289,6 +289,15 @@ def list_in_room(db: Db, instance: str, address: str, after: int, limit: int) ->
     return MESSAGES.list(db, page, instance, address, after, limit)
 
 
+def list_beginnings(db: Db, message_ids: Sequence[int], chars: int) -> dict[int, str]:
+    """Return how the texts of these messages begin, by their ids."""
+    which = ", ".join("?" * len(message_ids)) or "NULL"
+    rows = db.rows(
+        f"SELECT id, SUBSTR(text, 1, CAST(? AS INTEGER)) FROM messages WHERE id IN ({which})", (chars, *message_ids)
+    )
+    return {int(row[0]): str(row[1]) for row in rows}
+
+
 def has_outgoing_after(db: Db, instance: str, address: str, message_id: int) -> bool:
     """Whether anything was said by us in a room after a message."""
     later = "SELECT 1 FROM messages WHERE instance = ? AND address = ? AND id > ? AND direction = 'out' LIMIT 1"

@@ -333,7 +333,7 @@ class SpokenMessage(Struct, frozen=True):
     accepted_at: int
     said: bool  # a message, not an edit or a reaction
     ours: bool
-    by_agent: bool
+    by_agent: bool  # or of the gateway and about no request: a notice may carry an agent's words
     waits: bool  # it is still to be sent, or being sent
     shown_at: int  # 0: it was not
     about_request: bool  # a card, a part of one, or what was decided
@@ -349,10 +349,11 @@ def list_latest_spoken(db: Db, instance: str, address: str, before: int, most: i
         "EXISTS (SELECT 1 FROM request_cards c JOIN requests r ON r.id = c.request_id"
         " WHERE c.message_id = m.id AND r.kind = 'question')"
     )
+    other = "SUBSTR(o.key, 1, 8) <> 'request:'"
     rows = db.rows(
         "SELECT m.id, m.sender, m.accepted_at, CASE WHEN m.event = 'message' THEN 1 ELSE 0 END,"
         " CASE WHEN m.direction = 'out' THEN 1 ELSE 0 END,"
-        f" CASE WHEN m.direction = 'out' AND (m.folder <> '' OR o.origin <> 'notice' OR {asks}) THEN 1 ELSE 0 END,"
+        f" CASE WHEN m.direction = 'out' AND (m.folder <> '' OR {other} OR {asks}) THEN 1 ELSE 0 END,"
         " CASE WHEN o.state IN ('pending', 'sending') THEN 1 ELSE 0 END,"
         " CASE WHEN o.state IN ('sent', 'uncertain') THEN o.updated_at ELSE 0 END,"
         " CASE WHEN SUBSTR(o.key, 1, 8) = 'request:' THEN 1 ELSE 0 END"

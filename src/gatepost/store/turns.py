@@ -108,6 +108,12 @@ def list_open(db: Db) -> list[Turn]:
     return TURNS.list(db, "WHERE ended_at IS NULL ORDER BY started_at")
 
 
+def has_run_since(db: Db, instance: str, address: str, since: int) -> bool:
+    """Return True if a turn of a room has not ended, or did so from that moment on."""
+    ran = "SELECT 1 FROM turns WHERE instance = ? AND address = ? AND (ended_at IS NULL OR ended_at >= ?) LIMIT 1"
+    return db.row(ran, (instance, address, since)) is not None
+
+
 def list_open_of(db: Db, owner: str) -> list[Turn]:
     return TURNS.list(db, "WHERE ended_at IS NULL AND owner = ? ORDER BY started_at", owner)
 

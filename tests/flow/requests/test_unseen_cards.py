@@ -9,7 +9,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import acl, identities, messages, outbox, request_cards, requests
+from gatepost.store import acl, identities, messages, outbox, request_cards, requests, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
@@ -22,8 +22,10 @@ ROOM = "fake:direct/ada"
 LATER = NOON + 10 * MINUTE
 
 
-def reach_of(*features: Feature) -> ChannelInstances:
-    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(features))
+def reach_of(*features: Feature, local: bool = False) -> ChannelInstances:
+    kind = ChannelKind(
+        name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(features), always=local
+    )
     return ChannelInstances({"fake": kind})
 
 
@@ -44,6 +46,7 @@ def say(
     address: str = ROOM,
     features: tuple[Feature, ...] = (),
     said_at: int | None = None,
+    local: bool = False,
 ) -> GivenAnswer | None:
     """What a person writes, as intake reads it."""
     cards = request_cards.list_open_in_room(db, "fake", address)
@@ -69,7 +72,7 @@ def say(
         message_id=message_id,
         said_at=said_at,
     )
-    return read_answer(db, reach_of(*features), said, cards, at)
+    return read_answer(db, reach_of(*features, local=local), said, cards, at)
 
 
 def speak(db: Db, text: str, at: int, *, origin: EffectOrigin = EffectOrigin.RESULT, op: Op = Op.SEND) -> OutboxEffect:
@@ -77,6 +80,17 @@ def speak(db: Db, text: str, at: int, *, origin: EffectOrigin = EffectOrigin.RES
         key=f"agent:{text}", op=op, origin=origin, instance="fake", address=ROOM, text=text, payload={"text": text}
     )
     return outbox.add(db, new, at)
+
+
+def run_turn(db: Db, begins: int, ends: int | None, address: str = ROOM) -> None:
+    """A turn of the room, which may have shown drafts: the ledger has nothing of it."""
+    session = sessions.find_or_add(db, "per-thread", "acme", "fake", address, "", NOON)
+    db.run(
+        "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, owner,"
+        " next_at, lease_until, started_at, begun_at, ended_at)"
+        " VALUES (?, ?, 'acme', 'scripted', 'fake', ?, '', 'member', ?, 'gw', ?, ?, ?, ?, ?)",
+        (f"turn-{begins}", session.id, address, "done" if ends else "begun", begins, begins, begins, begins, ends),
+    )
 
 
 def is_waiting(db: Db, request: Request) -> bool:
@@ -197,6 +211,56 @@ def test_an_agent_that_speaks_after_the_card_gets_no_bare_answer(db: Db, asked: 
     assert is_waiting(db, asked)
 
 
+@pytest.mark.parametrize(
+    ("begins", "ends"),
+    [(LATER - 5 * MINUTE, None), (LATER - 5 * MINUTE, LATER - 50 * SECOND), (LATER + SECOND, LATER + 2 * SECOND)],
+    ids=["open", "before the card", "after the card"],
+)
+@pytest.mark.parametrize("text", ["1", "yes", "always", "/approve"])
+def test_a_turn_that_may_have_shown_a_draft_around_the_card_gets_no_bare_answer(
+    db: Db, asked: Request, text: str, begins: int, ends: int | None
+) -> None:
+    """An answer that grows on a page is seen, and is in no ledger."""
+    deliver(db, LATER)
+    run_turn(db, begins, ends)
+    given = say(db, text, LATER + MINUTE)
+    assert given is not None and not is_decided(given.reason) and f"/approve {asked.id}" in given.said
+    assert is_waiting(db, asked)
+
+
+@pytest.mark.parametrize(("text", "reply"), [("no", False), ("no, not now", False), ("yes", True)])
+def test_a_turn_around_the_card_keeps_nobody_from_a_no_or_a_reply(
+    db: Db, asked: Request, text: str, reply: bool
+) -> None:
+    deliver(db, LATER)
+    run_turn(db, LATER - 5 * MINUTE, None)
+    given = say(db, text, LATER + MINUTE, reply=reply)
+    assert given is not None and is_decided(given.reason)
+
+
+@pytest.mark.parametrize(("ends", "address"), [(LATER - 2 * MINUTE, ROOM), (None, "fake:room/1")])
+def test_a_turn_long_before_the_card_or_elsewhere_keeps_nobody_from_answering(
+    db: Db, asked: Request, ends: int | None, address: str
+) -> None:
+    deliver(db, LATER)
+    run_turn(db, LATER - 5 * MINUTE, ends, address)
+    given = say(db, "yes", LATER + MINUTE)
+    assert given is not None and is_decided(given.reason)
+
+
+def test_a_notice_before_the_card_that_carries_an_agents_words_gets_no_bare_answer(db: Db) -> None:
+    """The gateway says why a turn failed, in the words of its agent."""
+    add_people(db)
+    say(db, "fetch the report", NOON - 2 * MINUTE)
+    speak(db, "It failed: shall I try again? Answer yes", NOON - 30 * SECOND, origin=EffectOrigin.NOTICE)
+    deliver(db, NOON - 30 * SECOND)
+    asked = hold_call(db)
+    deliver(db, NOON)
+    given = say(db, "yes", NOON + 5 * SECOND)
+    assert given is not None and given.passes
+    assert is_waiting(db, asked)
+
+
 def test_a_card_overtakes_what_its_agent_has_queued_and_is_not_answered_by_it(db: Db) -> None:
     """An agent says "answer 1 daily, 2 weekly", fifteen more messages, then makes a held call."""
     add_people(db)
@@ -267,6 +331,58 @@ def test_no_with_a_reason_denies_as_the_next_words_and_is_the_agents_once_it_spo
     assert found is not None and (found.state, found.reason) == (RequestState.DENIED, "that is dangerous")
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("no because it is late", "because it is late"), ("No, that is dangerous", "that is dangerous")],
+)
+@pytest.mark.parametrize("features", [(), (Feature.CARDS, Feature.PANE)])
+def test_a_bare_no_with_a_reason_denies_on_every_channel_also_while_the_agent_works(
+    db: Db, asked: Request, text: str, reason: str, features: tuple[Feature, ...]
+) -> None:
+    deliver(db, LATER)
+    run_turn(db, LATER - MINUTE, None)
+    given = say(db, text, LATER + MINUTE, features=features)
+    assert given is not None and is_decided(given.reason)
+    found = requests.get(db, asked.id)
+    assert found is not None and (found.state, found.reason) == (RequestState.DENIED, reason)
+
+
+def test_a_bare_answer_that_does_not_count_is_told_of_the_newest_card_in_words(db: Db, asked: Request) -> None:
+    newest = hold_call(db, name="t/2", digest="other", tool="delete", input={"messageId": "7"})
+    deliver(db, LATER)
+    hold_call(db, name="t/3", digest="third", tool="post")  # not shown yet
+    speak(db, "1 or 2?", LATER + SECOND)
+    given = say(db, "yes", LATER + MINUTE)
+    assert given is not None and given.passes
+    assert "Acme wants to delete a message" in given.said and f"/approve {newest.id}" in given.said
+    assert asked.id not in given.said
+
+
+def test_where_several_wait_each_is_told_in_words(db: Db, asked: Request) -> None:
+    newest = hold_call(db, name="t/2", digest="other", tool="delete", input={"messageId": "7"})
+    deliver(db, LATER)
+    for text in ("yes", "/approve"):
+        given = say(db, text, LATER + MINUTE)
+        assert given is not None and not is_decided(given.reason)
+        assert "- Acme wants to send a message" in given.said and asked.id in given.said
+        assert "- Acme wants to delete a message" in given.said and newest.id in given.said
+
+
+@pytest.mark.parametrize(
+    ("features", "local", "replies"),
+    [((Feature.REPLY,), False, True), ((), False, False), ((Feature.REPLY,), True, False)],
+    ids=["platform", "no replies", "terminal"],
+)
+def test_only_who_can_reply_is_told_to(
+    db: Db, asked: Request, features: tuple[Feature, ...], local: bool, replies: bool
+) -> None:
+    deliver(db, LATER)
+    given = say(db, "yes", LATER + SECOND, features=features, local=local)
+    assert given is not None and given.passes
+    assert ("reply to its card" in given.said) == replies
+    assert f"/approve {asked.id}, or /deny {asked.id} and why" in given.said
+
+
 @pytest.mark.parametrize("text", ["nobody knows", "yesterday was fine", "no one came", "northern lights"])
 def test_words_that_only_begin_like_an_answer_are_the_agents(db: Db, asked: Request, text: str) -> None:
     deliver(db, LATER)
@@ -291,6 +407,39 @@ def test_approve_by_id_needs_a_card_that_was_shown(db: Db, asked: Request) -> No
     deliver(db, LATER)
     given = say(db, f"/approve {asked.id}", LATER + SECOND)
     assert given is not None and is_decided(given.reason)
+
+
+@pytest.mark.parametrize("words", ["no wait", "never", "not yet!", "always", '"text"', "[1]", '{"text": "x"'])
+def test_words_behind_the_id_that_are_no_arguments_decide_nothing(db: Db, asked: Request, words: str) -> None:
+    deliver(db, LATER)
+    given = say(db, f"/approve {asked.id} {words}", LATER + MINUTE)
+    assert given is not None and not is_decided(given.reason) and not given.passes
+    assert "Nothing was decided" in given.said
+    assert is_waiting(db, asked)
+
+
+@pytest.mark.parametrize("room", ["", ', "chatJid": ""', ', "chatJid": null'])
+def test_changed_arguments_without_a_room_go_to_the_room_on_the_card(db: Db, room: str) -> None:
+    """The tool would take the room of the turn, in which others read."""
+    add_people(db)
+    shown = {"text": "original", "chatJid": "fake:room/2"}
+    asked = hold_call(db, input=shown, rooms={"chatJid": "fake", "toJid": "fake"}, editable=True)
+    deliver(db, LATER)
+    given = say(db, f'/approve {asked.id} {{"text": "kinder"{room}}}', LATER + MINUTE)
+    assert given is not None and is_decided(given.reason)
+    found = requests.get(db, asked.id)
+    assert found is not None and found.answer == {"text": "kinder", "chatJid": "fake:room/2"}
+
+
+def test_changed_arguments_that_name_another_room_go_there(db: Db) -> None:
+    add_people(db)
+    shown = {"text": "original", "chatJid": "fake:room/2"}
+    asked = hold_call(db, input=shown, rooms={"chatJid": "fake"}, editable=True)
+    deliver(db, LATER)
+    given = say(db, f'/approve {asked.id} {{"text": "kinder", "chatJid": "fake:room/3"}}', LATER + MINUTE)
+    assert given is not None and is_decided(given.reason)
+    found = requests.get(db, asked.id)
+    assert found is not None and found.answer == {"text": "kinder", "chatJid": "fake:room/3"}
 
 
 def test_deny_by_id_needs_no_card(db: Db, asked: Request) -> None:

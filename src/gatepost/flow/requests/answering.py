@@ -3,9 +3,9 @@ words of their own where a question takes them, or by `/approve`, `/deny` and `/
 accepts the message.
 
 A decision is about what was shown. So words that name no request allow something only if the platform confirmed its
-card some seconds before, and no agent spoke around it. An agent that asks "1 or 2?" must not get its own call allowed.
-A button and a reply refer to the card themselves, `/approve ID` does for whoever was shown the request. A no is always
-safe."""
+card some seconds before, and no agent spoke or worked in the room around it. An agent that asks "1 or 2?" must not get
+its own call allowed. A button and a reply refer to the card themselves, `/approve ID` does for whoever was shown the
+request. A no is always safe."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,15 @@ from gatepost.core.errors import Invalid
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import question_answers
 from gatepost.flow.requests.asking import SETTLES, show_to
-from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, GROUP, AnswerChoice, find_answer, list_choices
+from gatepost.flow.requests.choices import (
+    ALLOW_ONCE,
+    DENY,
+    GROUP,
+    AnswerChoice,
+    find_answer,
+    list_choices,
+    show_beginning,
+)
 from gatepost.flow.requests.deciding import Decision, decide, find_to_decide
 from gatepost.flow.requests.edited_input import is_editable, parse_edited
 from gatepost.flow.requests.questions import (
@@ -28,10 +36,10 @@ from gatepost.flow.requests.questions import (
     find_own_words,
     parse_questions,
 )
-from gatepost.messages.card import CHANGED, LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, is_number
+from gatepost.messages.card import CHANGED, LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, escape_markdown, is_number
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text import one_line
-from gatepost.store import identities, messages, outbox, request_cards, requests
+from gatepost.store import identities, messages, outbox, request_cards, requests, turns
 from gatepost.store.outbox import EffectState, SentState
 from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
@@ -40,10 +48,10 @@ from gatepost.store.requests import Request, RequestKind, RequestState
 APPROVE, REFUSE, ANSWER = "/approve", "/deny", "/answer"
 COMMANDS = (APPROVE, REFUSE, ANSWER)
 UNKNOWN_BUTTON = "This button is not known any more."
-WHICH = "Several requests wait here. Answer to one of them, or write {} and its id: {}."
+WHICH = "Several requests wait here. {}write {} and its id:\n\n{}"
 NONE_WAITS = "Nothing waits for a decision here. Write {} and the id of a request."
-NOT_FOR_CARD = "If that was meant for the request {0}: reply to its card, or write /approve {0} or /deny {0}."
-NOT_FOR_QUESTION = "If that was meant for the question {0}: reply to its card, or write /answer {0} and your answer."
+NOT_FOR_CARD = "If that was meant for “{1}”: {2}write /approve {0}, or /deny {0} and why."
+NOT_FOR_QUESTION = "If that was meant for “{1}”: {2}write /answer {0} and your answer."
 NO_ANSWER_TO_CARD = "{0} waits for yes or no: reply to its card, or write /approve {0} or /deny {0}."
 ON_ITS_WAY = "A request is on its way to you. If that was meant for it: answer once you have read its card."
 NAME_IT = "Read the card of {0} first. Then write /approve {0} or /deny {0}."
@@ -51,11 +59,18 @@ SHOWN_NOW = "You were not shown {0} yet, so nothing was decided. Its card comes 
 NOT_SHOWN = "You were not shown {0} yet, so nothing was decided. The page Requests shows it, and lets you decide."
 SHOWN_IN_PART = "Only a part of {0} could be shown, so nothing was decided. Decide it on the page Requests."
 NO_SUCH = "No request of that id waits: {}."
+NO_ARGUMENTS = (
+    "Nothing was decided. Write /approve {0} and nothing else to allow it as it was asked,"
+    ' /approve {0} {{"name": "value"}} with other arguments, or /deny {0} and why.'
+)
 IS_QUESTION = "{0} is a question: write /answer {0} and your answer, or /deny {0}."
 NO_QUESTION = "{0} is no question: write /approve {0} or /deny {0}."
 NO_ANSWER = "That is no answer to the question. It can be answered with: {}."
 OWN_WORDS_OFFERED = "your own words"
 LONGEST_ID = 60
+LONGEST_TITLE = 1000  # characters of a card in which its title ends
+LONGEST_ASKED = 100  # of a question, where somebody is told which ones wait
+MOST_LISTED = 5  # of the newest that wait
 SPOKE_BEFORE = MINUTE  # nor if an agent spoke so shortly before the card
 MOST_SPOKEN = 100  # messages of a room that are looked at for that: where an agent said more, it spoke around the card
 LATEST = 2**62
@@ -162,7 +177,8 @@ def _read_command(
         if named and (said.command == APPROVE or named.lower().startswith(requests.PREFIX) or len(waiting) != 1):
             return GivenAnswer("unknown_request", NO_SUCH.format(named[:LONGEST_ID]))
         if len(waiting) != 1:
-            told = WHICH.format(said.command, ", ".join(waiting[:5])) if waiting else NONE_WAITS.format(said.command)
+            several = [card for card in cards if card.request_id in waiting]
+            told = _render_which(db, reach, said, several, said.command) if several else NONE_WAITS.format(said.command)
             return GivenAnswer("unknown_request", told)
         request, words, named = requests.get(db, waiting[0]), rest, ""
         assert request is not None  # its card goes with it
@@ -173,8 +189,14 @@ def _read_command(
         return GivenAnswer("unknown_request", IS_QUESTION.format(request.id))
     if said.command == APPROVE and (unseen := _find_unseen(db, reach, request, said, now, words)):
         return unseen
-    if said.command == APPROVE and not named and not _is_certain(db, reach, request, said, cards, now, settles):
+    if (
+        said.command == APPROVE
+        and not named
+        and not _is_certain(db, reach, request, said, cards, now, settles, allows=True)
+    ):
         return GivenAnswer(f"not decided {request.id}", NAME_IT.format(request.id))
+    if said.command == APPROVE and words and not words.startswith("{") and request.kind is not RequestKind.ROOM:
+        return GivenAnswer(f"not decided {request.id}", NO_ARGUMENTS.format(request.id))  # "no wait" is no yes
     if said.command == REFUSE or not words.startswith("{"):
         return _decide(db, reach, request, ALLOW_ONCE if said.command == APPROVE else DENY, said, now, words)
     return _decide_changed(db, reach, request, words, said, now)
@@ -262,12 +284,18 @@ def _read_text(
             last = max(card.message_id for card, _ in found)  # of what it can be an answer to, whatever else waits here
             certain = not messages.has_outgoing_after(db, *said.where, last)
         else:
-            certain = _is_certain(db, reach, first.request, said, cards, now, settles)
+            certain = _is_certain(db, reach, first.request, said, cards, now, settles, allows=first.allows)
         if not certain:
-            told = NOT_FOR_QUESTION if first.choice is None else NOT_FOR_CARD
-            return GivenAnswer("", told.format(first.request.id), passes=True)
+            newest = chosen[-1]
+            told = NOT_FOR_QUESTION if newest.choice is None else NOT_FOR_CARD
+            (title,) = _list_titles(db, [newest.card])
+            way = "reply to its card, or " if _can_reply(reach, said.instance) else ""
+            return GivenAnswer("", told.format(newest.request.id, title, way), passes=True)
     if len(found) > 1:
-        return GivenAnswer("which_request", _render_which([request for _, request in found]))
+        asked = {request.kind is RequestKind.QUESTION for _, request in found}
+        command = ANSWER if asked == {True} else APPROVE if asked == {False} else f"{APPROVE} or {ANSWER}"
+        which = _render_which(db, reach, said, [card for card, _ in found], command)
+        return GivenAnswer("which_request", which)
     if first.choice is None:
         return _answer(db, reach, first.request, first.card.part, first.answer, said, now)
     if first.allows and not first.card.whole:
@@ -298,13 +326,18 @@ def _is_certain(
     cards: Sequence[RequestCard],
     now: int,
     settles: int,
+    *,
+    allows: bool,
 ) -> bool:
-    """Return True if words that name no request can only be meant for this one's card in the room."""
-    if Feature.PANE in reach.features(said.instance):  # an agent's prompt says what it likes in somebody's name
+    """Return True if words that name no request can only be meant for this one's card in the room. `allows`: they would
+    allow it, so nothing that a ledger does not show may have led to them."""
+    if allows and Feature.PANE in reach.features(said.instance):  # an agent's prompt says what it likes for somebody
         return False
     card = max((each for each in cards if each.request_id == request.id), key=lambda each: each.message_id)
     state = outbox.list_states(db, [card.message_id]).get(card.message_id)
     if state is None or not _is_sent(state) or state.at + settles > min(said.said_at or now, now):
+        return False
+    if allows and turns.has_run_since(db, *said.where, state.at - SPOKE_BEFORE):  # it may have shown a draft
         return False
     return not _has_agent_spoken(db, said, card, state.at)
 
@@ -312,7 +345,7 @@ def _is_certain(
 def _has_agent_spoken(db: Db, said: PersonMessage, card: RequestCard, shown_at: int) -> bool:
     """Return True if an agent spoke in the room around the card, has more to say there, or too much was said to know.
     Around the card: since the person's last words before it, or since a minute before it if that is earlier. The
-    gateway's own lines count only after the card: they may offer something to choose from, too."""
+    gateway's own lines count, too: they may offer something to choose from, or carry an agent's words."""
     own = identities.list_names(db, said.sender)
     spoken = outbox.list_latest_spoken(db, *said.where, said.message_id, MOST_SPOKEN)
     words = (each.accepted_at for each in spoken if not each.ours and each.said and each.sender in own)
@@ -353,10 +386,34 @@ def _find_unseen(
     return GivenAnswer(reason, told, Decision(request, False, told, (room,)))
 
 
-def _render_which(waiting: Sequence[Request]) -> str:
-    asked = [each.kind is RequestKind.QUESTION for each in waiting]
-    command = ANSWER if all(asked) else f"{APPROVE} or {ANSWER}" if any(asked) else APPROVE
-    return WHICH.format(command, ", ".join(each.id for each in waiting[:5]))
+def _render_which(
+    db: Db, reach: ChannelInstances, said: PersonMessage, cards: Sequence[RequestCard], command: str
+) -> str:
+    """`cards`: the oldest first; the newest of them are listed by what they say."""
+    newest = list({card.request_id: card for card in cards}.values())[-MOST_LISTED:]
+    way = "Reply to one of them, or " if _can_reply(reach, said.instance) else "To say which, "
+    return WHICH.format(way, command, "\n".join(f"- {each}" for each in _list_titles(db, newest)))
+
+
+def _list_titles(db: Db, cards: Sequence[RequestCard]) -> list[str]:
+    """Return the titles of cards as they were shown, each with the id of its request; a question's with its words."""
+    texts = messages.list_beginnings(db, [card.message_id for card in cards], LONGEST_TITLE)
+    known = {each.id: each for each in requests.list_by_ids(db, [card.request_id for card in cards])}
+    titles: list[str] = []
+    for card in cards:
+        title = texts.get(card.message_id, "").partition("\n")[0].removeprefix("**").removesuffix("**")
+        request = known.get(card.request_id)
+        if request is not None and request.kind is RequestKind.QUESTION:
+            asked = show_beginning(_get_question(request, card.part).text, LONGEST_ASKED)
+            title = f"{title}: {escape_markdown(asked)}"
+        titles.append(title or card.request_id)
+    return titles
+
+
+def _can_reply(reach: ChannelInstances, instance: str) -> bool:
+    """Return True if people can refer to a card there. Nobody can at a terminal, which prints it as text."""
+    features = reach.features(instance)
+    return Feature.REPLY in features and (Feature.CARDS in features or not reach.is_local(instance))
 
 
 def _list_meant(

@@ -47,7 +47,7 @@ PARAMETERS = {
 _HUMP = re.compile(r"(?<=[a-z])[A-Z]")
 _encode = msgspec.json.encode
 LONGEST_REASON = 500  # characters of why somebody refuses
-_NO_BECAUSE = re.compile(r"\s*(?:no|nope|deny)\s*[,.:;!–—-]+\s*(?=\w)", re.IGNORECASE)
+_NO_BECAUSE = re.compile(r"\s*(?:no|nope|deny)(?:\s*[,.:;!–—-]+\s*(?=\w)|\s+(?=because\s+\w))", re.IGNORECASE)
 
 
 class AnswerChoice(Struct, frozen=True):

@@ -39,11 +39,14 @@ def is_editable(request: Request) -> bool:
 
 def check_edited(request: Request, given: Mapping[str, Any], lasts: AnswerLasts) -> dict[str, Any]:
     """What takes the place of a request's arguments, empty if they stay as they are. Whoever edits them decides alone
-    and about this one call: nobody else has seen them."""
+    and about this one call: nobody else has seen them. A room that they leave out is the one on the card."""
     if not given or dict(given) == request.input:
         return {}
     if request.kind in (RequestKind.QUESTION, RequestKind.ROOM):
         return dict(given)  # its answers, or who answers there
+    given = {**given, **{name: request.input[name] for name in _list_rooms_left_out(request, given)}}
+    if given == request.input:
+        return {}
     if request.cut:
         raise Invalid("input", f"of {request.id} only an excerpt is shown; allow it as it is, or deny it")
     if not request.editable:
@@ -56,7 +59,12 @@ def check_edited(request: Request, given: Mapping[str, Any], lasts: AnswerLasts)
     if len(raw) > LONGEST:
         raise Invalid("input", f"other arguments may have {LONGEST} bytes at most")
     _check_fit(request, raw)
-    return dict(given)
+    return given
+
+
+def _list_rooms_left_out(request: Request, given: Mapping[str, Any]) -> list[str]:
+    """Return the parameters that name a room on the card and none in an edit: a tool would take the turn's room."""
+    return [name for name in request.rooms if request.input.get(name) and not given.get(name)]
 
 
 def _check_fit(request: Request, raw: bytes) -> None:
