@@ -5,6 +5,8 @@ from pathlib import Path
 import apsw
 
 from gatepost.core.errors import SetupError
+from gatepost.store.damage_check import BROKEN, describe_broken
+from gatepost.store.migrate import holds_store
 from gatepost.store.place import StorePlace, hide_password, render_missing
 from gatepost.store.sqlite_db import connect
 
@@ -17,8 +19,11 @@ def copy_store(place: StorePlace, target: Path) -> None:
             " folders of the home by a copy"
         )
     source = place.path
-    if not source.is_file():
-        raise SetupError(render_missing(source.parent))
+    try:
+        if not holds_store(source):
+            raise SetupError(render_missing(source.parent))
+    except BROKEN as error:
+        raise SetupError(f"the store {source} cannot be copied: {describe_broken(error)}") from None
     reading, writing = connect(source, readonly=True), connect(target)
     try:
         with writing.backup("main", reading, "main") as backup:
