@@ -1,5 +1,6 @@
 """A consistent copy of the store, whether the daemon runs or not: SQLite's own backup, in one snapshot."""
 
+import os
 from pathlib import Path
 
 import apsw
@@ -8,6 +9,7 @@ from gatepost.core.errors import SetupError
 from gatepost.store.damage_check import BROKEN, describe_broken
 from gatepost.store.migrate import holds_store
 from gatepost.store.place import StorePlace, hide_password, render_missing
+from gatepost.store.port import Db
 from gatepost.store.sqlite_db import connect
 
 
@@ -35,3 +37,12 @@ def copy_store(place: StorePlace, target: Path) -> None:
     finally:
         writing.close()
         reading.close()
+
+
+def save_open_store(db: Db, target: Path) -> None:
+    """From a store that is open and whose file is gone. The one that was saved before is replaced."""
+    made = target.with_name(f".{target.name}")
+    made.unlink(missing_ok=True)
+    os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    db.upkeep.copy_to(made)
+    os.replace(made, target)

@@ -89,6 +89,17 @@ def identify_file(path: Path) -> str:
         os.close(handle)
 
 
+def is_in_place(path: Path, known: str) -> bool:
+    """Return False if a file that is open was removed or replaced. It is not opened: its number is not given out
+    again before it is closed."""
+    try:
+        return str(path.stat().st_ino) == known.partition(":")[0]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # of a disk that cannot be read others tell
+
+
 def is_same_file(known: str, found: str) -> bool:
     """A generation of 0 is not known."""
     (inode, _, generation), (other, _, other_generation) = known.partition(":"), found.partition(":")

@@ -19,6 +19,8 @@ _ADDRESS = re.compile(
 )
 _HIDDEN = ("password", "sslpassword")
 OLD_LOG = "Before that, move gatepost.db-wal and gatepost.db-shm away: they would damage the restored file"
+SAVED = "gatepost-saved.db"  # in the home: a store whose file was removed while it was open
+PUT_BACK = f"run `gatepost down`, then rename {SAVED} to gatepost.db"
 WRITE = "write it as postgresql://USER:PASSWORD@HOST:5432/DATABASE"
 
 
@@ -98,8 +100,9 @@ def render_lost(home: Path) -> str:
     remains = _list_remains(home)
     if not remains:
         return ""
+    saved = f". Its gateway saved it: {PUT_BACK}. Or restore it" if (home / SAVED).exists() else ". Restore it"
     return (
-        f"the store {Home(home).store} is missing or empty, and the home still has {' and '.join(remains)}. Restore it"
+        f"the store {Home(home).store} is missing or empty, and the home still has {' and '.join(remains)}{saved}"
         f" from a backup (docs/operations.md). {OLD_LOG}. To begin with a new one, without the people, routes, budgets"
         " and messages of the old: gatepost up --new-store"
     )
