@@ -134,6 +134,21 @@ async def test_a_store_whose_file_is_removed_while_it_runs_is_told_of_and_saved(
         await channel.wait_for(2)
 
 
+async def test_the_way_back_from_a_damaged_or_lost_store_names_the_log_that_must_go_first(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    """A leftover log is written into whatever file is put beside it."""
+    home = Home(tmp_path / "h")
+    path = await make_store(home.path, channel)
+    damage(path, "routes")
+    with pytest.raises(SetupError, match=r"damaged.*gatepost\.db-wal and gatepost\.db-shm"):
+        async with running_gateway(home.path, {"fake": (channel.kind, channel)}):
+            pass
+    path.unlink()
+    with pytest.raises(SetupError, match=r"missing.*gatepost\.db-wal and gatepost\.db-shm"):
+        prepare_store(home, Config(), SystemClock())
+
+
 @pytest.mark.parametrize("left", ["empty", "missing"])
 @pytest.mark.slow
 def test_a_home_that_has_lost_its_store_is_refused_until_somebody_asks_for_a_new_one(tmp_path: Path, left: str) -> None:

@@ -18,7 +18,7 @@ _ADDRESS = re.compile(
     r"postgres(?:ql)?://(?:(?P<user>[^:@/?#\s]*)(?P<password>:[^:@/?#\s]*)?@)?(?P<rest>[^@?#\s]*)(?:\?(?P<more>[^?#\s]*))?"
 )
 _HIDDEN = ("password", "sslpassword")
-OLD_LOG = "Before that, move gatepost.db-wal and gatepost.db-shm away: they would damage the restored file"
+OLD_LOG = "Before a restore, move gatepost.db-wal and gatepost.db-shm away: a log of another file damages it"
 SAVED = "gatepost-saved.db"  # in the home: a store whose file was removed while it was open
 PUT_BACK = f"run `gatepost down`, then rename {SAVED} to gatepost.db"
 WRITE = "write it as postgresql://USER:PASSWORD@HOST:5432/DATABASE"
