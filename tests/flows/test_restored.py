@@ -12,6 +12,7 @@ from typing import TypeVar
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
 from gatepost.flow.requests.choices import DROP, SEND, AnswerChoice
 from gatepost.flow.requests.deciding import decide, follow_decision
@@ -240,6 +241,42 @@ async def test_a_moved_home_and_a_killed_gateway_go_on_with_what_was_in_flight(
     async with running_gateway(moved, {"fake": (channel.kind, channel)}) as gateway:
         assert gateway.life is not None and not gateway.life.said
     assert sorted(list_answers(channel)) == EACH_ONCE
+
+
+async def test_steps_that_were_removed_while_it_was_down_are_no_older_state(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    home = tmp_path / "h"
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        await prepare(gateway)
+        await channel.say("hello", address=ROOM)
+        await channel.wait_for(1)
+        await wait_until_settled(gateway)
+    store = SqliteStore(home / "gatepost.db")
+    await store.write(lambda db: db.run("DELETE FROM steps"))  # as `gatepost keep run` may, after a long time
+    store.close()
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        assert gateway.life is not None and not gateway.life.said
+
+
+async def test_starts_that_the_store_never_heard_of_are_no_older_state(
+    tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "h"
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        await prepare(gateway)
+
+    def fail(*_: object) -> None:
+        raise Unavailable("the store", "the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(incarnations, "record_life", fail)
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                async with running_gateway(home, {"fake": (channel.kind, channel)}):
+                    pass
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        assert gateway.life is not None and not gateway.life.said
 
 
 async def test_a_restore_says_so_by_a_file_in_the_home(tmp_path: Path, channel: FakeChannel) -> None:

@@ -48,7 +48,8 @@ class StoreLife:
         if marker is not None:
             reason = IncarnationReason.RESTORED
         if memory is not None and reason is None:  # before the store is: a life that it does not know yet is well
-            await asyncio.to_thread(self._remember, (*memory.lives[-1:], self._life), min(memory.mark, mark))
+            stored = [each for each in memory.lives if known is not None and each in known.lives]
+            await asyncio.to_thread(self._remember, (*stored[-1:], self._life), min(memory.mark, mark))
         source = marker or _describe_source(known, self._here)
         begun, current = await self._store.write(self._record, reach, reason, source, self._clock.now())
         self._open_memory(current)

@@ -76,9 +76,9 @@ def get_current(db: Db) -> Incarnation | None:
 
 
 def get_mark(db: Db) -> int:
-    """How far the ledger has come: every change of a message adds a step."""
-    row = db.row("SELECT MAX(id) FROM steps")
-    return int(row[0] or 0) if row else 0
+    """How far the ledger has come: every change of a message adds a step. It never goes down, also where steps are
+    removed."""
+    return db.upkeep.get_last_id("steps")
 
 
 def judge_presence(

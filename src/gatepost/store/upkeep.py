@@ -31,6 +31,10 @@ class Upkeep(Protocol):
         """Bytes on the disk."""
         ...
 
+    def get_last_id(self, table: str) -> int:
+        """The last id that a table has given out, also if its row is gone."""
+        ...
+
     def copy_to(self, path: Path) -> None:
         """Copy the store as it is open, whatever has become of its file. `path`: a new file."""
         ...
@@ -68,6 +72,10 @@ class SqliteUpkeep:
         path = Path(self._connection.filename)
         both = (path, path.with_name(f"{path.name}-wal"))
         return sum(each.stat().st_size for each in both if each.exists())
+
+    def get_last_id(self, table: str) -> int:
+        rows = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchall()
+        return int(rows[0][0]) if rows else 0
 
     def copy_to(self, path: Path) -> None:
         writing = apsw.Connection(str(path))

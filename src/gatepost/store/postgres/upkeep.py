@@ -30,5 +30,9 @@ class PostgresUpkeep:
         row = self._db.row("SELECT pg_database_size(current_database())")
         return int(row[0]) if row else 0
 
+    def get_last_id(self, table: str) -> int:
+        row = self._db.row("SELECT pg_sequence_last_value(pg_get_serial_sequence(?, 'id')::regclass)", (table,))
+        return int(row[0] or 0) if row else 0
+
     def copy_to(self, path: Path) -> None:
         """A database has no file here."""
