@@ -74,8 +74,8 @@ class SqliteUpkeep:
         return sum(each.stat().st_size for each in both if each.exists())
 
     def get_last_id(self, table: str) -> int:
-        rows = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchall()
-        return int(rows[0][0]) if rows else 0
+        row = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).get
+        return int(row or 0)
 
     def copy_to(self, path: Path) -> None:
         writing = apsw.Connection(str(path))
