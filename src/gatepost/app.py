@@ -107,8 +107,9 @@ class Gateway:
         self.left = ""  # what did not end when we stopped
         self.watchdog = Watchdog(every=config[EVERY_S])
         prepare_store(home, config, clock)
-        file, unchecked = identify_file(home.store), check_whole(home, config)
+        unchecked = check_whole(home, config)
         self.lease = join_gateways(home, config, listen, config[MOST_AWAKE])
+        file = identify_file(home.store) if self.lease is None else ""
         self.clock: Clock = clock if self.lease is None else self.lease.clock
         self.started_at = self.clock.now()
         self.is_draining = False
@@ -144,7 +145,7 @@ class Gateway:
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.bells.on_change(self._changed)
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
-        self.store_watch = StoreWatch(home, self.store, self.clock, self.bells, self.reach, unchecked)
+        self.store_watch = StoreWatch(home, self.store, self.clock, self.bells, self.reach, unchecked, file)
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
         self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None
@@ -389,6 +390,7 @@ class Gateway:
         self.files.close()
         if self.life is not None:
             await self.life.close()
+        await self.store_watch.close()
         self.left = self.store.close()
         if self.left:
             _log.error("the store could not be closed in time", left=self.left)

@@ -54,3 +54,8 @@ def test_a_card_that_asks_is_shown_in_every_thread_and_another_only_in_its_own()
     assert shown(render_event(event(DECIDED, verb="edit"), "another"))[0] == ASKED.title
     assert render_event(event(Card(title="for reading")), "another") == ()
     assert shown(render_event(event(Card(title="for reading")), "")) == ["for reading"]
+
+
+def test_a_long_name_of_a_field_is_apart_from_its_value() -> None:
+    card = Card(title="x", fields=(CardField("perhaps answered before", "1"), CardField("a", "2")))
+    assert "  perhaps answered before: 1" in shown(render_card(to_builtins(card)))

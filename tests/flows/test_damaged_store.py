@@ -10,17 +10,21 @@ from pathlib import Path
 import apsw
 import pytest
 
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.settings import Config
 from gatepost.flow import store_watch
-from gatepost.store import direct_rooms, users
+from gatepost.store import direct_rooms, ledger, users
 from gatepost.store.damage_check import check_tables
+from gatepost.store.open_store import prepare_store
 from gatepost.store.port import Db
+from gatepost.store.readonly import get_version, read_store
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.waiting import block_until
+from gatepost.testing.waiting import block_until, until
 
 from .conftest import ROOM
 
@@ -102,6 +106,49 @@ async def test_damage_that_is_met_while_it_runs_reaches_readiness_health_and_the
         await channel.wait_for(lambda sent: any("is not well" in text for text in channel.texts(DIRECT)))
 
 
+async def test_a_store_whose_file_is_removed_while_it_runs_is_told_of_and_saved(
+    tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_watch, "LOOK_S", 0.05)
+    home = Home(tmp_path / "h")
+    async with running_gateway(home.path, {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        assert gateway.find_unready() == ""
+        home.store.unlink()
+        await until(lambda: gateway.find_unready() == "the store is not well", "the loss to be noticed")
+        assert "gatepost-saved.db" in gateway.store_watch.find_trouble()
+        await until((home.path / "gatepost-saved.db").exists, "the store to be saved")
+        await channel.say("hello")  # what comes after it is in the store that is saved at the stop
+        await channel.wait_for(1)
+        await wait_until_settled(gateway)
+    for act in (lambda: prepare_store(home, Config(), SystemClock()), lambda: read_store(home, get_version)):
+        with pytest.raises(SetupError, match=r"gatepost-saved\.db.*--new-store"):
+            act()
+    (home.path / "gatepost-saved.db").rename(home.store)
+    async with running_gateway(home.path, {"fake": (channel.kind, channel)}) as gateway:
+        assert gateway.find_unready() == ""
+        assert gateway.life is not None and not gateway.life.said
+        status = await gateway.store.read(ledger.check, gateway.clock.now())
+        assert status.unaccounted == 0
+        await channel.say("again")
+        await channel.wait_for(2)
+
+
+async def test_the_way_back_from_a_damaged_or_lost_store_names_the_log_that_must_go_first(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    """A leftover log is written into whatever file is put beside it."""
+    home = Home(tmp_path / "h")
+    path = await make_store(home.path, channel)
+    damage(path, "routes")
+    with pytest.raises(SetupError, match=r"damaged.*gatepost\.db-wal and gatepost\.db-shm"):
+        async with running_gateway(home.path, {"fake": (channel.kind, channel)}):
+            pass
+    path.unlink()
+    with pytest.raises(SetupError, match=r"missing.*gatepost\.db-wal and gatepost\.db-shm"):
+        prepare_store(home, Config(), SystemClock())
+
+
 @pytest.mark.parametrize("left", ["empty", "missing"])
 @pytest.mark.slow
 def test_a_home_that_has_lost_its_store_is_refused_until_somebody_asks_for_a_new_one(tmp_path: Path, left: str) -> None:
@@ -119,6 +166,9 @@ def test_a_home_that_has_lost_its_store_is_refused_until_somebody_asks_for_a_new
     told = daemon.gatepost("user", "add", "fake:user/8")
     assert told.returncode != 0 and "--new-store" in told.stderr
     assert "--new-store" in daemon.gatepost("status").stdout
+    for words in (("doctor",), ("ledger", "check"), ("group", "list"), ("backup", str(tmp_path / "b.tar.gz"))):
+        told = daemon.gatepost(*words)
+        assert told.returncode != 0 and "--new-store" in told.stdout + told.stderr, (words, told)
     assert not store.exists() or store.stat().st_size == 0
     assert daemon.gatepost("up", "--new-store", "--listen", "nonsense:port").returncode != 0  # the store is made first
     with daemon:

@@ -12,6 +12,7 @@ from typing import TypeVar
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
 from gatepost.flow.requests.choices import DROP, SEND, AnswerChoice
 from gatepost.flow.requests.deciding import decide, follow_decision
@@ -240,6 +241,68 @@ async def test_a_moved_home_and_a_killed_gateway_go_on_with_what_was_in_flight(
     async with running_gateway(moved, {"fake": (channel.kind, channel)}) as gateway:
         assert gateway.life is not None and not gateway.life.said
     assert sorted(list_answers(channel)) == EACH_ONCE
+
+
+async def test_steps_that_were_removed_while_it_was_down_are_no_older_state(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    home = tmp_path / "h"
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        await prepare(gateway)
+        await channel.say("hello", address=ROOM)
+        await channel.wait_for(1)
+        await wait_until_settled(gateway)
+    store = SqliteStore(home / "gatepost.db")
+    await store.write(lambda db: db.run("DELETE FROM steps"))  # as `gatepost keep run` may, after a long time
+    store.close()
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        assert gateway.life is not None and not gateway.life.said
+
+
+async def test_starts_that_the_store_never_heard_of_are_no_older_state(
+    tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "h"
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        await prepare(gateway)
+
+    def fail(*_: object) -> None:
+        raise Unavailable("the store", "the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(incarnations, "record_life", fail)
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                async with running_gateway(home, {"fake": (channel.kind, channel)}):
+                    pass
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        assert gateway.life is not None and not gateway.life.said
+
+
+async def test_a_store_that_was_overwritten_in_place_is_found_where_the_machine_remembers_nothing(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    """The file stays the same one, and a new container has no state folder."""
+    home, backup = tmp_path / "h", tmp_path / "backup.db"
+    await make_backup(home, channel, backup)
+    for name in ("gatepost.db-wal", "gatepost.db-shm"):
+        (home / name).unlink(missing_ok=True)
+    with (home / "gatepost.db").open("r+b") as file:
+        file.write(backup.read_bytes())
+        file.truncate()
+    shutil.rmtree(tmp_path / "state")
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        await channel.wait_for(lambda sent: any(each.address == DIRECT for each in sent))
+        current = await gateway.store.read(incarnations.get_current)
+        assert current is not None and current.reason is IncarnationReason.ROLLED_BACK
+        (card,) = channel.texts(DIRECT)
+        assert (
+            "started from an older state of its store (its last change was at " in card
+            and "gatepost ledger list --state held" in card
+        )
+    assert sorted(list_answers(channel)) == EACH_ONCE
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        assert gateway.life is not None and not gateway.life.said
 
 
 async def test_a_restore_says_so_by_a_file_in_the_home(tmp_path: Path, channel: FakeChannel) -> None:

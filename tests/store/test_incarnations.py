@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.store import channel_cursors, incarnations
-from gatepost.store.incarnations import Incarnation, IncarnationReason, StorePresence, judge_presence
-from gatepost.store.machine_memory import MachineMemory, MemoryFile, identify_file, is_same_file
+from gatepost.core.records import replace
+from gatepost.store import channel_cursors, incarnations, message_steps
+from gatepost.store.incarnations import Incarnation, IncarnationReason, StorePresence, choose_memory, judge_presence
+from gatepost.store.machine_memory import MachineMemory, MemoryFile, get_memory_path, identify_file, is_same_file
 from gatepost.store.port import Db
+from gatepost.testing.arrivals import add_arrival
 
 from .conftest import NOON
 
@@ -64,8 +66,8 @@ def test_a_copied_file_is_another_one_and_a_moved_one_is_not(tmp_path: Path) -> 
 
 def test_a_memory_that_cannot_be_kept_or_read_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    assert not MemoryFile(tmp_path / "file", "i-1").save(remember())
-    kept = MemoryFile(tmp_path, "i-1")
+    assert not MemoryFile(get_memory_path(tmp_path / "file", "i-1")).save(remember())
+    kept = MemoryFile(get_memory_path(tmp_path, "i-1"))
     assert kept.load() is None
     assert kept.save(remember()) and kept.load() == remember()
     (tmp_path / "stores" / "i-1.json").write_text("{")
@@ -86,3 +88,22 @@ def test_positions_of_channels_go_and_what_they_know_stays(db: Db) -> None:
         channel_cursors.put(db, "it", name, "x", False, NOON)
     assert channel_cursors.remove_positions(db) == 4
     assert [row.name for row in channel_cursors.list_all(db)] == ["fact:direct", "sends", "services"]
+
+
+def test_how_far_a_store_has_come_never_goes_down(db: Db) -> None:
+    message = add_arrival(db, NOON, sender="a", text="hi")
+    message_steps.add(db, message, None, NOON, "queued")
+    db.flush()
+    before = incarnations.get_mark(db)
+    assert before > 0 and incarnations.find_last_change(db) == NOON
+    db.run("DELETE FROM steps")
+    assert incarnations.get_mark(db) == before
+
+
+def test_the_memory_in_a_home_counts_for_its_own_file_and_where_it_knows_more() -> None:
+    beside = replace(remember(mark=12), incarnation="i-1")
+    assert choose_memory(HERE, (), None, beside) is beside
+    assert choose_memory(HERE, (), remember(mark=11), beside) is beside
+    assert choose_memory(HERE, (), machine := remember(mark=12), beside) is machine
+    assert choose_memory(OTHER_FILE, (), None, beside) is None  # a copied home brings it along
+    assert choose_memory(HERE, ("i-1",), None, beside) is None  # killed before the new incarnation was remembered

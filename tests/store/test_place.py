@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import apsw
 import pytest
 
 from gatepost.core import settings
@@ -85,3 +86,38 @@ def test_a_home_of_a_database_gets_no_empty_file_in_its_place(tmp_path: Path) ->
     assert not home.store.exists()
     migrate(home.store, SystemClock())  # as `store copy` to the home does
     assert prepare_store(home, Config(), SystemClock()) > 0
+
+
+@pytest.mark.parametrize("lived", [True, False])
+@pytest.mark.parametrize("table", ["", "notes (a)", "schema_version (version, script)"])
+def test_a_database_without_a_store_in_it_is_no_store_and_that_of_others_is_never_migrated(
+    tmp_path: Path, table: str, lived: bool
+) -> None:
+    home = Home(tmp_path)
+    if lived:
+        (tmp_path / "groups" / "root").mkdir(parents=True)
+    connection = apsw.Connection(str(home.store))
+    connection.execute(f"CREATE TABLE {table or 'gone (a)'}")
+    if not table:
+        connection.execute("DROP TABLE gone")
+    connection.close()
+    before = home.store.read_bytes()
+    if not table and not lived:
+        assert prepare_store(home, Config(), SystemClock()) > 0
+        return
+    match = "database of something else" if table else "--new-store"
+    acts = {
+        "up": lambda: prepare_store(home, Config(), SystemClock()),
+        "read": lambda: read_store(home, get_version),
+        "backup": lambda: copy_store(find_place(home), tmp_path / "copy.db"),
+    }
+    for name, act in acts.items():
+        with pytest.raises(SetupError, match=match):
+            act()
+        assert home.store.read_bytes() == before, name
+    if table:
+        with pytest.raises(SetupError, match=match):
+            prepare_store(home, Config(), SystemClock(), new=True)
+        assert home.store.read_bytes() == before
+    else:
+        assert prepare_store(home, Config(), SystemClock(), new=True) > 0

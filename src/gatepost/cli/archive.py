@@ -24,11 +24,12 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.store.backup import copy_store
-from gatepost.store.place import find_place
+from gatepost.store.machine_memory import HOME_MEMORY
+from gatepost.store.place import SAVED, find_place
 from gatepost.store.readonly import find_damage, read_snapshot
 
 TREES = ("groups", "sessions", "worktrees", "media", "plugins")
-LEFT_OUT = (KEYRING, "control.token", "gatepost.lock", "gatepost.pid.json")
+LEFT_OUT = (KEYRING, "control.token", "gatepost.lock", "gatepost.pid.json", SAVED, HOME_MEMORY)
 MAILBOXES = ("in", "out")  # of a session; written at this moment if the gateway runs, and made anew from the store
 LARGEST = 8 * 1024**3  # bytes of one file; more is no file that an agent works with
 MOST_HOLES = 1024**3  # bytes of holes in all files; they cost an agent nothing, and us the time to write them

@@ -29,7 +29,7 @@ def _render_open(card: Card) -> Iterator[output.Piece]:
     width = min(max((len(each.name) for each in card.fields), default=0), WIDEST)
     for each in card.fields:
         yield "\n  "
-        yield output.colored(f"{each.name}:".ljust(width + 2), "dim")
+        yield output.colored(f"{each.name}: ".ljust(width + 2), "dim")
         yield _indent(each.value)
     for number, button in enumerate(card.buttons, start=1):
         yield "\n  "

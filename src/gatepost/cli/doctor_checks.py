@@ -38,7 +38,7 @@ from gatepost.serve.health.store_checks import check_panic, check_rows
 from gatepost.serve.health.telemetry_checks import check_telemetry
 from gatepost.store import groups, ledger
 from gatepost.store.gateway_identity import make_identity
-from gatepost.store.place import get_place
+from gatepost.store.place import check_place, get_place
 from gatepost.store.port import Db
 from gatepost.store.readonly import (
     find_damage,
@@ -154,8 +154,8 @@ def _control(home: Home) -> Iterator[Finding]:
     try:
         path = listen_address.find_control_path(home)
     except GatepostError:
-        told = home_lock.read_holder(home)  # the settings are told of as such
-        path = Path(told.control) if told is not None and told.control else home.control
+        holder = home_lock.read_holder(home)  # the settings are told of as such
+        path = Path(holder.control) if holder is not None and holder.control else home.control
     if len(os.fsencode(path)) > LONGEST_SOCKET_PATH:
         yield Finding(
             "fail", "control", f"{path} is too long for a socket", "set GATEPOST_CONTROL_SOCK to a shorter path"
@@ -166,8 +166,10 @@ def _control(home: Home) -> Iterator[Finding]:
             yield Finding("fail", "control", f"{path} is no socket", "move it away; it will not be removed for you")
         return
     try:
-        ControlClient(path, home.path).get("/v1/health", timeout=5)
+        told = ControlClient(path, home.path).get("/v1/status", timeout=5)["result"]
         yield Finding("ok", "control", f"{path} answers")
+        if trouble := told.get("store_trouble"):
+            yield Finding("fail", "store", f"is not well: {trouble}")
     except GatepostError as error:
         yield Finding("fail", "control", str(error), "`gatepost logs` may say why; `gatepost down` ends it")
 
@@ -237,10 +239,11 @@ def _limits(home: Home, config: Config) -> Iterator[Finding]:
 
 def _store(home: Home, config: Config) -> Iterator[Finding]:
     place = get_place(home, config)
-    if not place.exists():
-        yield Finding("ok", "store", "none yet; `gatepost up` makes it")
-        return
     try:
+        check_place(place)
+        if not place.exists():
+            yield Finding("ok", "store", "none yet; `gatepost up` makes it")
+            return
         yield from read_snapshot(place, _check_store, config, home_lock.find_holder(home) is not None)
     except GatepostError as error:
         yield Finding("fail", "store", str(error))

@@ -18,7 +18,15 @@ from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.requests.restored_rows import CURSORS, KEEP, BegunIncarnation, begin_incarnation
 from gatepost.store import incarnations
 from gatepost.store.incarnations import Incarnation, IncarnationReason, StorePresence
-from gatepost.store.machine_memory import MachineMemory, MemoryFile, find_state_folder, identify_machine, sync_log
+from gatepost.store.machine_memory import (
+    HOME_MEMORY,
+    MachineMemory,
+    MemoryFile,
+    find_state_folder,
+    get_memory_path,
+    identify_machine,
+    sync_log,
+)
 from gatepost.store.port import Db, Store
 
 MARKER = "restored"  # a file in the home that a restore leaves: it says from what
@@ -34,21 +42,23 @@ class StoreLife:
         self._home, self._config, self._store, self._clock, self._bells = home, config, store, clock, bells
         self._here = StorePresence(file, str(home.path), identify_machine())
         self._life = ids.new("life")
-        self._memory: MemoryFile | None = None
+        self._incarnation, self._memories = "", [MemoryFile(home.path / HOME_MEMORY)]
         self._mark = -1
         self.said = ""  # of an incarnation that began with this start
 
     async def begin(self, reach: ChannelInstances) -> None:
         """Before anything is delivered, received or woken."""
         known = await self._store.read(incarnations.get_current)
-        memory = await asyncio.to_thread(self._open_memory, known) if known is not None else None
+        older = await self._store.read(incarnations.list_older)
+        memory = await asyncio.to_thread(self._find_memory, known, older) if known is not None else None
         marker = await asyncio.to_thread(self._read_marker)
         mark = await self._store.read(incarnations.get_mark)
         reason = incarnations.judge_presence(known, self._here, memory, mark)
         if marker is not None:
             reason = IncarnationReason.RESTORED
         if memory is not None and reason is None:  # before the store is: a life that it does not know yet is well
-            await asyncio.to_thread(self._remember, (*memory.lives[-1:], self._life), min(memory.mark, mark))
+            stored = [each for each in memory.lives if known is not None and each in known.lives]
+            await asyncio.to_thread(self._remember, (*stored[-1:], self._life), min(memory.mark, mark))
         source = marker or _describe_source(known, self._here)
         begun, current = await self._store.write(self._record, reach, reason, source, self._clock.now())
         self._open_memory(current)
@@ -70,9 +80,15 @@ class StoreLife:
             begun = begin_incarnation(db, reach, rules, reason, now, source=source, keep_cursors=keep)
         return begun, incarnations.record_life(db, self._life, self._here, now)
 
-    def _open_memory(self, known: Incarnation) -> MachineMemory | None:
-        self._memory = MemoryFile(find_state_folder(self._config), known.id)
-        return self._memory.load()
+    def _find_memory(self, known: Incarnation, older: tuple[str, ...]) -> MachineMemory | None:
+        self._open_memory(known)
+        machine, beside = (each.load() for each in self._memories)
+        return incarnations.choose_memory(self._here, older, machine, beside)
+
+    def _open_memory(self, known: Incarnation) -> None:
+        self._incarnation = known.id
+        path = get_memory_path(find_state_folder(self._config), known.id)
+        self._memories = [MemoryFile(path), self._memories[-1]]
 
     def _read_marker(self) -> str | None:
         """None: nobody has said that this home was restored."""
@@ -106,9 +122,16 @@ class StoreLife:
         self._remember((self._life,), mark, clean=clean)
 
     def _remember(self, lives: tuple[str, ...], mark: int, *, clean: bool = False) -> None:
-        here = self._here
-        if self._memory is not None:
-            self._memory.save(MachineMemory(home=here.home, file=here.file, lives=lives, mark=mark, clean=clean))
+        known = MachineMemory(
+            incarnation=self._incarnation,
+            home=self._here.home,
+            file=self._here.file,
+            lives=lives,
+            mark=mark,
+            clean=clean,
+        )
+        for each in self._memories:
+            each.save(known)
 
 
 def _describe_source(known: Incarnation | None, here: StorePresence) -> str:

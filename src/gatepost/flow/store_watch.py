@@ -15,10 +15,17 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.owner_notices import add_owner_notices
+from gatepost.store.backup import save_open_store
 from gatepost.store.damage_check import READ_ONLY, WAY_BACK, check_tables
+from gatepost.store.machine_memory import is_in_place
+from gatepost.store.place import OLD_LOG, PUT_BACK, SAVED
 from gatepost.store.port import OpenStore
 
 LOOK_S = 5.0
+LOST = (
+    f"its file was removed or replaced while the gateway runs. It is saved as {SAVED} in the home, now and when the"
+    f" gateway stops: {PUT_BACK}. {OLD_LOG}"
+)
 
 _log = log.get("store")
 
@@ -32,16 +39,19 @@ class StoreWatch:
         bells: EventBus,
         reach: ChannelInstances,
         unchecked: Sequence[str] = (),
+        file: str = "",
     ) -> None:
-        """`unchecked`: tables of a file that a start had no time for."""
+        """`unchecked`: tables of a file that a start had no time for. `file`: that is open, as it was identified
+        before; '' for a database."""
         self._home, self._store, self._clock, self._bells, self._reach = home, store, clock, bells, reach
         self._unchecked = tuple(unchecked)
         self._stopping = threading.Event()
-        self._damage, self._read_only, self._told = "", False, ""
+        self._file = file
+        self._damage, self._lost, self._read_only, self._told = "", "", False, ""
 
     def find_trouble(self) -> str:
         """Why nobody should rely on the store; '' if nothing is known."""
-        return self._damage or self._store.find_trouble() or (READ_ONLY if self._read_only else "")
+        return self._damage or self._lost or self._store.find_trouble() or (READ_ONLY if self._read_only else "")
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -66,6 +76,7 @@ class StoreWatch:
     async def _watch(self) -> None:
         while True:
             self._read_only = await asyncio.to_thread(self._home.is_read_only)
+            await self._look_for_file()
             trouble = self.find_trouble()
             if trouble and trouble != self._told:
                 self._told = trouble
@@ -73,6 +84,21 @@ class StoreWatch:
                 self._bells.operation()
                 await self._notify_owners(trouble)
             await asyncio.sleep(LOOK_S)
+
+    async def _look_for_file(self) -> None:
+        if self._file and not self._lost and not await asyncio.to_thread(is_in_place, self._home.store, self._file):
+            self._lost = LOST
+            await self.close()
+
+    async def close(self) -> None:
+        """Nothing is written after this: a store whose file is gone would be gone, too."""
+        if not self._lost:
+            return
+        try:
+            await self._store.read(save_open_store, self._home.path / SAVED)
+        except Exception as error:  # noqa: BLE001  whatever it is, the gateway goes on or stops as it would
+            _log.error("the store whose file is gone could not be saved", error=str(error))
+            self._lost = f"{LOST}; it could not be saved ({error}), so do not stop the gateway before it can"
 
     async def _notify_owners(self, trouble: str) -> None:
         """As far as that can be written."""

@@ -1,11 +1,15 @@
 """A consistent copy of the store, whether the daemon runs or not: SQLite's own backup, in one snapshot."""
 
+import os
 from pathlib import Path
 
 import apsw
 
 from gatepost.core.errors import SetupError
+from gatepost.store.damage_check import BROKEN, describe_broken
+from gatepost.store.migrate import holds_store
 from gatepost.store.place import StorePlace, hide_password, render_missing
+from gatepost.store.port import Db
 from gatepost.store.sqlite_db import connect
 
 
@@ -17,8 +21,11 @@ def copy_store(place: StorePlace, target: Path) -> None:
             " folders of the home by a copy"
         )
     source = place.path
-    if not source.is_file():
-        raise SetupError(render_missing(source.parent))
+    try:
+        if not holds_store(source):
+            raise SetupError(render_missing(source.parent))
+    except BROKEN as error:
+        raise SetupError(f"the store {source} cannot be copied: {describe_broken(error)}") from None
     reading, writing = connect(source, readonly=True), connect(target)
     try:
         with writing.backup("main", reading, "main") as backup:
@@ -30,3 +37,12 @@ def copy_store(place: StorePlace, target: Path) -> None:
     finally:
         writing.close()
         reading.close()
+
+
+def save_open_store(db: Db, target: Path) -> None:
+    """From a store that is open and whose file is gone. The one that was saved before is replaced."""
+    made = target.with_name(f".{target.name}")
+    made.unlink(missing_ok=True)
+    os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    db.upkeep.copy_to(made)
+    os.replace(made, target)

@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 from msgspec import Struct
 
+from gatepost.store.place import OLD_LOG
 from gatepost.store.sqlite_db import connect
 
 START_S = 0.5  # of a start: a store of some 50 MB
@@ -18,8 +19,8 @@ STEPS = 10_000  # of SQLite's machine, between two looks at the clock
 UNREADABLE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, apsw.CantOpenError)
 BROKEN = (*UNREADABLE, apsw.ReadOnlyError, apsw.FullError)
 WAY_BACK = (
-    "restore a backup (docs/operations.md), or save what can be read of it:"
-    " sqlite3 gatepost.db .recover | sqlite3 recovered.db"
+    "save what can be read of it (sqlite3 gatepost.db .recover | sqlite3 recovered.db), or restore a backup"
+    f" (docs/operations.md). {OLD_LOG}. If it was restored beside such a log, restore it again without"
 )
 
 READ_ONLY = "its disk can only be read; look at the disk (`dmesg`), and mount it again so that it can be written"

@@ -76,9 +76,29 @@ def get_current(db: Db) -> Incarnation | None:
 
 
 def get_mark(db: Db) -> int:
-    """How far the ledger has come: every change of a message adds a step."""
-    row = db.row("SELECT MAX(id) FROM steps")
-    return int(row[0] or 0) if row else 0
+    """How far the ledger has come: every change of a message adds a step. It never goes down, also where steps are
+    removed."""
+    return db.upkeep.get_last_id("steps")
+
+
+def find_last_change(db: Db) -> int | None:
+    row = db.row("SELECT at FROM steps ORDER BY id DESC LIMIT 1")
+    return int(row[0]) if row else None
+
+
+def list_older(db: Db) -> tuple[str, ...]:
+    """The ids of the incarnations before the current one."""
+    return tuple(str(row[0]) for row in db.rows("SELECT id FROM incarnations ORDER BY number"))[:-1]
+
+
+def choose_memory(
+    here: StorePresence, older: Iterable[str], machine: MachineMemory | None, beside: MachineMemory | None
+) -> MachineMemory | None:
+    """Return the memory that knows more. The one `beside` the store counts for its own file alone, because a copied or
+    restored home brings it along, and not for an incarnation that is over."""
+    if beside is None or not is_same_file(beside.file, here.file) or beside.incarnation in older:
+        return machine
+    return beside if machine is None or beside.mark > machine.mark else machine
 
 
 def judge_presence(

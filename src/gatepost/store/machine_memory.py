@@ -1,8 +1,8 @@
 """The memory that this machine has of a store, outside its home. A copy, a restored backup or a rolled-back disk
 differs from it.
 
-One small file for each incarnation of a store, in the state folder of the user. It may be missing: then only the
-store's own file tells whether it is still the one that it was.
+One small file for each incarnation of a store, in the state folder of the user. It may be missing, as in a new
+container: then the same memory in the home, written beside the store's file, tells that this file was overwritten.
 """
 
 import fcntl
@@ -24,6 +24,7 @@ STATE_FOLDER = setting(
     help="Where this machine remembers its stores, to find out that one was restored or copied (empty:"
     " $XDG_STATE_HOME/gatepost, or ~/.local/state/gatepost).",
 )
+HOME_MEMORY = "store.mark"  # in the home
 _GET_VERSION = 0x80087601  # FS_IOC_GETVERSION
 _MACHINE_ID = Path("/etc/machine-id")
 
@@ -32,6 +33,7 @@ class MachineMemory(Struct, frozen=True, kw_only=True):
     """`lives`: the last start; while one begins, also the one before. `mark`: how far the ledger had come. `clean`: the
     gateway was stopped, so nothing came after the mark."""
 
+    incarnation: str = ""
     home: str
     file: str
     lives: tuple[str, ...]
@@ -46,11 +48,15 @@ def find_state_folder(config: Config) -> Path:
     return (Path(base) if base.startswith("/") else Path("~/.local/state").expanduser()) / "gatepost"
 
 
-class MemoryFile:
-    """The memory of one incarnation. A folder that cannot be used is no fault: there is no memory then."""
+def get_memory_path(folder: Path, incarnation: str) -> Path:
+    return folder / "stores" / f"{incarnation}.json"
 
-    def __init__(self, folder: Path, incarnation: str) -> None:
-        self._path = folder / "stores" / f"{incarnation}.json"
+
+class MemoryFile:
+    """One memory. A folder that cannot be used is no fault: there is no memory then."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
 
     def load(self) -> MachineMemory | None:
         with suppress(OSError, msgspec.MsgspecError):
@@ -87,6 +93,17 @@ def identify_file(path: Path) -> str:
         return f"{os.fstat(handle).st_ino}:{generation}"
     finally:
         os.close(handle)
+
+
+def is_in_place(path: Path, known: str) -> bool:
+    """Return False if a file that is open was removed or replaced. It is not opened: its number is not given out
+    again before it is closed."""
+    try:
+        return str(path.stat().st_ino) == known.partition(":")[0]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # of a disk that cannot be read others tell
 
 
 def is_same_file(known: str, found: str) -> bool:

@@ -38,8 +38,34 @@ def apply_module(package: str, name: str, db: Db) -> None:
     importlib.import_module(f"{package}.{name}").apply(db)
 
 
+def holds_store(path: Path) -> bool:
+    """Return False if there is no file, or an empty database. Raise SetupError if it is somebody else's."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return False
+    connection = connect(path, readonly=True)
+    try:
+        return find_store(connection, path)
+    finally:
+        connection.close()
+
+
+def find_store(connection: apsw.Connection, path: Path) -> bool:
+    """The same for a file that is open."""
+    columns = connection.execute("SELECT name FROM pragma_table_info('schema_version')").fetchall()
+    if [name for (name,) in columns] == ["number", "name", "applied_at"]:
+        return bool(connection.execute("SELECT 1 FROM schema_version LIMIT 1").fetchall())
+    if connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+        raise SetupError(
+            f"{path} is a database of something else, no store of gatepost, and was left as it is; move it away, then"
+            " restore a backup (docs/operations.md), or choose another home with --home"
+        )
+    return False
+
+
 def migrate(path: Path, clock: Clock) -> int:
-    """Bring a SQLite store up to date; the version that it has afterwards. A store from a newer one is left alone."""
+    """Bring a SQLite store up to date; the version that it has afterwards. A store from a newer one is left alone, and
+    so is a database of something else."""
+    holds_store(path)
     connection = connect(path)
     db = SqliteDb(connection)
     try:

@@ -11,7 +11,7 @@ from gatepost.core.settings import Config
 from gatepost.store.damage_check import BROKEN, START_S, WAY_BACK, check_tables, describe_broken
 from gatepost.store.deadline import UNIT_S
 from gatepost.store.gateway_identity import make_identity
-from gatepost.store.migrate import list_migrations, migrate
+from gatepost.store.migrate import holds_store, list_migrations, migrate
 from gatepost.store.place import LANES, UNSAFE, check_library, check_place, get_place
 from gatepost.store.port import OpenStore
 from gatepost.store.sqlite_store import SqliteStore
@@ -36,8 +36,8 @@ def prepare_store(home: Home, config: Config, clock: Clock, *, new: bool = False
     """Make the store, or bring it up to date; the version that it has afterwards. `new`: also where one was lost."""
     place = get_place(home, config)
     if not place.url:
-        check_place(place, new=new)
         try:
+            check_place(place, holds_store=holds_store(place.path), new=new)
             return migrate(place.path, clock)
         except BROKEN as error:
             raise SetupError(f"the store {place.path} cannot be used: {describe_broken(error)}") from None

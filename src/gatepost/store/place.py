@@ -18,6 +18,9 @@ _ADDRESS = re.compile(
     r"postgres(?:ql)?://(?:(?P<user>[^:@/?#\s]*)(?P<password>:[^:@/?#\s]*)?@)?(?P<rest>[^@?#\s]*)(?:\?(?P<more>[^?#\s]*))?"
 )
 _HIDDEN = ("password", "sslpassword")
+OLD_LOG = "Before a restore, move gatepost.db-wal and gatepost.db-shm away: a log of another file damages it"
+SAVED = "gatepost-saved.db"  # in the home: a store whose file was removed while it was open
+PUT_BACK = f"run `gatepost down`, then rename {SAVED} to gatepost.db"
 WRITE = "write it as postgresql://USER:PASSWORD@HOST:5432/DATABASE"
 
 
@@ -89,20 +92,33 @@ def render_missing(home: Path) -> str:
             f"the home {home} belongs to a database, and none is named; set store.url or {URL.variable} to its address,"
             " or copy it into the home: `gatepost store copy postgresql://… sqlite`"
         )
-    return f"there is no store in {home}; `gatepost up` makes one, `--home` chooses another home"
+    return render_lost(home) or f"there is no store in {home}; `gatepost up` makes one, `--home` chooses another home"
 
 
-def check_place(place: StorePlace, *, new: bool = False) -> None:
+def render_lost(home: Path) -> str:
+    """A home has lost its store, and what to do; '' if nothing says that it had one."""
+    remains = _list_remains(home)
+    if not remains:
+        return ""
+    saved = f". Its gateway saved it: {PUT_BACK}. Or restore it" if (home / SAVED).exists() else ". Restore it"
+    return (
+        f"the store {Home(home).store} is missing or empty, and the home still has {' and '.join(remains)}{saved}"
+        f" from a backup (docs/operations.md). {OLD_LOG}. To begin with a new one, without the people, routes, budgets"
+        " and messages of the old: gatepost up --new-store"
+    )
+
+
+def check_place(place: StorePlace, *, holds_store: bool = True, new: bool = False) -> None:
     """Before a store is made. An empty one beside a database that is not named would be taken for all that there is;
-    so would one beside what a lost store knew. `new`: somebody has said that it is to be made."""
-    if place.is_empty() and (place.path.parent / GATEWAY_MARK).exists():
-        raise SetupError(render_missing(place.path.parent))
-    if not new and place.is_empty() and (remains := _list_remains(place.path.parent)):
-        raise SetupError(
-            f"the store {place.path} is missing or empty, and the home still has {' and '.join(remains)}. Restore it"
-            " from a backup (docs/operations.md). To begin with a new one, without the people, routes, budgets and"
-            " messages of the old: gatepost up --new-store"
-        )
+    so would one beside what a lost store knew. `holds_store`: the file, if there is one, is more than an empty
+    database. `new`: somebody has said that it is to be made."""
+    if place.url or (holds_store and not place.is_empty()):
+        return
+    home = place.path.parent
+    if (home / GATEWAY_MARK).exists():
+        raise SetupError(render_missing(home))
+    if not new and (lost := render_lost(home)):
+        raise SetupError(lost)
 
 
 def _list_remains(home: Path) -> list[str]:

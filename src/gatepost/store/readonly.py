@@ -9,7 +9,7 @@ import apsw
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.store.damage_check import BROKEN, READ_ONLY, WAY_BACK, describe_broken
-from gatepost.store.migrate import list_migrations
+from gatepost.store.migrate import find_store, list_migrations
 from gatepost.store.place import StorePlace, check_library, find_place, render_missing
 from gatepost.store.port import Db
 from gatepost.store.sqlite_db import SqliteDb, connect
@@ -40,8 +40,9 @@ def _read_file(path: Path, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
     try:
         connection.execute("BEGIN")
         db = SqliteDb(connection)
-        is_store = db.definition("schema_version") != ""
-        check_version(f"store {path}", get_version(db) if is_store else 0)
+        if not find_store(connection, path):
+            raise SetupError(render_missing(path.parent))
+        check_version(f"store {path}", get_version(db))
         return fn(db, *args)
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise SetupError(f"the store {path} is damaged: {error}; {WAY_BACK}") from None

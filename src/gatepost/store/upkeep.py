@@ -31,6 +31,14 @@ class Upkeep(Protocol):
         """Bytes on the disk."""
         ...
 
+    def get_last_id(self, table: str) -> int:
+        """The last id that a table has given out, also if its row is gone."""
+        ...
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the store as it is open, whatever has become of its file. `path`: a new file."""
+        ...
+
 
 class SqliteUpkeep:
     def __init__(self, connection: apsw.Connection) -> None:
@@ -64,3 +72,17 @@ class SqliteUpkeep:
         path = Path(self._connection.filename)
         both = (path, path.with_name(f"{path.name}-wal"))
         return sum(each.stat().st_size for each in both if each.exists())
+
+    def get_last_id(self, table: str) -> int:
+        row = self._connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).get
+        return int(row or 0)
+
+    def copy_to(self, path: Path) -> None:
+        writing = apsw.Connection(str(path))
+        try:
+            with writing.backup("main", self._connection, "main") as backup:
+                while not backup.done:
+                    backup.step(-1)
+            writing.execute("PRAGMA journal_mode=DELETE")
+        finally:
+            writing.close()

@@ -25,10 +25,13 @@ CURSORS = setting(
     " which brings again what was answered since.",
     choices=(NOW, KEEP),
 )
+_SHOW = (
+    "`gatepost ledger list --state held` shows messages that wait, `--state uncertain` those that were perhaps said."
+)
 _TOLD = {
     IncarnationReason.RESTORED: "This gateway was restored from a backup",
     IncarnationReason.COPIED: "This gateway runs on a copy of a store",
-    IncarnationReason.ROLLED_BACK: "The store of this gateway is older than what it has already done",
+    IncarnationReason.ROLLED_BACK: "This gateway was started from an older state of its store",
 }
 
 
@@ -51,6 +54,9 @@ def begin_incarnation(
     keep_cursors: bool = False,
 ) -> BegunIncarnation:
     """Before anything is delivered, received or woken. `source`: what the store was made from, for people."""
+    last = incarnations.find_last_change(db)
+    if reason is IncarnationReason.ROLLED_BACK and last is not None:
+        source = "; ".join(filter(None, [f"its last change was at {iso(last)}", source]))
     effects = incarnations.hold_effects(db, reach.list_local(), now)
     ended = incarnations.end_turns(db, now)
     waiting, calls = incarnations.list_waiting(db), incarnations.list_allowed_calls(db)
@@ -70,7 +76,7 @@ def begin_incarnation(
             name=f"incarnation {now}",
             folder=ROOT_FOLDER,
             input={name: str(count) for name, count in about.items() if count},
-            why=f"{_describe(reason, source)}. Whatever was said since then is not known here.",
+            why=f"{_describe(reason, source)}. Whatever was said since then is not known here. {_SHOW}",
             quorum=1,
         )
         asked = ask(db, reach, rules, new, now)
@@ -108,7 +114,7 @@ def _describe(reason: IncarnationReason, source: str) -> str:
 
 
 def describe_incarnation(begun: Incarnation) -> str:
-    return f"{_describe(begun.reason, begun.source)}, since {iso(begun.begun_at)}"
+    return f"{_describe(begun.reason, begun.source)}, noticed at {iso(begun.begun_at)}"
 
 
 def render_incarnation(begun: Incarnation, held: int | None = None) -> str:

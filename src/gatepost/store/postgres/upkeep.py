@@ -3,6 +3,7 @@
 The planner's samples of keys are replaced by the next ANALYZE, which autovacuum runs.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,3 +29,10 @@ class PostgresUpkeep:
     def get_size(self) -> int:
         row = self._db.row("SELECT pg_database_size(current_database())")
         return int(row[0]) if row else 0
+
+    def get_last_id(self, table: str) -> int:
+        row = self._db.row("SELECT pg_sequence_last_value(pg_get_serial_sequence(?, 'id')::regclass)", (table,))
+        return int(row[0] or 0) if row else 0
+
+    def copy_to(self, path: Path) -> None:
+        """A database has no file here."""
