@@ -67,6 +67,12 @@ async def visit(call: ToolCall, folder: str | None = None) -> str:
     return folder or "here"
 
 
+@tool(tier=Tier.WORKER, group="x", effects=(), registry=SMALL)
+async def ring(call: ToolCall) -> str:
+    """Take nothing."""
+    return "rung"
+
+
 class HeldAgent:
     """An agent whose calls can be held, and somebody who decides about them."""
 
@@ -751,3 +757,16 @@ async def test_a_held_forward_shows_the_words_that_are_on_the_platform(tmp_path:
     await store.write(lambda db: db.run("UPDATE outbox SET state = 'failed' WHERE op = 'edit'"))
     assert await agent.is_held("forward", sourceMsgId=own.seq, targetJid=OTHER)
     assert f"Message {own.seq}: The salaries" in (await agent.last()).preview
+
+
+async def test_always_is_offered_where_every_call_is_the_same(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await HeldAgent.create(tmp_path, store, "hold ring")
+    assert await agent.is_held("ring")
+    assert (await agent.last()).rule == "ring"
+    open_schema = {**SMALL["ring"].listed, "inputSchema": {"type": "object", "properties": {}}}
+    free: Registry[Tool] = Registry("tool")
+    free.add("ring", replace(SMALL["ring"], listed=open_schema), origin="test")
+    agent.agent.dispatch = Dispatch(free, agent.around)
+    await agent.decide(DENY)
+    assert await agent.is_held("ring")
+    assert (await agent.last()).rule == ""
