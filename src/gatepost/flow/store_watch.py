@@ -76,7 +76,7 @@ class StoreWatch:
     async def _watch(self) -> None:
         while True:
             self._read_only = await asyncio.to_thread(self._home.is_read_only)
-            await self._look_for_file()
+            await self._check_file()
             trouble = self.find_trouble()
             if trouble and trouble != self._told:
                 self._told = trouble
@@ -85,7 +85,7 @@ class StoreWatch:
                 await self._notify_owners(trouble)
             await asyncio.sleep(LOOK_S)
 
-    async def _look_for_file(self) -> None:
+    async def _check_file(self) -> None:
         if self._file and not self._lost and not await asyncio.to_thread(is_in_place, self._home.store, self._file):
             self._lost = LOST
             await self.close()

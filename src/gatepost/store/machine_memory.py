@@ -24,7 +24,7 @@ STATE_FOLDER = setting(
     help="Where this machine remembers its stores, to find out that one was restored or copied (empty:"
     " $XDG_STATE_HOME/gatepost, or ~/.local/state/gatepost).",
 )
-HOME_MEMORY = "store.mark"  # in the home
+HOME_MEMORY = "store-mark.json"  # in the home
 _GET_VERSION = 0x80087601  # FS_IOC_GETVERSION
 _MACHINE_ID = Path("/etc/machine-id")
 
