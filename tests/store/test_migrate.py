@@ -67,10 +67,10 @@ SHIPPED = {
     "0048_open_rows": "72fdafbab9be5b73",
     "0049_gateways": "a1787121e211c843",
     "0050_spending": "7920a92a6f94546c",
-    "0051_approved_as_seen": "40d5e3fc9b4788a5",
+    "0051_approved_as_seen": "835d9c8564bc7817",
     "0052_incarnations": "16bdd802b922db9f",
     "0053_seen_cards": "facd6c0f395cd021",
-    "0054_duty_health": "dd54d3ac0d6ccc64",
+    "0054_duty_health": "4ead96b4d08b6c86",
     "0055_turns_of_rooms": "3bcbc4b0651f2492",
 }
 
