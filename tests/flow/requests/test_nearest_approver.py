@@ -9,7 +9,9 @@ from gatepost.core.clock import MINUTE, SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.flow.requests.request_loop import move_due
-from gatepost.store import direct_rooms, groups, request_cards, sessions, users
+from gatepost.messages.inbound import Direction, MessageKind
+from gatepost.store import direct_rooms, groups, identities, inbox, messages, request_cards, sessions, users
+from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind
 from gatepost.store.sessions import SessionMode
@@ -30,7 +32,7 @@ def make_reach() -> ChannelInstances:
     def make(name: str) -> ChannelKind:
         return ChannelKind(name=name, make=lambda around: pytest.fail("not made"), features=frozenset())
 
-    kinds: Mapping[str, ChannelKind] = {name: make(name) for name in ("fake", "web")}
+    kinds: Mapping[str, ChannelKind] = {name: make(name) for name in ("fake", "web", "terminal")}
     return ChannelInstances(kinds)
 
 
@@ -73,3 +75,81 @@ def test_nanoclaw_41_the_nearest_who_can_be_reached_is_asked_on_the_platform_of_
     for minute in range(1, len(order)):
         move_due(db, RULES, make_reach(), NOON + minute * MINUTE + SECOND * minute)
     assert list_asked(db, request) == [(person, "fake") for person in order]
+
+
+def ask_for(db: Db, person: str, instance: str, address: str) -> list[tuple[str, str, str]]:
+    """Somebody writes to acme/eng, whose agent makes a held call. Who was asked then, and where."""
+    groups.add(db, "acme", "Acme", "", NOON)
+    groups.add(db, "acme/eng", "Engineers", "", NOON)
+    users.add(db, OWNER, "Olga", NOON)
+    users.add_role(db, OWNER, UserRole.OWNER, "", "test", NOON)
+    identities.add(db, "web:user/olga", OWNER, "test", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme/eng", instance, address, "", NOON)
+    said = NewMessage(
+        instance=instance,
+        address=address,
+        direction=Direction.IN,
+        kind=MessageKind.CHAT,
+        platform_id="m",
+        sender=person,
+        text="go",
+        at=NOON,
+    )
+    message_id = messages.accept(db, said, NOON)
+    assert message_id is not None
+    row = inbox.enqueue(db, message_id, session.id, "acme/eng", "member", NOON)
+    db.run(
+        "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, owner,"
+        " next_at, lease_until, started_at) VALUES ('t', ?, 'acme/eng', '', ?, ?, '', 'owner', 'begun', 'gw', 0, 0, ?)",
+        (session.id, instance, address, NOON),
+    )
+    db.run("UPDATE inbox SET turn_id = 't' WHERE id = ?", (row,))
+    new = NewRequest(
+        kind=RequestKind.CALL,
+        name="t/call/1",
+        folder="acme/eng",
+        session_id=session.id,
+        turn_id="t",
+        tool="write_skill",
+        input={"name": "greet"},
+        digest="d",
+        about="write_skill",
+        instance=instance,
+        address=address,
+        rights="owner",
+    )
+    request = ask(db, make_reach(), RULES, new, NOON).request
+    cards = request_cards.list_for_request(db, request.id)
+    return [(card.person, card.instance, card.address) for card in cards]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize(
+    ("person", "instance", "address"),
+    [
+        ("web:user/olga", "web", "web:acme"),
+        ("web:user/olga", "web", "web:people/olga"),
+        (OWNER, "terminal", "terminal:acme"),
+    ],
+)
+def test_who_asks_at_the_page_or_terminal_and_may_decide_is_asked_right_there(
+    db: Db, person: str, instance: str, address: str, elsewhere: bool
+) -> None:
+    """Also with the first words of a fresh home, when no direct room of anybody is known."""
+    if elsewhere:
+        direct_rooms.add(db, OWNER, instance, f"{instance}:other", NOON)
+    asked = ask_for(db, person, instance, address)
+    assert asked == [(OWNER, instance, address)]
+
+
+@pytest.mark.parametrize(
+    ("person", "instance", "address"),
+    [
+        ("web:user/olga", "web", "web:people/mia"),  # whose own room it is, and who would read it
+        ("web:user/mia", "web", "web:acme"),  # who may not decide
+        (OWNER, "fake", "fake:room/1"),  # where everybody reads
+    ],
+)
+def test_a_card_is_shown_in_no_room_of_others(db: Db, person: str, instance: str, address: str) -> None:
+    asked = ask_for(db, person, instance, address)
+    assert asked == []

@@ -10,8 +10,19 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.requests.card_delivery import UNDELIVERED, show_card, show_decision, show_question
-from gatepost.store import acl, direct_rooms, outbox, request_cards, requests, users, waiting_requests
+from gatepost.store import (
+    acl,
+    costs,
+    direct_rooms,
+    identities,
+    outbox,
+    request_cards,
+    requests,
+    users,
+    waiting_requests,
+)
 from gatepost.store.direct_rooms import DirectRoom
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind
@@ -26,6 +37,7 @@ SETTLE_S = setting(
 QUORUM = setting("approvals.quorum", 1, help="How many people must allow what an agent asks.")
 SETTLES = 3 * SECOND  # a bare answer allows nothing that was shown later than so long before it
 SHORTEST_PAUSE = MINUTE  # before it is looked again for somebody who can be asked
+PLACES = frozenset({"web", "terminal"})  # where people sit at the gateway itself
 MOST_WAITING = 32  # requests of one session, at once
 MOST_AN_HOUR = 100  # the same in an hour, whatever became of them
 MOST_WAITING_IN_GROUP = 64  # requests of all sessions of one group, at once: a person has to read them
@@ -137,7 +149,23 @@ def list_approvers(db: Db, folder: str) -> list[str]:
 def find_next_approver(
     db: Db, reach: ChannelInstances, request: Request, asked: set[str], before: AskedPeople
 ) -> tuple[str, DirectRoom] | None:
+    """The next who is asked, and where. Who gave the agent its work is asked there, if that is a room of the gateway's
+    own page or terminal."""
     ranked = list_approvers(db, request.folder)
-    rooms = [each for each in direct_rooms.list_for_people(db, tuple(ranked)) if before.can_try(each)]
+    own = _find_room_of_asker(db, reach, request)
+    known = [*((own,) if own is not None else ()), *direct_rooms.list_for_people(db, tuple(ranked))]
+    rooms = [each for each in known if before.can_try(each)]
     served = [each for each in rooms if reach.is_known(each.instance)]  # a channel that is gone delivers nothing
     return choose_next(ranked, asked, served, request.instance) or choose_next(ranked, asked, rooms, request.instance)
+
+
+def _find_room_of_asker(db: Db, reach: ChannelInstances, request: Request) -> DirectRoom | None:
+    """Return the room of a request as one of who gave the agent its work; None where the gateway is not the platform,
+    or the room is another person's own."""
+    if not request.turn_id or request.address == "" or reach.platform(request.instance) not in PLACES:
+        return None
+    asker = costs.find_asker(db, request.turn_id)
+    of_somebody = request.address.startswith(WEB_ROOM)
+    if not asker or (of_somebody and request.address != WEB_ROOM + asker.removeprefix(WEB_PERSON)):
+        return None
+    return DirectRoom(identities.get_person(db, asker), request.instance, request.address, request.asked_at)
