@@ -27,8 +27,9 @@ _LONGEST_ESCAPED = 512  # characters of a secret whose escaped forms are looked 
 def render_too_short(name: str) -> str:
     """Why a secret cannot be used, and the way out."""
     return (
-        f"{name} has fewer than {SHORTEST_SECRET} characters, so it would be struck out of ordinary words, too;"
-        " give the whole key (gatepost secret set), or none to an endpoint that needs none"
+        f"{name} has fewer than {SHORTEST_SECRET} characters. Secrets are removed from what hosts and models answer,"
+        " and one so short stands in ordinary words, too; give the whole key (gatepost secret set), or none to an"
+        " endpoint that needs none"
     )
 
 
