@@ -78,7 +78,7 @@ def _make_rule(tool: Tool, params: Mapping[str, str], named: Sequence[str]) -> s
     """The narrowest rule that lets this through again: the same tool in the same place, with the same values of
     whatever a rule looks at. So it changes nothing but the hold: no denial and no other hold is lifted by it. '' if no
     rule says just that, as where no parameter names a place."""
-    if tool.scoped_by is None and (tool.scope is not None or _takes_parameters(tool)):
+    if tool.scoped_by is None and (tool.scope is not None or _has_parameters(tool)):
         return ""
     names = dict.fromkeys([*((tool.scoped_by,) if tool.scoped_by is not None else ()), *named])
     if tool.scope is ToolScope.ROOM:
@@ -92,7 +92,7 @@ def _make_rule(tool: Tool, params: Mapping[str, str], named: Sequence[str]) -> s
     return rule if exact and grants.parse(rule).params == conditions else ""
 
 
-def _takes_parameters(tool: Tool) -> bool:
+def _has_parameters(tool: Tool) -> bool:
     """Return True if two calls can differ. A connector's tool may take some that its schema does not name."""
     schema = tool.listed["inputSchema"]
     return bool(schema.get("properties")) or schema.get("additionalProperties") is not False

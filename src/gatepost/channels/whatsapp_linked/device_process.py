@@ -107,7 +107,10 @@ class DeviceProcess:
 
     async def _write(self, line: bytes) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(line)
+        try:
+            self._process.stdin.write(line)
+        except RuntimeError as error:  # uvloop's word for a pipe that the process has closed already
+            raise ConnectionResetError(str(error)) from error
         await self._process.stdin.drain()
 
     def _settle(self, answer: Answer) -> None:

@@ -19,6 +19,7 @@ EVERY_S = 1.0
 COMMANDS = 2  # connections of commands, and of whoever looks at the database by hand
 NOTICE_S = 2.0  # for a notification that we send to ourselves
 CHANNEL = "gatepost_start"
+LOOKS = 3  # for a pooler that gives our backend to somebody else
 ISOLATION = "default_transaction_isolation"
 
 
@@ -135,10 +136,11 @@ def _find_pooler(connection: psycopg.Connection, second: psycopg.Connection) -> 
     try:
         pid = _ask(connection, "SELECT pg_backend_pid()")
         connection.execute(f"LISTEN {CHANNEL}")
-        with second.transaction():
-            second.execute("SELECT 1")  # it may hold what was our backend
-            if _ask(connection, "SELECT pg_backend_pid()") != pid:
-                return trouble
+        for _ in range(LOOKS):
+            with second.transaction():
+                second.execute("SELECT 1")  # it may hold what was our backend
+                if _ask(connection, "SELECT pg_backend_pid()") != pid:
+                    return trouble
         word = f"{pid}"
         second.execute("SELECT pg_notify(%s, %s)", (CHANNEL, word))
         heard = _wait_for_notice(connection, word)
