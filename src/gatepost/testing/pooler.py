@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from types import TracebackType
 
@@ -42,8 +43,13 @@ class Pooler:
 
     def __enter__(self) -> "Pooler":
         self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        block_until((self._folder / f".s.PGSQL.{PORT}").exists, "PgBouncer to listen")
+        block_until(self._listens, "PgBouncer to listen")
         return self
+
+    def _listens(self) -> bool:
+        """The file is there a moment before anybody is let in."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self._folder / f".s.PGSQL.{PORT}")) == 0
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

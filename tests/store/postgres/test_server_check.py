@@ -156,7 +156,7 @@ def test_a_standby_is_refused() -> None:
 def test_a_pooler_is_noticed_unless_it_keeps_connections(server: PostgresServer, mode: str, trouble: str) -> None:
     with Pooler(server, "plain", mode) as between:
         said = check(between.url)
-    assert trouble in said if trouble else said == ""
+    assert trouble in said if trouble else said == "", said
 
 
 @pytest.mark.skipif(find_pgbouncer() is None, reason=f"PgBouncer is missing: apt-get install {pooler.PACKAGE}")
