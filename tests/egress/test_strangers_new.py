@@ -20,6 +20,7 @@ from gatepost.core.json_limits import LONGEST_NUMBER, limit_numbers
 from gatepost.core.token_bucket import Rate
 from gatepost.egress import audio, request_bodies, tls_client_hello, token_usage, tool_costs, upstream
 from gatepost.egress.http import MOST_LINGER, EgressClient, HttpRefusal, HttpRequestHead, parse_head, read_chunks
+from gatepost.egress.model_proxy import VALUE_CHARGE
 from gatepost.egress.pace import LEAST_CHARGE, Pace, PacedReader
 from gatepost.egress.proxy import MOST_BLANKS, read_greeting
 from gatepost.egress.rules import EgressTarget
@@ -456,6 +457,13 @@ async def test_stranger_new_a_models_bytes_are_charged_to_the_session(way: Any) 
     assert (await way.post("/anthropic/v1/messages", ask)).status == 200
     assert way.socket.pace.spent >= 500_000
     assert int(way.vendor.heads[0].lower().partition("content-length: ")[2].split()[0]) == len(way.vendor.bodies[0])
+
+
+async def test_stranger_new_every_value_that_a_model_is_asked_with_is_charged_to_the_session(way: Any) -> None:
+    part = {"type": "text", "text": "x"}
+    ask = {"model": "known-1", "max_tokens": 300, "messages": [{"role": "user", "content": [part] * 5000}]}
+    assert (await way.post("/anthropic/v1/messages", ask)).status == 200
+    assert way.socket.pace.spent >= 10_000 * VALUE_CHARGE
 
 
 async def test_stranger_new_a_small_piece_costs_the_session_more_than_its_byte() -> None:

@@ -8,20 +8,21 @@ MOST_VALUES = 10_000  # in one request, frame or call: what is larger is a file
 _SIGNS = (b",", b"[", b"{")  # every value but the first follows one of them
 
 
+def bound_values(raw: bytes) -> int:
+    """Return how many values a text or a piece of one holds at most. Signs within its texts are counted, too."""
+    return sum(map(raw.count, _SIGNS))
+
+
 def has_few_values(raw: bytes, most: int = MOST_VALUES) -> bool:
     """Counted by the C library. Signs within texts are no values, and are left out where they matter."""
-    if len(raw) <= most or _count(raw) <= most:
+    if len(raw) <= most or bound_values(raw) <= most:
         return True
     plain = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     if plain.count(b'"') > 4 * most:  # a name and a text for each
         return False
-    return _count(b"".join(plain.split(b'"')[::2])) <= most
+    return bound_values(b"".join(plain.split(b'"')[::2])) <= most
 
 
 def limit_numbers() -> None:
     """From now on, in this process, a longer integer is no JSON that can be read."""
     sys.set_int_max_str_digits(LONGEST_NUMBER)
-
-
-def _count(raw: bytes) -> int:
-    return sum(map(raw.count, _SIGNS))

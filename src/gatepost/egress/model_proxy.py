@@ -16,7 +16,7 @@ from msgspec import Struct
 from gatepost.core import log
 from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import Unavailable
-from gatepost.core.json_limits import has_few_values
+from gatepost.core.json_limits import bound_values, has_few_values
 from gatepost.core.records import replace
 from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
 from gatepost.core.settings import Config, setting
@@ -49,8 +49,8 @@ MAX_OUTPUT = setting("egress.max_output", 16_000, help="Tokens that one model ca
 
 COUNT_S = 15.0  # longer than that nobody waits for a number
 LARGEST_COUNT = 64 * 1024  # bytes of an answer that is one number
-BIG = 64 * 1024  # bytes; a body above that is judged and written off the loop …
-FEW = 1000  # … and one of more values, too: each is several microseconds of work
+BIG = 64 * 1024  # bytes; a body above that, or with many values, is judged and written off the loop
+VALUE_CHARGE = 256  # bytes of a session's pace: to judge a value is as much work as to move so many
 MOST_JUDGES = 2  # of such bodies at once, of all sessions
 COUNTING = "count_tokens"  # what a key is used for, where that is no call
 COUNTED_AT = {"/messages": "/messages/count_tokens", "/responses": "/responses/input_tokens"}  # at no cost
@@ -339,7 +339,7 @@ class ModelProxy:
 
     async def _judge(self, order: ModelRequest, raw: bytes, work: Callable[[], T]) -> T:
         """A body that is much work off the loop: one at a time of a session, few of all."""
-        if len(raw) <= BIG and has_few_values(raw, FEW):
+        if len(raw) <= BIG and has_few_values(raw, request_bodies.FEW_VALUES):
             return work()
         judge = self._judges.setdefault(order.spender.session_id, BoundedThreadPool(1, self._every_judge))
         return await judge.run(work)
@@ -398,6 +398,7 @@ async def _read(client: EgressClient, head: HttpRequestHead) -> bytes:
     raw = bytearray()
     async for piece in client.body(head, request_bodies.LARGEST_BODY):
         raw += piece
+        await client.pace.spend(bound_values(piece) * VALUE_CHARGE)
     return bytes(raw)
 
 

@@ -36,19 +36,18 @@ def make_parts(model: str, pieces: Iterable[tuple[bytes, MediaTokens]]) -> tuple
 
 def bound_by_bytes(parts: Sequence[PromptPart]) -> int:
     """Return the tokens of a prompt at most, whatever is in it."""
-    media = sum((part.media for part in parts), NONE)
-    return FRAME + sum(part.size for part in parts) - media.opaque + min(media.tokens, WINDOW)
+    return bound_by_beginning(parts, {})
 
 
 def bound_by_beginning(parts: Sequence[PromptPart], counted: Mapping[str, int]) -> int:
-    """Return the tokens at most, given how many the vendor counted for prompts with some of these beginnings."""
-    bounds = [bound_by_bytes(parts)]
-    bounds += [
-        counted[part.beginning] + bound_by_bytes(parts[number:])
-        for number, part in enumerate(parts, start=1)
-        if part.beginning in counted
-    ]
-    return min(bounds)
+    """Return the tokens at most, given how many the vendor counted for prompts with some of these beginnings. In one
+    pass from the end: an agent decides how many parts there are, and how many of them were counted."""
+    bounds, size, opaque, media = [], FRAME, 0, 0
+    for part in reversed(parts):
+        if part.beginning in counted:
+            bounds.append(counted[part.beginning] + size - opaque + min(media, WINDOW))
+        size, opaque, media = size + part.size, opaque + part.media.opaque, media + part.media.tokens
+    return min([*bounds, size - opaque + min(media, WINDOW)])
 
 
 class CountedPrompts:

@@ -6,6 +6,7 @@ the meaning of, where it could do so. Fields that are not listed are left out: n
 costs or where it is worked on (`speed`, `service_tier`, `inference_geo`, `prompt_cache_retention`, `prediction` …).
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -26,6 +27,8 @@ DEEPEST = 64
 LEAST_OUTPUT = 256  # tokens; an answer that is cut earlier is of no use, unless it was asked for
 LEAST_THINKING = 1024
 MOST_VALUES = 100_000  # in one body; each becomes an object, whatever it is
+FEW_VALUES = 1000  # a body with more is checked in a thread, and that rests after so many parts …
+REST_S = 0.003  # … since all threads share one interpreter
 MOST_ESCAPES = 2_000_000  # in one body; each is as much work as a hundred plain signs, and text has far fewer
 
 
@@ -363,32 +366,39 @@ def _declare(known: _ToolContext, kind: str, tool: dict[str, Any]) -> None:
     known.declared.append(DeclaredTool(family, cost, uses))
 
 
-class _ContentContext(Struct, frozen=True):
+class _ContentContext(Struct):
     shape: BodySchema
     features: frozenset[str]
     picture: int  # tokens of one at most
     tools: _ToolContext
+    parts: int = 0  # that were checked
+
+    def rest(self) -> None:
+        """Leave the interpreter to others after many parts. A body with few values never comes to it."""
+        self.parts += 1
+        if self.parts % FEW_VALUES == 0:
+            time.sleep(REST_S)
 
 
 def _check_content(walk: _ContentContext, content: Any, depth: int) -> MediaTokens:
-    """Go through everything that the model would read; what of it is not text. In one loop: a body may hold so many
-    values that a call for each would hold up everybody."""
-    found, waiting = media_tokens.NONE, [(content, depth)]
-    while waiting:
-        part, depth = waiting.pop()
+    """Go through everything that the model would read, level by level, and return what of it is not text. A body may
+    hold so many values that a call or an object for each would hold up everybody."""
+    found, level = media_tokens.NONE, [content]
+    while level:
         if depth > DEEPEST:
             raise HttpRefusal(400, f"the content is nested more than {DEEPEST} deep")
-        if type(part) is dict:
-            _check_part(walk, part)
-            if (media := media_tokens.measure_part(part, walk.picture)) is not media_tokens.NONE:
-                found += media
-            skipped = _SAID if part.get("type") in _CALLS else ("tools",)
-            inner = [(each, depth + 1) for name, each in part.items() if type(each) in _HOLDERS and name not in skipped]
-        elif type(part) is list:
-            inner = [(each, depth + 1) for each in part if type(each) in _HOLDERS]
-        else:
-            continue
-        waiting += reversed(inner)
+        inner: list[Any] = []
+        for part in level:
+            if type(part) is dict:
+                walk.rest()
+                _check_part(walk, part)
+                if (media := media_tokens.measure_part(part, walk.picture)) is not media_tokens.NONE:
+                    found += media
+                skipped = _SAID if part.get("type") in _CALLS else ("tools",)
+                inner += [each for name, each in part.items() if type(each) in _HOLDERS and name not in skipped]
+            elif type(part) is list:
+                inner += [each for each in part if type(each) in _HOLDERS]
+        level, depth = inner, depth + 1
     return found
 
 
