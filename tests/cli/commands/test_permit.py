@@ -16,17 +16,23 @@ from gatepost.cli.commands.permit import render_request, render_who
     ],
 )
 def test_of_what_a_stranger_brings_about_the_stranger_is_named(kind: str, given: dict[str, Any], who: str) -> None:
-    agent = {"title": "home", "type": ""}
+    agent = {"title": "home", "type": "", "folder": "home"}
     assert render_who({"agent": agent, "request": {"kind": kind, "input": given}}) == who
 
 
+def test_of_a_held_call_the_person_is_named_for_whom_the_agent_works() -> None:
+    agent = {"title": "home", "type": "", "folder": "home"}
+    assert render_who({"agent": agent, "request": {"kind": "call", "input": {}}, "asked_by": "Bob\x1b"}) == "Bob␛"
+
+
 def test_all_that_is_asked_is_shown_and_nothing_of_it_hides() -> None:
-    given = {"text": "harmless " * 500 + "\x1b[2Jevil", "many": ["a", "b"]}
-    asked = {"id": "p-1", "title": "Home wants to send", "why": "a rule", "preview": "", "input": given}
-    assert render_request({**asked, "cut": False, "decision": ""}) == [
+    asked = {"id": "p-1", "title": "Home wants to send", "why": "a rule", "preview": "", "cut": False, "decision": ""}
+    person = {"asked_by": "Bob", "asked_in": "family", "said": "tell them\x1b[2J"}
+    fields = [{"label": "Text", "value": "harmless " * 500 + "⟨U+001B⟩[2Jevil"}]
+    assert render_request({**asked, **person, "fields": fields}) == [
         "Home wants to send",
+        "  Asked by Bob in “family”: “tell them␛[2J”",
         "  a rule",
-        f"  text: {'harmless ' * 500}⟨U+001B⟩[2Jevil",
-        '  many: ["a", "b"]',
+        f"  Text: {'harmless ' * 500}⟨U+001B⟩[2Jevil",
         "gatepost permit allow p-1, or gatepost permit deny p-1",
     ]

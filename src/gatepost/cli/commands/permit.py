@@ -69,27 +69,33 @@ def show(run: CommandRun, asked: dict[str, Any]) -> None:
 
 def render_request(asked: dict[str, Any]) -> list[str]:
     """Whole: somebody decides by it. Each argument is one line, with everything in it to be seen."""
-    said = filter(None, [asked["why"], *str(asked["preview"]).splitlines()])
-    given = {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in asked["input"].items()
-    }
+    said = filter(None, [_render_asker(asked), asked["why"], *str(asked["preview"]).splitlines()])
     return [
         one_line(asked["title"]),
         *(f"  {show_hidden(line)}" for line in said),
-        *(f"  {show_hidden(name)}: {show_hidden(value)}" for name, value in given.items()),
+        *(f"  {each['label']}: {each['value']}" for each in asked["fields"]),  # as the card shows them: nothing hides
         *(["  That is an excerpt: nobody sees all of it, so it can only be denied."] if asked["cut"] else []),
         asked["decision"] or f"gatepost permit allow {asked['id']}, or gatepost permit deny {asked['id']}",
     ]
 
 
+def _render_asker(asked: dict[str, Any]) -> str:
+    if not asked["asked_by"]:
+        return ""
+    place = f" in “{one_line(asked['asked_in'])[:LONGEST_NAME]}”" if asked["asked_in"] else ""
+    said = one_line(asked["said"])
+    words = f": “{said[:LONGEST_TOLD]}{'…' if len(said) > LONGEST_TOLD else ''}”" if said else ""
+    return f"Asked by {one_line(asked['asked_by'])[:LONGEST_NAME]}{place}{words}"
+
+
 def render_who(each: dict[str, Any]) -> str:
-    """The agent that asks; of what a stranger brings about, the stranger."""
+    """Return the person behind a request: who gave the agent its work, or the stranger who brought it about. Without
+    one, the agent itself."""
     agent, asked = each["agent"], each["request"]
     if asked["kind"] in (RequestKind.SENDER, RequestKind.ROOM) and isinstance(asked["input"].get("from"), str):
         sender, name = asked["input"]["from"], asked["input"].get("name")
         return f"{one_line(str(name))[:LONGEST_NAME]} ({sender})" if name else sender
-    return str(agent["title"] or agent["type"] or "somebody")
+    return one_line(each.get("asked_by") or agent["title"] or agent["type"] or agent["folder"])[:LONGEST_NAME]
 
 
 def _add_input(home: Home, args: dict[str, Any], edit: bool, given: str | None) -> dict[str, Any]:

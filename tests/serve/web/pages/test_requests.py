@@ -6,7 +6,7 @@ import pytest
 
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
-from gatepost.serve.web.dashboard.view import FormBlock, Note, TableBlock, Tone
+from gatepost.serve.web.dashboard.view import Fact, Facts, FormBlock, Note, TableBlock, Tone
 from gatepost.serve.web.pages.requests import list_row_actions, make_request_view, make_requests_view
 from gatepost.store import request_votes, requests
 from gatepost.store.requests import NewRequest, RequestKind
@@ -37,6 +37,8 @@ async def test_a_held_call_has_its_cards_buttons_and_a_form_for_its_arguments(of
     assert parse_form(operation, view.actions[0].args) == {"id": asked.id, "allow": True}
     assert parse_form(operation, view.actions[1].args) == {"id": asked.id, "allow": True, "lasts": "session"}
     assert parse_form(operation, view.actions[3].args) == {"id": asked.id, "allow": False}
+    [wants] = [each for each in view.blocks if isinstance(each, Facts) and each.title]
+    assert Fact("text", "hi") in wants.items
     [form] = [each for each in view.blocks if isinstance(each, FormBlock)]
     sent = {**form.args, "input": form.inputs[0].value.replace("hi", "hello")}
     assert parse_form(operation, sent) == {"id": asked.id, "allow": True, "input": {"text": "hello"}}
@@ -84,11 +86,12 @@ def test_the_list_links_each_request_and_offers_only_what_its_line_shows() -> No
 
     def asked(kind: str, cut: bool = False) -> dict[str, Any]:
         made = {"id": f"r-{kind}", "kind": kind, "name": "send", "input": {}, "askedAt": None, "cut": cut}
-        return {"agent": agent, "request": made}
+        return {"agent": agent, "request": made, "asked_by": "Bob"}
 
     view = make_requests_view([asked("call"), asked("question"), asked("room"), asked("tool", cut=True)])
     [table] = [each for each in view.blocks if isinstance(each, TableBlock)]
     assert [[each.label for each in row.actions] for row in table.rows] == [["Allow", "Deny"], [], [], []]
+    assert all("Bob" in row.cells for row in table.rows)
 
 
 @pytest.mark.parametrize(

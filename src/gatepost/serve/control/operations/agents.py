@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from gatepost.core.errors import Invalid, Unavailable
+from gatepost.flow.requests.card_delivery import find_facts
 from gatepost.serve.agents.pending_requests import RequestingAgent
 from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
 from gatepost.serve.agents.providers import list_models as models_of
@@ -33,6 +34,8 @@ from gatepost.serve.control.arguments.agents import (
 )
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.declaration import list_fields
+from gatepost.store import requests
+from gatepost.store.port import Db
 from gatepost.store.sessions import SessionState
 from gatepost.store.timeline import TimelineEntry, TimelineKind
 
@@ -80,8 +83,11 @@ class AgentNews(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AgentRequest(Struct, frozen=True):
+    """`asked_by`: the person for whom the agent works, '' if nobody gave it the work."""
+
     agent: RequestingAgent
     request: PendingRequest
+    asked_by: str = ""
 
 
 class AnswerResult(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -211,7 +217,14 @@ async def models(deps: OperationDeps, args: ListModelsArgs) -> list[ModelInfo]:
 @operation
 async def list_pending(deps: OperationDeps, args: ListRequestsArgs) -> list[AgentRequest]:
     found = await get_agent_service(deps).pending(args.after, args.limit)
-    return [AgentRequest(each, request) for each, request in found]
+    names = await deps.store.read(_list_askers, [request.id for _, request in found])
+    return [AgentRequest(each, request, names.get(request.id, "")) for each, request in found]
+
+
+def _list_askers(db: Db, ids: list[str]) -> dict[str, str]:
+    """Return the person behind each of these requests, by its id."""
+    known = [request for name in ids if (request := requests.get(db, name)) is not None]
+    return {request.id: find_facts(db, request).asked_by for request in known}
 
 
 @operation

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gatepost.core.errors import NotFound
 from gatepost.flow.requests.card_delivery import find_facts, find_name
-from gatepost.flow.requests.choices import list_choices, render_decision, render_title
+from gatepost.flow.requests.choices import list_choices, list_fields, render_decision, render_title
 from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import AgentQuestion, get_answers, parse_questions
 from gatepost.serve.control.arguments.requests import ShowRequestArgs
@@ -36,17 +36,29 @@ class PermitQuestion(Struct, frozen=True, kw_only=True):
     answer: str
 
 
+class PermitField(Struct, frozen=True, kw_only=True):
+    """An argument in words, as the card shows it."""
+
+    label: str
+    value: str
+
+
 class PermitDetails(Struct, frozen=True, kw_only=True):
-    """`cut`: `input` is an excerpt. `voters`: who agreed, where `quorum` people must. `decision`: what became of it."""
+    """`cut`: `input` is an excerpt. `voters`: who agreed, where `quorum` people must. `decision`: what became of it.
+    `asked_by`: the person for whom the agent works, `asked_in` the conversation, `said` their words."""
 
     id: str
     kind: RequestKind
     title: str
     folder: str
     session: str | None
+    asked_by: str
+    asked_in: str
+    said: str
     tool: str
     why: str
     preview: str
+    fields: list[PermitField]
     input: dict[str, Any]
     cut: bool
     editable: bool
@@ -67,15 +79,20 @@ def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
         raise NotFound("request", args.id[:80], "`gatepost permit ls` shows those that wait")
     waits = asked.state is RequestState.PENDING
     is_question = asked.kind is RequestKind.QUESTION
+    facts = find_facts(db, asked)
     return PermitDetails(
         id=asked.id,
         kind=asked.kind,
-        title=render_title(asked, find_facts(db, asked)),
+        title=render_title(asked, facts),
         folder=asked.folder,
         session=asked.session_id,
+        asked_by=facts.asked_by,
+        asked_in=facts.asked_in,
+        said=facts.said,
         tool=asked.tool,
         why=asked.why,
         preview=asked.preview,
+        fields=[PermitField(label=each.name, value=each.value) for each in list_fields(asked, facts)],
         input=asked.input,
         cut=asked.cut,
         editable=waits and is_editable(asked),

@@ -40,6 +40,7 @@ EMPTY = EmptyState(text="Nobody waits for an answer. What an agent must ask for 
 REQUEST = (
     made("id", "Request", lambda each: Link(each["id"], render_path("/requests/{id}", id=each["id"]))),
     made("agent", "Agent", lambda each: shorten(each["agent"]["title"] or each["agent"]["folder"], 60)),
+    made("asked_by", "For", lambda each: shorten(each["asked_by"], 60) or None),
     text("kind", "Asks for"),
     code("name", "What"),
     made("input", "With", lambda each: render_fields(each["input"])),
@@ -49,6 +50,8 @@ DETAILS = (
     badge("state", "State"),
     link("folder", "Group", "/groups/{folder}"),
     link("session", "Conversation", "/sessions/{id}"),
+    text("asked_by", "Asked by"),
+    made("said", "With the words", lambda asked: shorten(asked["said"], 200) or None),
     text("kind", "Asks for"),
     code("tool", "Tool"),
     moment("asked_at", "Asked"),
@@ -67,7 +70,7 @@ async def show_requests(request: PageRequest) -> PageView:
 
 def make_requests_view(found: list[Answer]) -> PageView:
     more = f"?after={found[-1]['request']['id']}" if len(found) == LIMIT else ""
-    rows = [{**each["request"], "agent": each["agent"]} for each in found]
+    rows = [{**each["request"], "agent": each["agent"], "asked_by": each["asked_by"]} for each in found]
     return PageView(
         lead="An agent waits until one of these is answered. Cards in chats say the same.",
         blocks=[make_table(rows, REQUEST, EMPTY, actions=list_row_actions, more=more)],
@@ -97,10 +100,12 @@ def make_request_view(asked: Answer) -> PageView:
     blocks.append(make_facts(asked, DETAILS))
     if asked["questions"]:
         blocks += make_question_blocks(asked)
-    elif asked["editable"]:
+    elif asked["fields"]:
+        blocks.append(
+            Facts(title="What it wants", items=[Fact(each["label"], each["value"]) for each in asked["fields"]])
+        )
+    if asked["editable"]:
         blocks.append(make_edit_form(asked))
-    elif asked["input"]:
-        blocks.append(LongText(title="Arguments", text=_render_input(asked)))
     if asked["cut"]:
         blocks.append(
             Note(text="Only an excerpt of it was kept, so nobody can allow it. Deny it, or ask for less at once.")
