@@ -26,6 +26,18 @@ def test_an_unknown_name_is_told_with_the_known_ones() -> None:
         registry["x"]
 
 
+def test_of_many_names_an_error_names_those_that_are_like_the_mistyped_one() -> None:
+    registry: Registry[int] = Registry("tool")
+    for number in range(80):
+        registry.add(f"tool_{number:02}", number, "one.py")
+    registry.add("send", 1, "one.py")
+
+    with pytest.raises(NotFound, match=r"no tool named 'sned'; did you mean send\?"):
+        registry["sned"]
+    with pytest.raises(NotFound, match="there are 81, and none is like it"):
+        registry["qqqq"]
+
+
 def test_a_folder_is_listed_in_order_and_hidden_files_are_left_out(tmp_path: Path) -> None:
     for name in ("b.py", "a.py", "_private.py", ".hidden.py", "notes.txt"):
         (tmp_path / name).write_text(f"NAME = {name!r}")

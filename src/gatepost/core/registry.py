@@ -18,6 +18,8 @@ from typing import Generic, TypeVar
 
 from gatepost.core.errors import NotFound, SetupError
 
+MOST_NAMED = 30  # things that an error names one by one
+
 T = TypeVar("T")
 
 
@@ -66,8 +68,17 @@ class Registry(Generic[T]):
         try:
             return self._things[name]
         except KeyError:
-            known = ", ".join(self) or "none"
-            raise NotFound(self.kind, name, f"there are: {known}") from None
+            raise NotFound(self.kind, name, self._render_known(name)) from None
+
+    def _render_known(self, name: str) -> str:
+        """Return all names if they are few, else those that are like this one."""
+        known = list(self)
+        if len(known) <= MOST_NAMED:
+            return f"there are: {', '.join(known) or 'none'}"
+        import difflib  # only for what is mistyped
+
+        near = difflib.get_close_matches(name, known, n=3)
+        return f"did you mean {' or '.join(near)}?" if near else f"there are {len(known)}, and none is like it"
 
     def get(self, name: str) -> T | None:
         self._load(name)

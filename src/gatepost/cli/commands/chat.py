@@ -52,6 +52,8 @@ def command(
         output.print_json_line(outcome)
     elif told := render(outcome, wait):
         output.print_line(told)
+    elif wait and outcome["state"] in ANSWERED:
+        output.print_line("(the agent chose to say nothing)", error=True)
     if wait and outcome["state"] not in ANSWERED:
         if not as_json:
             output.print_line(render_failure(outcome, timeout), error=True)

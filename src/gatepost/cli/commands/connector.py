@@ -26,7 +26,13 @@ def command() -> None:
 @from_operation(ListConnectorsArgs)
 def list_connectors(run: CommandRun, found: list[dict[str, Any]]) -> None:
     rows = [
-        (each["name"], each["program"], each["tier"], len(each["tools"]), ", ".join(each["held"]) or "-")
+        (
+            each["name"],
+            each["program"],
+            each["tier"],
+            len(each["tools"]) or "none known; restart the gateway",
+            ", ".join(each["held"]) or "-",
+        )
         for each in found
     ]
     output.print_table(
