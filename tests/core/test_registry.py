@@ -32,7 +32,7 @@ def test_of_many_names_an_error_names_those_that_are_like_the_mistyped_one() -> 
         registry.add(f"tool_{number:02}", number, "one.py")
     registry.add("send", 1, "one.py")
 
-    with pytest.raises(NotFound, match=r"no tool named 'sned'; did you mean send\?"):
+    with pytest.raises(NotFound, match=r"no tool named 'sned'; did you mean 'send'\?"):
         registry["sned"]
     with pytest.raises(NotFound, match="there are 81, and none is like it"):
         registry["qqqq"]

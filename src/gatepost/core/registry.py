@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Generic, TypeVar
 
 from gatepost.core.errors import NotFound, SetupError
+from gatepost.core.name_suggestions import did_you_mean
 
 MOST_NAMED = 30  # things that an error names one by one
 
@@ -71,14 +72,11 @@ class Registry(Generic[T]):
             raise NotFound(self.kind, name, self._render_known(name)) from None
 
     def _render_known(self, name: str) -> str:
-        """Return all names if they are few, else those that are like this one."""
+        """Return all names if they are few, else the one that is like this."""
         known = list(self)
         if len(known) <= MOST_NAMED:
             return f"there are: {', '.join(known) or 'none'}"
-        import difflib  # only for what is mistyped
-
-        near = difflib.get_close_matches(name, known, n=3)
-        return f"did you mean {' or '.join(near)}?" if near else f"there are {len(known)}, and none is like it"
+        return did_you_mean(name, known).removeprefix("; ") or f"there are {len(known)}, and none is like it"
 
     def get(self, name: str) -> T | None:
         self._load(name)

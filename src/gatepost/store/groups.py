@@ -81,12 +81,17 @@ def set_mounts(db: Db, folder: str, mounts: tuple[str, ...]) -> None:
 
 def update(db: Db, folder: str, values: dict[str, Any]) -> bool:
     """Set columns by name; a key that is no column goes into `options` (None takes it out). With another provider the
-    models go that conversations chose: they were the other one's."""
+    models go that conversations chose: they were the other one's. So it is with groups below that name none."""
     group = get(db, folder)
     if group is None:
         return False
     if values.get("provider", group.provider) != group.provider:
-        db.run("UPDATE sessions SET model = '' WHERE folder = ? AND provider = '' AND agent = 0", (folder,))
+        below = f"{folder}/"
+        db.run(
+            "UPDATE sessions SET model = '' WHERE provider = '' AND agent = 0 AND (folder = ? OR folder IN"
+            " (SELECT folder FROM groups WHERE provider = '' AND SUBSTR(folder, 1, ?) = ?))",
+            (folder, len(below), below),
+        )
     if group.open and not values.get("open", group.open):
         _hide_from_siblings(db, folder)
     options = dict(group.options)

@@ -24,6 +24,8 @@ from gatepost.serve.control.arguments.groups import (
 )
 from gatepost.store import groups
 from gatepost.store.group_moves import GroupMoveState
+from gatepost.store.groups import Group
+from gatepost.store.port import Db
 from gatepost.store.readonly import read_store
 
 WIDE = 24  # of the names in `group show`
@@ -66,9 +68,9 @@ def list_groups(run: CommandRun, found: list[dict[str, Any]]) -> None:
                 each["folder"],
                 each["tier"],
                 each["name"],
-                *_effective_values(_with_inherited_provider(run.home, each), defaults),
+                *_effective_values(each, defaults),
             )
-            for each in found
+            for each in _add_inherited(run.home, found)
         ],
     )
 
@@ -83,19 +85,30 @@ def _effective_value(group: dict[str, Any], key: str, defaults: dict[str, str]) 
     return str(own) if own not in ("", None) else f"{defaults[key]} (default)" if key in defaults else "-"
 
 
-def _with_inherited_provider(home: Home, group: dict[str, Any]) -> dict[str, Any]:
-    """The agents' own group goes by another, until it has a provider."""
-    from gatepost.flow.groups import WORLD
-    from gatepost.flow.sessions.effective_group import FOLDER, load_effective_group
+def _add_inherited(home: Home, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return groups with the provider and model that they go by, and the group above them from which these come."""
+    from gatepost.flow.sessions.effective_group import FOLDER, find_lender, load_effective_group
     from gatepost.flow.sessions.session_deps import PROVIDER
 
     config = settings.load_declared(home.path, PROVIDER, FOLDER)
-    lender = read_store(home, groups.get, WORLD)
-    run = read_store(home, load_effective_group, config, group["folder"])
-    if group["provider"] or group["folder"] != config[FOLDER] or run is None or lender is None or not lender.provider:
+
+    def read(db: Db) -> list[dict[str, Any]]:
+        return [
+            _add_lent(each, load_effective_group(db, config, each["folder"]), find_lent(db, each)) for each in found
+        ]
+
+    def find_lent(db: Db, group: dict[str, Any]) -> Group | None:
+        own = groups.get(db, group["folder"])
+        return find_lender(db, config, own) if own is not None else None
+
+    return read_store(home, read)
+
+
+def _add_lent(group: dict[str, Any], run: Group | None, lender: Group | None) -> dict[str, Any]:
+    if lender is None or run is None:
         return group
-    model = f"{run.model} (as {WORLD})" if run.model and not group["model"] else group["model"]
-    return {**group, "provider": f"{run.provider} (as {WORLD})", "model": model}
+    model = f"{run.model} (as {lender.folder})" if run.model and not group["model"] else group["model"]
+    return {**group, "provider": f"{run.provider} (as {lender.folder})", "model": model}
 
 
 def _defaults(home: Home) -> dict[str, str]:
@@ -117,10 +130,9 @@ def _defaults(home: Home) -> dict[str, str]:
 def show_group(run: CommandRun, group: dict[str, Any]) -> None:
     place, folder = run.home, group["folder"]
     defaults = _defaults(place)
+    (run_as,) = _add_inherited(place, [group])
     for key in ("folder", "name", "tier", "provider", "model", "sandbox", "window_messages", "window_chars"):
-        output.print_line(
-            f"{key:<{WIDE}} {one_line(_effective_value(_with_inherited_provider(place, group), key, defaults))}"
-        )
+        output.print_line(f"{key:<{WIDE}} {one_line(_effective_value(run_as, key, defaults))}")
     if "/" in folder:  # a world has no siblings
         output.print_line(f"{'open':<{WIDE}} {_OPEN[group['open']]}")
     for key, value in _limits(place, folder).items():

@@ -99,9 +99,9 @@ def list_facts(
     managed = {each.id for each in work.managed}
     shares = _share_out(work, awake, managed)
     known = group_budgets(work.budgets)
-    lent = next((each.provider for each in groups if each.folder == usual.lender), "")
+    named = {each.folder: each.provider for each in groups}
     parents = {each.folder.rpartition("/")[0] for each in groups}
-    made = (_make_group_facts(each, shares[each.folder, ""], known, usual, lent) for each in groups)
+    made = (_make_group_facts(each, shares[each.folder, ""], known, usual, named) for each in groups)
     found = [replace(each, is_parent=each.folder in parents) for each in made if not _is_shell(each, usual)]
     return found + [_make_managed_facts(each, shares[each.folder, each.id], known) for each in work.managed]
 
@@ -197,9 +197,10 @@ def _share_out(work: OpenWork, awake: Collection[AwakeSandbox], managed: Collect
 
 
 def _make_group_facts(
-    group: GroupActivity, share: _Share, known: _Budgets, usual: ProviderDefaults, lent: str
+    group: GroupActivity, share: _Share, known: _Budgets, usual: ProviderDefaults, named: Mapping[str, str]
 ) -> AgentFacts:
-    provider = group.provider or (lent if group.folder == usual.borrower else "") or usual.provider
+    """`named`: the providers of all groups, by their folders."""
+    provider = _find_provider(group.folder, usual, named)
     return replace(
         share.make_facts(group.folder),
         title=group.name,
@@ -210,6 +211,16 @@ def _make_group_facts(
         spent=group.spent,
         budget=find_tightest(group.folder, known),
     )
+
+
+def _find_provider(folder: str, usual: ProviderDefaults, named: Mapping[str, str]) -> str:
+    """Return the provider of a group or of the nearest above it that has one."""
+    above = folder
+    while above:
+        if named.get(above):
+            return named[above]
+        above = above.rpartition("/")[0]
+    return (named.get(usual.lender, "") if folder == usual.borrower else "") or usual.provider
 
 
 def _make_managed_facts(agent: ManagedActivity, share: _Share, known: _Budgets) -> AgentFacts:

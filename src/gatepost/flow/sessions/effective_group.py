@@ -1,8 +1,9 @@
-"""What a session's group says about its agent: provider, model and options.
+"""The provider, model and options of a session's agent.
 
-The agents' own group is made on the way, so nobody has connected anything to it. As long as it names no provider it
-goes by `home`, which is what `gatepost connect` connects. A model belongs to its provider: an agent of another one does
-without, and without what `home` would lend.
+A group that names no provider goes by the nearest group above it that does, so a child runs on what its parent runs on.
+The agents' own group is made on the way and has nobody above it: it goes by `home`, which is what `gatepost connect`
+connects. A model belongs to its provider: an agent of another one does without, and without what a group would lend.
+Rights are never lent: they are read of the group itself.
 """
 
 from gatepost.core.records import replace
@@ -20,23 +21,36 @@ FOLDER = setting(
 )
 
 
+OWN_OPTIONS = frozenset({"mode", "permissions", "own_mcp"})  # what an agent may do without asking is nobody else's
+
+
 def load_effective_group(db: Db, config: Config, folder: str, provider: str = "") -> Group | None:
-    """A group with everything that it goes by, for an agent of this provider ('': the group's). None if it is not
-    there."""
+    """Return a group with everything that it goes by, for an agent of this provider ('': the group's). None if it is
+    not there."""
     group = groups.get(db, folder)
     if group is None:
         return None
-    lender = groups.get(db, WORLD) if folder == config[FOLDER] and not group.provider else None
-    named = lender.provider if lender is not None else group.provider
-    usual = named or config[PROVIDER]
+    lender = find_lender(db, config, group)
+    usual = (lender or group).provider or config[PROVIDER]
     wanted = provider or usual
     if lender is not None and wanted == usual:
-        group = replace(group, model=group.model or lender.model, options={**lender.options, **group.options})
+        lent = {name: value for name, value in lender.options.items() if name not in OWN_OPTIONS}
+        group = replace(group, model=group.model or lender.model, options={**lent, **group.options})
     elif wanted != usual:
         group = replace(group, model="")
     return replace(group, provider=wanted)
 
 
+def find_lender(db: Db, config: Config, group: Group) -> Group | None:
+    """Return the group whose provider another one goes by; None if that has its own, or nobody above it has one."""
+    if group.provider:
+        return None
+    above = groups.list_ancestors(db, group.folder)
+    if group.folder == config[FOLDER] and (world := groups.get(db, WORLD)) is not None:
+        above.append(world)
+    return next((each for each in above if each.provider), None)
+
+
 def is_affected_by(config: Config, folder: str, changed: str) -> bool:
-    """Whether a change of one group may be one for the other's agents."""
-    return folder == changed or (changed == WORLD and folder == config[FOLDER])
+    """Return True if a change of one group may be one for the other's agents."""
+    return folder == changed or folder.startswith(f"{changed}/") or (changed == WORLD and folder == config[FOLDER])

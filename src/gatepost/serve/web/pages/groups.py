@@ -40,7 +40,11 @@ GROUP = (
     link("folder", "Group", "/groups/{folder}"),
     text("name", "Name"),
     number("tier", "Tier"),
-    made("provider", "Provider", lambda group: group["provider"] or "default"),
+    made(
+        "provider",
+        "Provider",
+        lambda group: group["provider"] or ("as above it" if "/" in group["folder"] else "default"),
+    ),
     made("model", "Model", lambda group: group["model"] or "default"),
     flag("open", "Siblings", "see what is said here"),
     moment("created_at", "Since"),
