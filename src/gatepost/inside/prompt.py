@@ -216,8 +216,17 @@ def _chat(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
         verb=verb if verb != "message" else None,
         errand=_text(row, "errand"),
     )
-    lines = [*_quote(row), escape(text_of(row)), *_attachments(row, scene)]
+    said = "\n".join(filter(None, [escape(text_of(row)), *_attachments(row, scene)]))
+    lines = [*_quote(row), _forwarded(row, said)]
     return f"<message{head}>{chr(10).join(line for line in lines if line)}</message>"
+
+
+def _forwarded(row: InboundRow, said: str) -> str:
+    """The words in an element of their own if they are not the sender's."""
+    origin = row.content.get("forwardedFrom")
+    if not isinstance(origin, str):
+        return said
+    return f"<forwarded{_attributes(from_=origin or 'unknown')}>{said}</forwarded>"
 
 
 def _quote(row: InboundRow) -> list[str]:

@@ -334,7 +334,7 @@ def _is_plain(inbound: Inbound) -> bool:
     """Whether there is nothing to clean: the usual case, and it should cost nothing."""
     if inbound.reply_to or inbound.attachments or inbound.extra or inbound.click:
         return False
-    names = inbound.sender_name + inbound.thread + inbound.room_name
+    names = inbound.sender_name + inbound.thread + inbound.room_name + inbound.forward_from
     everything = names + inbound.platform_id + inbound.event + inbound.text + inbound.sender
     return len(names) <= LONGEST_NAME and clean(everything) == everything
 
@@ -360,6 +360,7 @@ def _cleaned(inbound: Inbound) -> Inbound:
         thread=clean(inbound.thread)[:LONGEST_ID],
         room_name=clean(inbound.room_name)[:LONGEST_NAME],
         reply_to=quote,
+        forward_from=clean(inbound.forward_from)[:LONGEST_NAME],
         click=clean(inbound.click)[:LONGEST_ID],
         attachments=tuple(
             replace(each, mime=clean(each.mime)[:100], kind=clean(each.kind)[:20]) for each in inbound.attachments

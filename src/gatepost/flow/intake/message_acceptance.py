@@ -302,6 +302,8 @@ def _render_content(arrival: Arrival, verb: Verb) -> str:
     }
     if emoji:
         content["reaction"] = emoji
+    if inbound.forwarded:
+        content["forwardedFrom"] = inbound.forward_from
     if arrival.command is not None and arrival.command.act is CommandAction.PASS:
         content["text"] = content["command"] = arrival.command.text
     elif arrival.command is not None and arrival.command.rest:
