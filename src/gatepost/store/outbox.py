@@ -91,6 +91,7 @@ class NewEffect(Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     attempt: int = 1
     target_id: int | None = None
+    topic: str = ""  # that it is said about, if it is not a thread
     urgent: bool = False  # goes out before what is not, unless that is being sent
 
 
@@ -121,6 +122,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
             text=new.text,
             content=json.dumps({**new.payload, "target_id": new.target_id}),
             folder=new.folder,
+            topic=new.topic,
             at=now,
         ),
         now,
@@ -392,15 +394,24 @@ def record_outcome(
     ends = "'pending', 'sending', 'uncertain'" if state is EffectState.SENT and platform_id else "'pending', 'sending'"
     rows = db.rows(
         "UPDATE outbox SET state = ?, reason = ?, tries = tries + 1, next_at = ?, updated_at = ?"
-        f" WHERE id = ? AND state IN ({ends}) RETURNING message_id",
+        f" WHERE id = ? AND state IN ({ends}) RETURNING message_id, op, origin, target_id",
         (state, reason, next_at, now, effect_id),
     )
     if not rows:
         return
-    message_id = int(rows[0][0])
+    message_id, op, origin, target_id = int(rows[0][0]), *rows[0][1:]
+    if state is EffectState.SENT and target_id and origin == EffectOrigin.TOOL and op in (Op.EDIT, Op.DELETE):
+        _show_change(db, message_id, op, int(target_id))
     if platform_id:
         messages.set_platform_id(db, message_id, platform_id)
     message_steps.add(db, message_id, effect_id, now, state if state != EffectState.PENDING else "retry", reason)
+
+
+def _show_change(db: Db, message_id: int, op: str, target_id: int) -> None:
+    """What an agent has edited or deleted is from now on as people see it."""
+    change = messages.get(db, message_id)
+    if change is not None:
+        messages.revise(db, target_id, message_id, change.text if op == Op.EDIT else None)
 
 
 def retry_ended(db: Db, effect_id: int, now: int) -> bool:
