@@ -372,6 +372,11 @@ CREATE TABLE worktrees (
             archived_at BIGINT,
             PRIMARY KEY (project, slug)
         );
+CREATE TABLE awaited_files (
+            message_id BIGINT NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            names TEXT COLLATE "C" NOT NULL,                -- JSON
+            until BIGINT NOT NULL                  -- when nobody fetches them any more
+        );
 CREATE TABLE destinations (
         folder TEXT COLLATE "C" NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
         name TEXT COLLATE "C" NOT NULL,

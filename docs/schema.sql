@@ -40,6 +40,11 @@ CREATE TABLE audit_anchors (
             hash TEXT NOT NULL,
             at INTEGER NOT NULL                       -- when it was removed
         ) STRICT;
+CREATE TABLE awaited_files (
+            message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            names TEXT NOT NULL,                -- JSON
+            until INTEGER NOT NULL                  -- when nobody fetches them any more
+        ) STRICT;
 CREATE TABLE budgets (
         kind TEXT NOT NULL,                     -- group | user | instance
         name TEXT NOT NULL,                     -- a folder, a user, '' for the instance

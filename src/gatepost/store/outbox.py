@@ -16,11 +16,14 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.messages.inbound import Direction, MessageKind
-from gatepost.messages.outbound import MESSAGES, Op
+from gatepost.messages.outbound import MESSAGES, TARGETED, Op
 from gatepost.store import message_steps, messages, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, LockKind, OutdatedDecision, quick
 from gatepost.store.table import Table, make_row_parser
+
+STUCK = 3  # tries after which a message that waits is told of
+MOST_OVERTAKING = 50  # rows behind a stuck file among which words are looked for
 
 
 class EffectState(StrEnum):
@@ -287,6 +290,46 @@ def get_head(db: Db, instance: str, address: str) -> OutboxEffect | None:
     return OUTBOX.get(db, begun, instance, address) or first
 
 
+def _is_stuck_file(effect: OutboxEffect, now: int) -> bool:
+    """Return True for a file that could not be sent and waits for its next try."""
+    waits = effect.state == EffectState.PENDING and effect.tries > 0 and (effect.next_at or 0) > now
+    return waits and bool(effect.payload.get("files"))
+
+
+def _find_overtaking(db: Db, stuck: OutboxEffect, now: int) -> OutboxEffect:
+    """Return the row that goes before a file that is stuck: the first words behind it. Words keep their order, and so
+    do files. An edit or a deletion of what has not been sent is not words."""
+    lane = "WHERE instance = ? AND address = ? AND id > ? AND state IN ('pending', 'sending') ORDER BY id LIMIT ?"
+    unsent = {stuck.message_id}
+    for each in OUTBOX.list(db, lane, stuck.instance, stuck.address, stuck.id, MOST_OVERTAKING):
+        if each.state == EffectState.SENDING:
+            return each
+        if each.payload.get("files") or (each.op in TARGETED and each.target_id in unsent):
+            unsent.add(each.message_id)
+        elif (each.next_at or 0) <= max(now, stuck.next_at or 0):
+            return each
+        else:
+            break  # it waits longer than the file
+    return stuck
+
+
+class StuckMessages(Struct, frozen=True):
+    """Messages of one channel that have been tried often and still wait. `reason`: of one of them."""
+
+    instance: str
+    count: int
+    reason: str
+
+
+def list_stuck(db: Db) -> list[StuckMessages]:
+    rows = db.rows(
+        "SELECT instance, COUNT(*), MAX(reason) FROM outbox WHERE state = 'pending' AND tries >= ? GROUP BY instance"
+        " ORDER BY instance",
+        (STUCK,),
+    )
+    return [StuckMessages(*row) for row in rows]
+
+
 def claim_head(
     db: Db, instance: str, address: str, owner: str, now: int, lease: int, oldest: int = 0
 ) -> OutboxEffect | None:
@@ -296,6 +339,8 @@ def claim_head(
     first = get_head(db, instance, address)
     if first is None:
         return None
+    if _is_stuck_file(first, now):
+        first = _find_overtaking(db, first, now)
     due = first.state == EffectState.PENDING and (first.next_at or 0) <= now and first.created_at >= oldest
     if due or first.state == EffectState.SENDING:
         changed = db.run(

@@ -37,6 +37,7 @@ from gatepost.flow.intake.command_dispatch import answer_without_agent, run_comm
 from gatepost.flow.intake.conversation_records import record_choice
 from gatepost.flow.intake.earlier_messages import release_earlier
 from gatepost.flow.intake.engagement_records import EngagingMessage, record_engagements
+from gatepost.flow.intake.late_files import add_missing_notice, await_files, render_attachments
 from gatepost.flow.intake.received_codes import redeem
 from gatepost.flow.intake.routed_message import find_parent_of, read_verb
 from gatepost.flow.intake.session_queueing import deliver
@@ -84,6 +85,12 @@ def accept(
         raise UnrecordedSender(accepted.receipt.reason)
     if arrival.unfetched and accepted.delivered:
         raise FilesWanted("the files of the message are wanted")
+    if accepted.delivered and accepted.receipt.new:
+        if arrival.awaited:
+            await_files(db, arrival, accepted.receipt.message_id, now)
+        if arrival.missing and accepted.wake and (message := messages.get(db, accepted.receipt.message_id)):
+            add_missing_notice(db, reach, message, arrival.missing, now)
+            return replace(accepted, told=True)
     return accepted
 
 
@@ -214,7 +221,7 @@ def _read_answer(case: MessageContext, parent: Message | None, asking: AskingRul
         answers=parent.id if parent is not None else None,
         command=arrival.command.head if arrival.command is not None else "",
         thread=case.thread,
-        with_files=bool(arrival.kept) or arrival.unfetched,
+        with_files=bool(arrival.kept or arrival.awaited) or arrival.unfetched,
         message_id=case.id,
         said_at=inbound.at,
     )
@@ -325,10 +332,7 @@ def _render_content(arrival: Arrival, verb: Verb, parent: Message | None) -> str
     elif arrival.command is not None and arrival.command.rest:
         content["text"] = arrival.command.rest  # if the agent gets any of it
     if arrival.kept:
-        content["attachments"] = [
-            {"type": each.kind, "name": each.name, "mimeType": each.mime, "size": each.size, "path": each.path}
-            for each in arrival.kept
-        ]
+        content["attachments"] = render_attachments(arrival.kept)
     if (quote := inbound.reply_to) is not None:
         content["replyTo"] = {"id": quote.platform_id, "text": quote.text, "sender": quote.sender}
         if parent is not None and (files := _list_files(parent)):

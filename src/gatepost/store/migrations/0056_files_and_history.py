@@ -1,5 +1,5 @@
-"""Files that people send stay with the conversation. A message says what people see of it now, the topic that it
-belongs to, and whose words it passes on."""
+"""Files that people send stay with the conversation, and may come after their message. A message says what people see
+of it now, the topic that it belongs to, and whose words it passes on."""
 
 from gatepost.store.port import Db
 
@@ -17,6 +17,13 @@ def apply(db: Db) -> None:
         ) {strict}"""
     )
     db.define("CREATE INDEX session_files_message ON session_files (message_id)")
+    db.define(
+        """CREATE TABLE awaited_files (
+            message_id {int} NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            names {text} NOT NULL,                -- JSON
+            until {int} NOT NULL                  -- when nobody fetches them any more
+        ) {strict}"""
+    )
     db.define("ALTER TABLE messages ADD COLUMN topic {text} NOT NULL DEFAULT ''")  # a #topic, which is no thread
     db.define("ALTER TABLE turns ADD COLUMN topic {text} NOT NULL DEFAULT ''")  # of the messages that it answers
     # '': as it was written | edited | deleted | shown: an edit or a deletion, which its message shows
