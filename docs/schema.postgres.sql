@@ -232,7 +232,7 @@ CREATE TABLE messages (
         folder TEXT COLLATE "C" NOT NULL DEFAULT '',        -- whose agent wrote it, for an outgoing one
         at BIGINT NOT NULL,                        -- when the platform says that it happened
         accepted_at BIGINT NOT NULL
-    );
+    , topic TEXT COLLATE "C" NOT NULL DEFAULT '', revision TEXT COLLATE "C" NOT NULL DEFAULT '', forward_from TEXT COLLATE "C");
 CREATE TABLE pairing_guesses (
             sender TEXT COLLATE "C" NOT NULL PRIMARY KEY,
             guesses BIGINT NOT NULL,
@@ -371,6 +371,11 @@ CREATE TABLE worktrees (
             created_at BIGINT NOT NULL,
             archived_at BIGINT,
             PRIMARY KEY (project, slug)
+        );
+CREATE TABLE awaited_files (
+            message_id BIGINT NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            names TEXT COLLATE "C" NOT NULL,                -- JSON
+            until BIGINT NOT NULL                  -- when nobody fetches them any more
         );
 CREATE TABLE destinations (
         folder TEXT COLLATE "C" NOT NULL REFERENCES groups (folder) ON DELETE CASCADE,
@@ -759,6 +764,15 @@ CREATE TABLE requests (
     settled_at BIGINT,                            -- when what follows from the answer was done
     notified_at BIGINT                                -- when whoever asked was told
 , asker TEXT COLLATE "C" NOT NULL DEFAULT 'person', editable BIGINT NOT NULL DEFAULT 0, rooms TEXT COLLATE "C" NOT NULL DEFAULT '{}', preview TEXT COLLATE "C" NOT NULL DEFAULT '', bound TEXT COLLATE "C" NOT NULL DEFAULT '{}');
+CREATE TABLE session_files (
+            session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+            row_id BIGINT NOT NULL,                -- of the inbox: what its folder is called
+            message_id BIGINT NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+            files TEXT COLLATE "C" NOT NULL,                -- JSON: names, and where they lie below the media folder
+            bytes BIGINT NOT NULL,
+            dropped_for BIGINT,                    -- the later row whose files needed its space
+            PRIMARY KEY (session_id, row_id)
+        );
 CREATE TABLE session_notes (
             session_id TEXT COLLATE "C" NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
             pinned TEXT COLLATE "C" NOT NULL DEFAULT '',          -- shown to the agent with each turn
@@ -816,7 +830,7 @@ CREATE TABLE turns (
         started_at BIGINT NOT NULL,
         begun_at BIGINT,
         ended_at BIGINT
-    , said_bytes BIGINT NOT NULL DEFAULT 0);
+    , said_bytes BIGINT NOT NULL DEFAULT 0, topic TEXT COLLATE "C" NOT NULL DEFAULT '');
 CREATE TABLE calls (
             turn_id TEXT COLLATE "C" NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
             digest TEXT COLLATE "C" NOT NULL,                 -- of the tool's name and its arguments
@@ -971,6 +985,7 @@ CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pendi
 CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at);
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);
+CREATE INDEX session_files_message ON session_files (message_id);
 CREATE INDEX sessions_address ON sessions (address);
 CREATE INDEX sessions_agents ON sessions (active_at) WHERE agent = 1;
 CREATE INDEX sessions_folder ON sessions (folder, active_at);

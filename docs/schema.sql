@@ -40,6 +40,11 @@ CREATE TABLE audit_anchors (
             hash TEXT NOT NULL,
             at INTEGER NOT NULL                       -- when it was removed
         ) STRICT;
+CREATE TABLE awaited_files (
+            message_id INTEGER NOT NULL PRIMARY KEY REFERENCES messages (id) ON DELETE CASCADE,
+            names TEXT NOT NULL,                -- JSON
+            until INTEGER NOT NULL                  -- when nobody fetches them any more
+        ) STRICT;
 CREATE TABLE budgets (
         kind TEXT NOT NULL,                     -- group | user | instance
         name TEXT NOT NULL,                     -- a folder, a user, '' for the instance
@@ -396,7 +401,7 @@ CREATE TABLE messages (
         folder TEXT NOT NULL DEFAULT '',        -- whose agent wrote it, for an outgoing one
         at INTEGER NOT NULL,                        -- when the platform says that it happened
         accepted_at INTEGER NOT NULL
-    ) STRICT;
+    , topic TEXT NOT NULL DEFAULT '', revision TEXT NOT NULL DEFAULT '', forward_from TEXT) STRICT;
 CREATE TABLE newcomers (
             id TEXT NOT NULL PRIMARY KEY,
             sender TEXT NOT NULL,
@@ -649,6 +654,15 @@ CREATE TABLE secrets (
             used_at INTEGER,
             PRIMARY KEY (scope, name, origin)
         ) STRICT;
+CREATE TABLE session_files (
+            session_id TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+            row_id INTEGER NOT NULL,                -- of the inbox: what its folder is called
+            message_id INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+            files TEXT NOT NULL,                -- JSON: names, and where they lie below the media folder
+            bytes INTEGER NOT NULL,
+            dropped_for INTEGER,                    -- the later row whose files needed its space
+            PRIMARY KEY (session_id, row_id)
+        ) STRICT;
 CREATE TABLE session_notes (
             session_id TEXT NOT NULL PRIMARY KEY REFERENCES sessions (id) ON DELETE CASCADE,
             pinned TEXT NOT NULL DEFAULT '',          -- shown to the agent with each turn
@@ -823,7 +837,7 @@ CREATE TABLE turns (
         started_at INTEGER NOT NULL,
         begun_at INTEGER,
         ended_at INTEGER
-    , said_bytes INTEGER NOT NULL DEFAULT 0) STRICT;
+    , said_bytes INTEGER NOT NULL DEFAULT 0, topic TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE uids (
             world TEXT NOT NULL PRIMARY KEY,      -- the first part of a group's folder
             uid INTEGER NOT NULL UNIQUE,
@@ -970,6 +984,7 @@ CREATE INDEX requests_unnotified ON requests (answered_at) WHERE state <> 'pendi
 CREATE INDEX room_pins_room ON room_pins (instance, address, pinned_at);
 CREATE INDEX routes_order ON routes (seq, id);
 CREATE UNIQUE INDEX secret_bindings_once ON secret_bindings (COALESCE(folder, ''), scheme, host, port, header);
+CREATE INDEX session_files_message ON session_files (message_id);
 CREATE INDEX sessions_address ON sessions (address);
 CREATE INDEX sessions_agents ON sessions (active_at) WHERE agent = 1;
 CREATE INDEX sessions_folder ON sessions (folder, active_at);

@@ -361,6 +361,7 @@ class Gateway:
             tasks.create_task(self.store_watch.run())
             tasks.create_task(self._prepare())
             tasks.create_task(self.connectors.run())
+            tasks.create_task(self.intake.late_files.run())
             tasks.create_task(self.supervisor.run(self.intake.receive))
             if self.traces.is_on:
                 tasks.create_task(self.traces.run())

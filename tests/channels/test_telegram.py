@@ -126,6 +126,24 @@ def test_a_mention_is_read_from_the_entities(text: str, entity: dict[str, Any], 
     assert read(text=text, entities=[entity])[0].verb is verb
 
 
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [
+        ({"type": "user", "sender_user": {"id": 5, "first_name": "Bob", "last_name": "B"}}, "Bob B"),
+        ({"type": "hidden_user", "sender_user_name": "Hidden"}, "Hidden"),
+        ({"type": "chat", "sender_chat": {"id": -5, "title": "A group"}}, "A group"),
+        ({"type": "channel", "chat": {"id": -6, "title": "News"}, "message_id": 3}, "News"),
+        ({"type": "of tomorrow"}, ""),
+    ],
+)
+def test_a_forwarded_message_says_whose_words_it_has(origin: dict[str, Any], name: str) -> None:
+    (forwarded,) = read(text="/stop", forward_origin=origin)
+    (said,) = read(text="mine")
+
+    assert (forwarded.forwarded, forwarded.forward_from) == (True, name)
+    assert (said.forwarded, said.forward_from) == (False, "")
+
+
 def test_the_address_of_a_link_is_shown_behind_its_words() -> None:
     link = {"type": "text_link", "offset": 3, "length": 4, "url": "https://a.b"}
     assert read(text="😀 here it is", entities=[link])[0].text == "😀 here (https://a.b) it is"

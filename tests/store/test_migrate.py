@@ -72,6 +72,7 @@ SHIPPED = {
     "0053_seen_cards": "facd6c0f395cd021",
     "0054_duty_health": "4ead96b4d08b6c86",
     "0055_turns_of_rooms": "3bcbc4b0651f2492",
+    "0056_files_and_history": "cb40bae03e984ff9",
 }
 
 

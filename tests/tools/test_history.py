@@ -16,8 +16,9 @@ from gatepost.core.registry import load_package
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.inbound import CLICK, Direction, Inbound
-from gatepost.store import due_sessions, groups, inbox, ledger, messages, room_history, routes, sessions
+from gatepost.store import due_sessions, groups, inbox, ledger, messages, outbox, room_history, routes, sessions
 from gatepost.store.messages import NewMessage
+from gatepost.store.outbox import OUTBOX, EffectState
 from gatepost.store.port import Db
 from gatepost.store.room_history import Cursor
 from gatepost.store.search import Subtree
@@ -96,6 +97,53 @@ async def test_both_ways_are_shown_oldest_first_with_their_numbers(tmp_path: Pat
     first, second = answer["rendered"].split("\n")
     assert first.startswith('<message id="1" sender="Ada" time="') and first.endswith(">hello</message>")
     assert 'id="2" sender="you"' in second and "hi &lt;there&gt;" in second
+
+
+async def test_what_an_agent_edited_or_deleted_is_shown_and_found_as_people_see_it(
+    tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await GateAgent.create(tmp_path, store)
+    for text in ("the price is forty", "a secret plum", "it stays"):
+        await agent.call("reply", text=text)
+    sent = await store.write(_send_all)
+    await agent.call("edit", targetId=2, content="the price is fifty")
+    await agent.call("delete", targetId=3)
+    refused = told(await agent.call("edit", targetId=4, content="nobody sees this"))
+    assert len(sent) == 3 and refused
+    assert texts(await agent.call("inspect_messages"))[1:3] == ["the price is forty", "a secret plum"], "not yet done"
+    await store.write(_send_all, ("nobody sees this",))
+    answer = told(await agent.call("inspect_messages"))
+
+    assert [(each["text"], each["changed"]) for each in answer["messages"][1:]] == [
+        ("the price is fifty", "edited"),
+        ("", "deleted"),
+        ("it stays", ""),
+    ]
+    assert 'changed="deleted"' in answer["rendered"] and "plum" not in answer["rendered"]
+    for query, count in (("forty", 0), ("fifty", 1), ("plum", 0), ("nobody", 0), ("stays", 1)):
+        assert told(await agent.call("find_messages", query=query))["count"] == count, query
+
+
+def _send_all(db: Db, refused: tuple[str, ...] = ()) -> list[int]:
+    """What waits goes out; what the platform refuses does not."""
+    found = []
+    for each in OUTBOX.list(db, "WHERE state = 'pending' ORDER BY id"):
+        state = EffectState.FAILED if each.payload.get("text") in refused else EffectState.SENT
+        outbox.record_outcome(db, each.id, state, "", 2, f"p{each.id}" if each.op == "send" else "")
+        found.append(each.id)
+    return found
+
+
+async def test_a_topic_is_named_and_found_as_a_thread(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store, turn=False)
+    await store.write(lambda db: messages.set_topic(db, _said(db, "about plans", SECOND), "plans"))
+    await store.write(_said, "about plums", 2 * SECOND)
+    (found,) = told(await agent.call("get_thread", topic="plans"))["messages"]
+
+    assert (found["text"], found["topic"]) == ("about plans", "plans")
+    assert texts(await agent.call("get_thread", topic="")) == ["about plums"]
+    hits = told(await agent.call("find_messages", query="about"))["messages"]
+    assert {each["content"].split()[-1]: each["topic"] for each in hits} == {"plans": "plans", "plums": ""}
 
 
 async def test_names_from_outside_cannot_end_the_block(tmp_path: Path, store: SqliteStore) -> None:

@@ -43,7 +43,8 @@ class Unsupported(GatepostError):
 
 class Unavailable(GatepostError):
     """Nobody acts, we wait: the other side is away. `uncertain` means that it may have done the thing all the same,
-    `everywhere` that `retry_after` holds for all rooms of a channel."""
+    `everywhere` that `retry_after` holds for all rooms of a channel, `lasting` that waiting alone will hardly help, so
+    that a file is given up."""
 
     def __init__(
         self,
@@ -53,10 +54,11 @@ class Unavailable(GatepostError):
         retry_after: float | None = None,
         uncertain: bool = False,
         everywhere: bool = False,
+        lasting: bool = False,
     ) -> None:
         super().__init__(f"{what} is unavailable" + (f": {why}" if why else ""))
         self.what, self.why, self.retry_after = what, why, retry_after
-        self.uncertain, self.everywhere = uncertain, everywhere
+        self.uncertain, self.everywhere, self.lasting = uncertain, everywhere, lasting
 
 
 class StoreAway(Unavailable):

@@ -1,6 +1,7 @@
 """What the runner sees of its inbound.db. A file that cannot be read now is looked at again; a broken one is told."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,6 +77,7 @@ class InboxReader:
             summary=self._welcome.summary if begins else "",
             transcript=tuple(self._welcome.transcript) if begins else (),
             forked=forked,
+            kept=_list_kept(self._path.parent / "files") if begins else (),
         )
 
     def names(self) -> list[str]:
@@ -101,3 +103,12 @@ class InboxReader:
         if why != self._told:
             self._told = why
             self._link.send(runner_frames.ErrorFrame(what="inbound", why=why[: runner_frames.LONGEST_TROUBLE]))
+
+
+def _list_kept(folder: Path) -> tuple[str, ...]:
+    """The files of the conversation, by row and name, the newest first."""
+    try:
+        rows = sorted((each for each in os.listdir(folder) if each.isdecimal()), key=int, reverse=True)
+        return tuple(f"{row}/{name}" for row in rows for name in sorted(os.listdir(folder / row)))
+    except OSError:
+        return ()

@@ -135,7 +135,7 @@ def read_block(provider: str, path: Path, *, native: bool = False) -> tuple[Medi
 
 
 def list_attachments(place: ProviderContext, item: Item) -> list[Path]:
-    """Where the files that came with a message lie. They go when its turn has ended."""
+    """Return where the files that came with a message lie. They stay for the conversation, within its share."""
     return [get_attachment_folder(place) / name for name in list_attachment_paths(item)]
 
 

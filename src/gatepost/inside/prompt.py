@@ -64,6 +64,10 @@ TRANSCRIPT_RULE = (
 PINNED_RULE = "Somebody who writes to you here has pinned this note, so that you have it with every turn."
 
 
+MOST_NAMED = 20  # files of a conversation that one line or list names
+FILES_RULE = "People sent these files in this conversation before, the newest first. They are still there:"
+
+
 class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a prompt depends on besides its rows."""
 
@@ -76,6 +80,7 @@ class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
     transcript: tuple[Any, ...] = ()  # of the conversation that this one was forked from
     forked: bool = False  # the provider goes on in a copy of that one
+    kept: tuple[str, ...] = ()  # files of earlier messages, below `files`, for a provider that does not remember them
 
 
 def render(rows: Sequence[InboundRow], scene: PromptContext, observed: Sequence[InboundRow] = ()) -> str:
@@ -89,6 +94,7 @@ def render(rows: Sequence[InboundRow], scene: PromptContext, observed: Sequence[
     if scene.transcript:
         sections.append(_render_messages("transcript", TRANSCRIPT_RULE, scene.transcript))
     sections += [_history(row) for row in rows if _is_history(row)]
+    sections += _kept(rows, scene)
     if scene.pinned:
         sections.append(f"<pinned>\n{PINNED_RULE}\n{escape(scene.pinned)}\n</pinned>")
     rows = [row for row in rows if not _is_history(row)]
@@ -102,6 +108,14 @@ def render(rows: Sequence[InboundRow], scene: PromptContext, observed: Sequence[
             sections.append("\n".join(group))
     header = f"<context{_attributes(timezone=name, now=f'{moment:%A %Y-%m-%d %H:%M}')}/>"
     return header + "\n" + "\n\n".join(sections)
+
+
+def _kept(rows: Sequence[InboundRow], scene: PromptContext) -> list[str]:
+    """The files of messages that are not in this prompt."""
+    told = {str(row.id) for row in rows}
+    paths = [each for each in scene.kept if each.partition("/")[0] not in told]
+    lines = [escape(" ".join(f"{scene.files}/{each}".split())) for each in paths[:MOST_NAMED]]
+    return ["\n".join(["<files>", FILES_RULE, *lines, "</files>"])] if lines else []
 
 
 def _list_carried(row: InboundRow) -> list[InboundRow]:
@@ -216,16 +230,45 @@ def _chat(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
         verb=verb if verb != "message" else None,
         errand=_text(row, "errand"),
     )
-    lines = [*_quote(row), escape(text_of(row)), *_attachments(row, scene)]
+    said = "\n".join(filter(None, [escape(text_of(row)), *_attachments(row, scene)]))
+    lines = [*_quote(row, scene), _forwarded(row, said), *_dropped(row)]
     return f"<message{head}>{chr(10).join(line for line in lines if line)}</message>"
 
 
-def _quote(row: InboundRow) -> list[str]:
+def _forwarded(row: InboundRow, said: str) -> str:
+    """The words in an element of their own if they are not the sender's."""
+    origin = row.content.get("forwardedFrom")
+    if not isinstance(origin, str):
+        return said
+    return f"<forwarded{_attributes(from_=origin or 'unknown')}>{said}</forwarded>"
+
+
+def _quote(row: InboundRow, scene: PromptContext) -> list[str]:
     quote = row.content.get("replyTo")
-    if not isinstance(quote, dict) or not quote.get("text"):
+    if not isinstance(quote, dict):
         return []
+    given = quote.get("files")
+    files = [_quoted_file(each, scene) for each in (given if isinstance(given, list) else ()) if isinstance(each, dict)]
+    said = "\n".join(filter(None, [escape(str(quote.get("text") or "")), *files]))
     head = _attributes(from_=str(quote.get("sender") or ""))
-    return [f"<quoted_message{head}>{escape(str(quote['text']))}</quoted_message>"]
+    return [f"<quoted_message{head}>{said}</quoted_message>"] if said else []
+
+
+def _quoted_file(file: dict[str, Any], scene: PromptContext) -> str:
+    kind = " ".join(str(file.get("type") or "file").split())
+    name = " ".join(posixpath.basename(str(file.get("name") or "file")).split())
+    where = f"saved as {scene.files}/{file['place']}" if file.get("place") else "which is not kept any more"
+    return escape(f"[{kind}: {name}, {where}]")
+
+
+def _dropped(row: InboundRow) -> list[str]:
+    """A word about older files that made way for those of this message."""
+    names = row.content.get("droppedFiles")
+    if not isinstance(names, list) or not names:
+        return []
+    shown = ", ".join(" ".join(str(each).split()) for each in names[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return [escape(f"[not kept any more, to make room for this: {shown}{more}]")]
 
 
 def _attachments(row: InboundRow, scene: PromptContext) -> list[str]:

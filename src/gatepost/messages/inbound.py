@@ -100,6 +100,8 @@ class Inbound(Struct, frozen=True, kw_only=True):
     room_name: str = ""
     at: int | None = None  # when the platform says it happened, microseconds UTC
     reply_to: Quote | None = None
+    forwarded: bool = False  # passed on: the words and files are somebody else's, whoever sent them here
+    forward_from: str = ""  # a name of where they are from, as far as the platform tells
     click: str = ""  # the id of the button of a card that the person pressed
     attachments: tuple[Attachment, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)  # kept in `content`, never read by the core

@@ -1,7 +1,9 @@
-"""Messages: the immutable fact of everything that came in or went out."""
+"""Messages: the fact of everything that came in or went out. Edits and deletions are rows of their own; the text of
+the row that they are about is what people see now."""
 
 import json
 from collections.abc import Callable, Collection, Sequence
+from enum import StrEnum
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -17,6 +19,15 @@ NEWEST = 1000  # messages of a room among which the beginning of a thread is loo
 PAGE = 20  # rows whose lengths one statement reads
 SYSTEM = "gatepost:system"  # who speaks, when it is the gateway itself
 APPROVAL, QUESTION = "approval", "question"  # how the keys begin by which it tells what people decided and answered
+
+
+class Revision(StrEnum):
+    """What became of a message after it was written."""
+
+    NONE = ""
+    EDITED = "edited"
+    DELETED = "deleted"
+    SHOWN = "shown"  # an edit or a deletion itself, which its message shows
 
 
 class Message(Struct, frozen=True):
@@ -37,6 +48,9 @@ class Message(Struct, frozen=True):
     folder: str
     at: int
     accepted_at: int
+    topic: str = ""
+    revision: Revision = Revision.NONE
+    forward_from: str | None = None  # None: the sender's own words
 
 
 MESSAGES = Table("messages", Message)
@@ -64,6 +78,8 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     content: str = "{}"
     reply_to: str = ""
     folder: str = ""
+    topic: str = ""
+    forward_from: str | None = None
 
 
 class NewPrompt(Struct, frozen=True, kw_only=True):
@@ -178,6 +194,19 @@ def find_last_edit(db: Db, message: Message) -> Message | None:
     return MESSAGES.get(db, f"WHERE instance = ? AND address = ? AND direction = ? AND {edits}", *place)
 
 
+def revise(db: Db, message_id: int, by: int, text: str | None) -> None:
+    """Have a message say what people see of it now, by the edit or the deletion (`text` is None) that is the message
+    `by`. Later edits of what was deleted change nothing."""
+    revision = Revision.DELETED if text is None else Revision.EDITED
+    changed = db.run(
+        "UPDATE messages SET text = ?, revision = ? WHERE id = ? AND revision <> 'deleted'",
+        (text or "", revision, message_id),
+    )
+    db.run("UPDATE messages SET revision = 'shown' WHERE id = ?", (by,))
+    if changed:
+        search.renew(db, message_id)
+
+
 def is_thread_begun(db: Db, instance: str, address: str, thread: str) -> bool:
     """Whether somebody who may speak said something in a thread, among the newest of its room."""
     row = db.row(
@@ -271,6 +300,11 @@ def marks(values: Collection[object]) -> str:
 def set_content(db: Db, message_id: int, content: dict[str, Any]) -> None:
     """As the agent gets it. What was written stays in the text."""
     db.put("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(content, ensure_ascii=False), message_id))
+
+
+def set_topic(db: Db, message_id: int, topic: str) -> None:
+    """Note the topic of the conversation that a message went to, which its platform knows nothing of."""
+    db.put("UPDATE messages SET topic = ? WHERE id = ? AND thread <> ?", (topic, message_id, topic))
 
 
 def set_platform_id(db: Db, message_id: int, platform_id: str) -> None:

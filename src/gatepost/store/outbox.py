@@ -16,11 +16,14 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.messages.inbound import Direction, MessageKind
-from gatepost.messages.outbound import MESSAGES, Op
+from gatepost.messages.outbound import MESSAGES, TARGETED, Op
 from gatepost.store import message_steps, messages, sessions
 from gatepost.store.messages import NewMessage
 from gatepost.store.port import Db, LockKind, OutdatedDecision, quick
 from gatepost.store.table import Table, make_row_parser
+
+STUCK = 3  # tries after which a message that waits is told of
+MOST_OVERTAKING = 50  # rows behind a stuck file among which words are looked for
 
 
 class EffectState(StrEnum):
@@ -91,6 +94,7 @@ class NewEffect(Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     attempt: int = 1
     target_id: int | None = None
+    topic: str = ""  # that it is said about, if it is not a thread
     urgent: bool = False  # goes out before what is not, unless that is being sent
 
 
@@ -121,6 +125,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
             text=new.text,
             content=json.dumps({**new.payload, "target_id": new.target_id}),
             folder=new.folder,
+            topic=new.topic,
             at=now,
         ),
         now,
@@ -285,6 +290,46 @@ def get_head(db: Db, instance: str, address: str) -> OutboxEffect | None:
     return OUTBOX.get(db, begun, instance, address) or first
 
 
+def _is_stuck_file(effect: OutboxEffect, now: int) -> bool:
+    """Return True for a file that could not be sent and waits for its next try."""
+    waits = effect.state == EffectState.PENDING and effect.tries > 0 and (effect.next_at or 0) > now
+    return waits and bool(effect.payload.get("files"))
+
+
+def _find_overtaking(db: Db, stuck: OutboxEffect, now: int) -> OutboxEffect:
+    """Return the row that goes before a file that is stuck: the first words behind it. Words keep their order, and so
+    do files. An edit or a deletion of what has not been sent is not words."""
+    lane = "WHERE instance = ? AND address = ? AND id > ? AND state IN ('pending', 'sending') ORDER BY id LIMIT ?"
+    unsent = {stuck.message_id}
+    for each in OUTBOX.list(db, lane, stuck.instance, stuck.address, stuck.id, MOST_OVERTAKING):
+        if each.state == EffectState.SENDING:
+            return each
+        if each.payload.get("files") or (each.op in TARGETED and each.target_id in unsent):
+            unsent.add(each.message_id)
+        elif (each.next_at or 0) <= max(now, stuck.next_at or 0):
+            return each
+        else:
+            break  # it waits longer than the file
+    return stuck
+
+
+class StuckMessages(Struct, frozen=True):
+    """Messages of one channel that have been tried often and still wait. `reason`: of one of them."""
+
+    instance: str
+    count: int
+    reason: str
+
+
+def list_stuck(db: Db) -> list[StuckMessages]:
+    rows = db.rows(
+        "SELECT instance, COUNT(*), MAX(reason) FROM outbox WHERE state = 'pending' AND tries >= ? GROUP BY instance"
+        " ORDER BY instance",
+        (STUCK,),
+    )
+    return [StuckMessages(*row) for row in rows]
+
+
 def claim_head(
     db: Db, instance: str, address: str, owner: str, now: int, lease: int, oldest: int = 0
 ) -> OutboxEffect | None:
@@ -294,6 +339,8 @@ def claim_head(
     first = get_head(db, instance, address)
     if first is None:
         return None
+    if _is_stuck_file(first, now):
+        first = _find_overtaking(db, first, now)
     due = first.state == EffectState.PENDING and (first.next_at or 0) <= now and first.created_at >= oldest
     if due or first.state == EffectState.SENDING:
         changed = db.run(
@@ -392,15 +439,24 @@ def record_outcome(
     ends = "'pending', 'sending', 'uncertain'" if state is EffectState.SENT and platform_id else "'pending', 'sending'"
     rows = db.rows(
         "UPDATE outbox SET state = ?, reason = ?, tries = tries + 1, next_at = ?, updated_at = ?"
-        f" WHERE id = ? AND state IN ({ends}) RETURNING message_id",
+        f" WHERE id = ? AND state IN ({ends}) RETURNING message_id, op, origin, target_id",
         (state, reason, next_at, now, effect_id),
     )
     if not rows:
         return
-    message_id = int(rows[0][0])
+    message_id, op, origin, target_id = int(rows[0][0]), *rows[0][1:]
+    if state is EffectState.SENT and target_id and origin == EffectOrigin.TOOL and op in (Op.EDIT, Op.DELETE):
+        _show_change(db, message_id, op, int(target_id))
     if platform_id:
         messages.set_platform_id(db, message_id, platform_id)
     message_steps.add(db, message_id, effect_id, now, state if state != EffectState.PENDING else "retry", reason)
+
+
+def _show_change(db: Db, message_id: int, op: str, target_id: int) -> None:
+    """What an agent has edited or deleted is from now on as people see it."""
+    change = messages.get(db, message_id)
+    if change is not None:
+        messages.revise(db, target_id, message_id, change.text if op == Op.EDIT else None)
 
 
 def retry_ended(db: Db, effect_id: int, now: int) -> bool:

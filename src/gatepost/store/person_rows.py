@@ -253,6 +253,9 @@ def reset_session(db: Db, session_id: str) -> None:
 # Quotes: what others' messages repeat of hers.
 
 
+QUOTED = ("text", "sender", "files")  # of a message that another quotes
+
+
 def list_quotes(db: Db, scope: PersonScope, called: frozenset[str], after: int, through: int) -> list[tuple[int, str]]:
     """(id, content without the quote) of others' messages that quote one of hers: one that is known, or one that is
     not and whose sender is called like her."""
@@ -266,7 +269,7 @@ def list_quotes(db: Db, scope: PersonScope, called: frozenset[str], after: int, 
     for number, text, quoted, sender in rows:
         content = json.loads(text)
         quote = content.get("replyTo")
-        if sender in scope.names or not isinstance(quote, dict) or not (quote.get("text") or quote.get("sender")):
+        if sender in scope.names or not isinstance(quote, dict) or not any(map(quote.get, QUOTED)):
             continue
         if quoted in scope.names or (quoted is None and quote.get("sender") in called):
             content["replyTo"] = {"id": quote.get("id", ""), "text": "", "sender": ""}

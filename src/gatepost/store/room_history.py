@@ -57,9 +57,11 @@ def list_in_room(
     chars: int = 2**31,
 ) -> tuple[list[RoomHistoryEntry], bool]:
     """The newest before the cursor, newest first, with at most so many characters of text together, and whether there
-    are older ones. Pressed buttons are no messages. `thread`: only its messages. The first is there in any case, with
-    so much of its text."""
-    only, params = ("AND m.thread = ?", [thread]) if thread is not None else ("", [])
+    are older ones. Pressed buttons are no messages. `thread`: only the messages of it, or of the topic of that name.
+    The first is there in any case, with so much of its text."""
+    only, params = ("AND ? IN (m.thread, m.topic)", [thread]) if thread else ("", [])
+    if thread == "":
+        only = "AND m.thread = '' AND m.topic = ''"
     sql = (
         "SELECT m.id, LENGTH(m.text), m.at FROM messages m WHERE m.instance = ? AND m.address = ?"
         f" AND (m.at, m.id) < (?, ?) AND m.event <> '{CLICK}' {only} AND ({SEEN}) ORDER BY m.at DESC, m.id DESC LIMIT ?"

@@ -34,9 +34,10 @@ _SAID = ", ".join(f"'{op.value}'" for op in sorted(MESSAGES))
 # what that part said itself. One room may be shared out between groups that know nothing of one another. (What has no
 # folder is nobody's: the gateway did or said it.) Parameters: `Subtree.sees`.
 # Strangers whom nobody let in are not heard by looking back either; what one agent put into another's conversation is
-# for those above it; what was withdrawn before anybody saw it was not said.
+# for those above it; what was withdrawn before anybody saw it was not said. An edit is seen in what it has changed.
 SEEN = (
-    "m.kind IN ('chat', 'webhook') AND (m.folder = '' OR m.folder = ? OR (m.folder >= ? AND m.folder < ?))"
+    "m.revision <> 'shown' AND m.kind IN ('chat', 'webhook')"
+    " AND (m.folder = '' OR m.folder = ? OR (m.folder >= ? AND m.folder < ?))"
     " AND (m.direction = 'in'"
     " AND EXISTS (SELECT 1 FROM inbox i WHERE i.message_id = m.id"
     " AND (i.folder = '' OR i.folder = ? OR (i.folder >= ? AND i.folder < ?))"
@@ -96,6 +97,7 @@ class Hit(Struct, frozen=True):
     sender_name: str
     folder: str
     at: int
+    topic: str
     snippet: str
     rank: float
 
@@ -194,7 +196,7 @@ def _candidates(db: Db, query: str, wanted: SearchQuery) -> tuple[str, list[Any]
     match = full_text.match(query, marks)
     sql = (
         f"{with_sql}SELECT m.id, m.instance, m.address, m.thread, m.direction, m.sender, m.sender_name, m.folder, m.at,"
-        f" substr(m.text, 1, {LOOKED_AT}) FROM {full_text.source} WHERE {match.sql}"
+        f" m.topic, substr(m.text, 1, {LOOKED_AT}) FROM {full_text.source} WHERE {match.sql}"
         f" AND {' AND '.join(conditions)} ORDER BY {full_text.key} DESC LIMIT ?"
     )
     return sql, [*having, *match.params, *where, max(POOL, wanted.limit)]

@@ -290,4 +290,5 @@ def remove_conversations(db: Db, session_id: str, now: int) -> None:
     db.put("UPDATE sessions SET reset_at = ? WHERE id = ?", (now, session_id))
     requests.end_lasting(db, session_id)
     session_notes.remove_summary(db, session_id)
+    db.put("DELETE FROM session_files WHERE session_id = ?", (session_id,))  # they go when its sandbox starts next
     db.put("DELETE FROM conversations WHERE session_id = ?", (session_id,))

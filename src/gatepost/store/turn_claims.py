@@ -89,6 +89,7 @@ def claim_waiting(
         instance=first.instance,
         address=first.address,
         thread=first.thread,
+        topic=first.topic,
         rights=first.rights,
         state=TurnState.BEGUN if at_once else TurnState.CLAIMED,
         next_at=until,

@@ -61,6 +61,7 @@ class Turn(Struct, frozen=True):
     begun_at: int | None
     ended_at: int | None
     said_bytes: int = 0  # of its results so far
+    topic: str = ""  # of the messages that it answers, if it is not their thread
 
 
 TURNS = Table("turns", Turn)

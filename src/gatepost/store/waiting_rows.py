@@ -14,7 +14,8 @@ from gatepost.store.table import make_row_parser
 MOST_MESSAGES = 900  # of one turn, which a frame can name
 
 _WAITING = (
-    "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.text, i.mode, m.kind, m.sender, o.person,"
+    "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.topic, m.text, i.mode, m.kind, m.sender,"
+    " o.person,"
     " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL),"
     " i.state, i.next_at, i.message_id"
 )
@@ -27,6 +28,7 @@ class WaitingRow(Struct, frozen=True):
     instance: str
     address: str
     thread: str
+    topic: str
     text: str
     mode: InboxMode
     kind: MessageKind

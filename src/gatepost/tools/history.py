@@ -66,6 +66,8 @@ class HistoryMessage(Struct, frozen=True, kw_only=True):
     text: str
     reply_to: str
     state: str
+    changed: str  # edited or deleted, if it was since: the text is what people see now
+    forwarded_from: str | None  # whose words they are, if not the sender's; '' if nobody knows
 
 
 class History(Struct, frozen=True, kw_only=True):
@@ -247,11 +249,13 @@ def _render_message(seen: RoomHistoryEntry, call: ToolCall) -> HistoryMessage:
         sender_name=message.sender_name,
         from_me=message.direction == Direction.OUT and message.folder == call.caller.folder,
         from_agent=message.direction == Direction.OUT or message.sender.startswith("agent:"),
-        topic=message.thread,
+        topic=message.topic or message.thread,
         verb=message.verb,
         text=message.text,
         reply_to=message.reply_to,
         state=seen.state,
+        changed=message.revision,
+        forwarded_from=message.forward_from,
     )
 
 
@@ -266,8 +270,10 @@ def _line(seen: RoomHistoryEntry, zone: ZoneInfo, call: ToolCall) -> str:
         "id": str(seen.seq or ""),
         "sender": sender,
         "time": f"{datetime.fromtimestamp(message.at / SECOND, zone):%Y-%m-%d %H:%M}",
-        "topic": message.thread,
+        "topic": message.topic or message.thread,
         "verb": message.verb if message.direction == Direction.IN and message.verb != "message" else "",
+        "changed": message.revision,
+        "forwarded_from": "" if message.forward_from is None else message.forward_from or "unknown",
     }
     head = "".join(f' {name}="{escape(" ".join(value.split()))}"' for name, value in values.items() if value)
     return f"<message{head}>{escape(message.text)}</message>"

@@ -132,12 +132,14 @@ def _add_message(
 ) -> list[OutboxEffect]:
     place, turn = call.place, call.turn
     reply_to_id, in_reply_to = answers or (None, None)
+    here = turn is not None and (turn.instance, turn.address) == (place.instance, place.address)
     new = OutgoingMessage(
         key=call.key,
         origin=EffectOrigin.TOOL,
         instance=place.instance,
         address=place.address,
         thread=place.thread,
+        topic=turn.topic if turn is not None and here else "",
         text=text,
         folder=call.caller.folder,
         session_id=call.caller.session_id,

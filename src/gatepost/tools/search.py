@@ -101,7 +101,7 @@ def _render_hit(hit: Hit, call: ToolCall) -> FoundMessage:
     return FoundMessage(
         id=hit.id,
         chat_jid=hit.address,
-        topic=hit.thread,
+        topic=hit.topic or hit.thread,
         sender=hit.sender,
         sender_name=hit.sender_name,
         timestamp=iso(hit.at) or "",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.clock import SECOND
+from gatepost.core.errors import GatepostError, Refused, Unavailable
 from gatepost.flow.delivery.outbox_claims import NOTICE_TEXT
 from gatepost.messages.outbound import Feature, Outbound, OutboundFile
 from gatepost.store import due_sessions, groups, ledger, outbox, sessions
@@ -119,6 +120,64 @@ async def test_nanoclaw_24_a_failing_row_is_not_overtaken_in_its_room(
     await running.ended("second")
 
     assert channel.texts(ROOM) == ["one", "two"]
+
+
+class NoUploads(FakeChannel):
+    """A channel whose files cannot be sent, for the reason `error`."""
+
+    error: GatepostError = Unavailable("the upload", "it answers 503")
+
+    async def send(self, address: str, message: Outbound) -> str:
+        if message.files:
+            raise self.error
+        return await super().send(address, message)
+
+
+FILE = OutboundFile(name="a.pdf", mime="application/pdf", path="/nowhere/a.pdf", size=3)
+
+
+async def test_words_overtake_a_file_that_is_stuck_and_keep_their_order(store: SqliteStore) -> None:
+    channel = NoUploads()
+    post = OutboxHarness(store, {"fake": channel})
+    async with post.running():
+        (stuck,) = await post.say("file", "here it is", files=(FILE,))
+        await post.tried("file", 1)
+        await post.say("one", "one")
+        await post.say("second file", "and this", files=(FILE,))
+        await post.say("two", "two")
+        await post.ended("two")
+
+        assert channel.texts() == ["one", "two"]
+        assert [(await post.row(key)).state for key in ("file", "second file")] == ["pending", "pending"]
+        for wait in (1, 2):
+            post.advance(wait)
+            await post.tried("file", wait + 1)
+        (late,) = await store.read(outbox.list_stuck)
+        assert (late.instance, late.count) == ("fake", 1) and "503" in late.reason
+        assert stuck.state == "pending"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("the upload", "its certificate is not accepted", lasting=True),
+        Refused("fake", "send a file", "this room", "it is too large"),
+    ],
+)
+async def test_a_file_that_can_never_be_sent_fails_at_once_and_the_room_is_told(
+    store: SqliteStore, error: GatepostError
+) -> None:
+    channel = NoUploads()
+    channel.error = error
+    post = OutboxHarness(store, {"fake": channel})
+    session = await post.session()
+    async with post.running():
+        await post.say("file", "here it is", files=(FILE,), session=session)
+        row = await post.ended("file")
+        await channel.wait_for(1)
+
+    assert (row.state, row.tries) == ("failed", 1)
+    assert channel.texts() == [f"I could not send a.pdf: {error}"]
 
 
 async def test_a_failed_notice_tells_nobody(running: OutboxHarness, channel: FakeChannel) -> None:

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.errors import GatepostError, NotFound, Unavailable
+from gatepost.core.errors import NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.intake import file_streams
 from gatepost.flow.intake import intake as intakes
 from gatepost.flow.intake.file_streams import PATIENCE
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, Intake
 from gatepost.messages.inbound import Attachment, Inbound, Receipt
-from gatepost.store import groups, messages, rooms, routes, users
+from gatepost.store import awaited_files, groups, inbox, messages, rooms, routes, users
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
@@ -33,10 +34,12 @@ CHUNK = 64 * 1024
 class Source:
     """A file on the platform: `size` bytes in chunks, and what happens behind them."""
 
-    def __init__(self, size: int, then: Exception | None = None, chunk: int = CHUNK, stalls: bool = False) -> None:
-        self.size, self.then, self.chunk, self.stalls = size, then, chunk, stalls
+    def __init__(
+        self, size: int, then: Exception | None = None, chunk: int = CHUNK, stalls: bool = False, fails: int = 1000
+    ) -> None:
+        self.size, self.then, self.chunk, self.stalls, self.fails = size, then, chunk, stalls, fails
         self.opened = self.given = self.closed = 0
-        self.stalled = asyncio.Event()
+        self.stalled, self.go = asyncio.Event(), asyncio.Event()
 
     async def stream(self) -> AsyncIterator[bytes]:
         self.opened += 1
@@ -49,8 +52,8 @@ class Source:
                 yield os.urandom(1) * piece
             if self.stalls:
                 self.stalled.set()
-                await asyncio.Event().wait()
-            if self.then is not None:
+                await self.go.wait()
+            if self.then is not None and self.opened <= self.fails:
                 raise self.then
         finally:
             self.closed += 1
@@ -76,12 +79,20 @@ class World:
             self._made = Intake(self.store, self.clock, config, EventBus(), reach, self.home, stop)
         return self._made
 
-    async def send(self, *files: Attachment, text: str = "look", sender: str = MEMBER, id: str = "") -> Receipt:
+    async def send(
+        self, *files: Attachment, text: str = "look", sender: str = MEMBER, id: str = "", room: str = ROOM
+    ) -> Receipt:
         self.number += 1
         inbound = Inbound(
-            address=ROOM, platform_id=id or f"m{self.number}", sender=sender, text=text, attachments=files
+            address=room, platform_id=id or f"m{self.number}", sender=sender, text=text, attachments=files
         )
         return await self.intake.receive("tg", inbound)
+
+    async def list_messages(self, room: str = ROOM) -> list[Message]:
+        return await self.store.read(messages.list_in_room, "tg", room, 0, 1000)
+
+    async def list_sessions(self, message: Message) -> list[str | None]:
+        return [each.session_id for each in await self.store.read(inbox.list_for_message, message.id)]
 
     async def message(self, receipt: Receipt) -> Message:
         found = await self.store.read(messages.get, receipt.message_id)
@@ -186,22 +197,73 @@ BROKEN: list[Callable[[], Exception]] = [
 
 
 @pytest.mark.parametrize("make", BROKEN)
-async def test_a_stream_that_breaks_off_leaves_nothing_and_the_event_comes_again(
-    world: World, make: Callable[[], Exception]
+async def test_a_stream_that_breaks_off_leaves_nothing_and_is_tried_again(
+    world: World, make: Callable[[], Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(Unavailable):
-        await world.send(Source(1000).attach("whole"), Source(300_000, make()).attach(), id="m1")
-    assert (world.folders(), await world.store.read(count_messages)) == ([], 0)
+    monkeypatch.setattr(file_streams, "FIRST_PAUSE_S", 0.0)
+    source = Source(300_000, make(), fails=2)
+    receipt = await world.send(Source(1000).attach("whole"), source.attach(), id="m1")
 
-    receipt = await world.send(Source(1000).attach("whole"), Source(300_000).attach(), id="m1")
-    assert (receipt.state, receipt.new, len(world.files())) == ("queued", True, 2)
+    assert (receipt.state, receipt.new, len(world.files()), len(world.folders())) == ("queued", True, 2, 1)
+    assert (source.opened, len((await world.message(receipt)).content["attachments"])) == (3, 2)
 
 
-async def test_a_slow_trickle_ends_with_its_time(world: World) -> None:
+async def test_a_file_that_is_slow_holds_up_nothing_and_follows_its_message(world: World) -> None:
+    world.settings = {"intake.attachment_wait_s": 0.01}
+    source = Source(1000, stalls=True)
+    receipt = await world.send(source.attach("a.csv"))
+    await world.send(text="and this")
+    source.go.set()
+    await world.intake.late_files.drain()
+    first, second, late = await world.list_messages()
+
+    assert (receipt.state, first.text) == ("queued", "look\n[1 file is still coming: a.csv]")
+    assert (second.text, late.event, late.reply_to) == ("and this", "files", first.platform_id)
+    assert [each["name"] for each in late.content["attachments"]] == ["a.csv"]
+    assert await world.list_sessions(late) == await world.list_sessions(first)
+    assert (len(world.files()), await world.store.read(awaited_files.list_overdue, 2**60, 9)) == (1, [])
+
+
+async def test_the_many_files_of_one_room_are_not_before_those_of_another(world: World) -> None:
+    world.settings = {"intake.attachment_wait_s": 0.01}
+    source = Source(10, stalls=True)
+    texts = [(await world.message(await world.send(source.attach()))).text for _ in range(60)]
+    other = await world.message(await world.send(Source(10).attach("b.txt"), room="tg:group/8"))
+
+    assert [each["name"] for each in other.content["attachments"]] == ["b.txt"], "it did not wait"
+    assert source.opened == 2, "so many of one room at once"
+    assert ["too many files" in text for text in texts] == [False] * 50 + [True] * 10
+    source.go.set()
+    await world.intake.late_files.drain()
+    assert len([each for each in await world.list_messages() if each.event == "files"]) == 50
+
+
+async def test_after_a_restart_a_file_that_was_still_coming_is_said_to_be_missing(world: World) -> None:
+    world.settings = {"intake.attachment_wait_s": 0.01}
+    source = Source(10, stalls=True)
+    await world.send(source.attach("a.csv"))
+    ending = asyncio.create_task(world.intake.late_files.run())
+    await asyncio.wait_for(source.stalled.wait(), PATIENCE_S)
+    ending.cancel()
+    await asyncio.wait((ending,))
+    world.clock.advance(PATIENCE / 1_000_000 + 61)
+    for _ in range(2):
+        await world.intake.late_files.give_up_overdue()
+    first, told, late = await world.list_messages()
+
+    assert late.text == "[file: a.csv, which did not come]"
+    assert await world.list_sessions(late) == await world.list_sessions(first)
+    assert told.direction == "out" and "a.csv, which did not come" in told.text
+    assert (world.folders(), source.closed) == ([], 1)
+
+
+async def test_a_slow_trickle_ends_with_its_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_streams, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(file_streams, "PATIENCE", 0)
     world.settings = {"intake.attachment_timeout_s": 0.05}
     source = Source(1000, stalls=True)
-    with pytest.raises(Unavailable, match="too slowly"):
-        await world.send(source.attach())
+    receipt = await world.send(source.attach())
+    assert "too slowly" in (await world.message(receipt)).text
     assert (world.folders(), source.closed) == ([], 1)
 
 
@@ -214,17 +276,23 @@ async def test_a_file_that_fails_for_good_costs_the_file_and_not_the_message(wor
     assert message.text == "look\n[file: report.pdf, which could not be fetched: no file named 'F1']"
     assert [each["name"] for each in message.content["attachments"]] == ["b.txt"]
     assert [path.name for path in world.files()] == ["b.txt"]
+    _, told = await world.list_messages()
+    assert told.text == (
+        "I did not get everything that you sent:\nfile: report.pdf, which could not be fetched: no file named 'F1'"
+    )
 
 
-async def test_a_file_that_breaks_off_for_ten_minutes_no_longer_holds_up_its_room(world: World) -> None:
-    error: GatepostError = Unavailable("the platform", "it broke off")
-    for _ in range(3):
-        with pytest.raises(Unavailable):
-            await world.send(Source(10, error).attach(), id="m1")
+async def test_a_file_that_breaks_off_for_ten_minutes_is_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_streams, "FIRST_PAUSE_S", 0.0)
+    world.settings = {"intake.attachment_wait_s": 0.01}
+    source = Source(10, Unavailable("the platform", "it broke off"))
+    await world.send(source.attach(), id="m1")
     world.clock.advance(PATIENCE / 1_000_000)
-    receipt = await world.send(Source(10, error).attach(), id="m1")
-    assert receipt.state == "queued"
-    assert "which could not be fetched" in (await world.message(receipt)).text
+    await world.intake.late_files.drain()
+    texts = [each.text for each in await world.list_messages()]
+    assert "still coming" in texts[0] and "which could not be fetched" in texts[-1]
     assert world.folders() == []
 
 

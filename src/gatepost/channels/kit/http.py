@@ -10,7 +10,7 @@ import re
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -154,7 +154,8 @@ class PlatformHttp:
             async with client.stream(method, url, headers=given, **options) as response:
                 raw = await _read_bounded(response)
         except UNSENT as error:
-            raise Unavailable(self.platform, explain_unreached(url, error)) from None
+            lasting = is_certificate_error(error)
+            raise Unavailable(self.platform, explain_unreached(url, error), lasting=lasting) from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             why = f"the connection broke ({type(error).__name__})"
             raise Unavailable(self.platform, why, uncertain=effect) from None
@@ -184,6 +185,8 @@ class PlatformHttp:
                 async for chunk in response.aiter_bytes():
                     yield chunk
         except httpx2.TransportError as error:
+            if is_certificate_error(error):
+                raise Unavailable(self.platform, explain_unreached(url, error), lasting=True) from None
             raise Unavailable(self.platform, f"the file broke off ({type(error).__name__})") from None
         except httpx2.InvalidURL as error:
             raise Invalid("file", f"{self.platform} gave an address that cannot be read: {error}") from None
@@ -267,11 +270,24 @@ def explain_unreached(url: str, error: BaseException) -> str:
     return f"it cannot be reached at {parts.hostname}:{port} ({_find_cause(error)})"
 
 
-def _find_cause(error: BaseException) -> str:
-    """The deepest reason that has words; the client wraps those of the system several times."""
+def is_certificate_error(error: BaseException) -> bool:
+    return any(isinstance(each, ssl.SSLCertVerificationError) for each in _list_causes(error))
+
+
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came from; the client wraps those of the system several times."""
     waiting, known = [error], 0
     while waiting and known < MOST_CAUSES:
         each, known = waiting.pop(0), known + 1
+        yield each
+        if isinstance(each, BaseExceptionGroup):
+            waiting += each.exceptions
+        waiting += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
+
+
+def _find_cause(error: BaseException) -> str:
+    """The deepest reason that has words."""
+    for each in _list_causes(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return f"its certificate is not accepted: {each.verify_message}"
         if isinstance(each, ssl.SSLError):
@@ -282,9 +298,6 @@ def _find_cause(error: BaseException) -> str:
             return "the connection was refused"
         if isinstance(each, OSError) and each.errno is not None and each.strerror:
             return each.strerror.lower()
-        if isinstance(each, BaseExceptionGroup):
-            waiting += each.exceptions
-        waiting += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
     return "no answer in time" if isinstance(error, httpx2.TimeoutException) else type(error).__name__
 
 

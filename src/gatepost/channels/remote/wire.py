@@ -55,6 +55,8 @@ class PostedEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     own: bool = False
     at_ms: int | None = None
     reply_to: PostedQuote | None = None
+    forwarded: bool = False
+    forward_from: str = ""
     click: str = ""
     attachments: tuple[PostedFile, ...] = ()
 
@@ -137,13 +139,16 @@ def read_event(given: PostedEvent, platform: str, find_file: FindFile) -> Inboun
         own=given.own,
         at=given.at_ms * 1000 if given.at_ms is not None else None,
         reply_to=_read_quote(given.reply_to, platform) if given.reply_to else None,
+        forwarded=given.forwarded or bool(given.forward_from),
+        forward_from=given.forward_from,
         click=check_id(given.click, "click") if given.click else "",
         attachments=tuple(_read_file(each, find_file) for each in given.attachments),
     )
 
 
 def _check_lengths(given: PostedEvent) -> None:
-    for name, most in (("text", LONGEST_TEXT), ("sender_name", LONGEST_NAME), ("room_name", LONGEST_NAME)):
+    names = ("sender_name", "room_name", "forward_from")
+    for name, most in (("text", LONGEST_TEXT), *((name, LONGEST_NAME) for name in names)):
         if len(getattr(given, name)) > most:
             raise Invalid(name, f"it has more than {most} characters")
 

@@ -139,7 +139,7 @@ def _read_words(
     if room is None or not isinstance(message.get("message_id"), int) or not (text or files):
         return None
     sender, name = read_sender(message)
-    forwarded = message.get("forward_origin")
+    origin = message.get("forward_origin")
     return Inbound(
         address=room.address,
         platform_id=str(message["message_id"]),
@@ -154,8 +154,16 @@ def _read_words(
         at=int(message.get("date") or 0) * SECOND or None,
         reply_to=_read_quote(message),
         attachments=files,
-        extra={"forwarded": True} if forwarded else {},
+        forwarded=bool(origin),
+        forward_from=_read_origin(origin) if isinstance(origin, dict) else "",
     )
+
+
+def _read_origin(origin: Payload) -> str:
+    """A name for whom a forwarded message is from. People may hide who they are, but not their name."""
+    chat = origin.get("sender_user") or origin.get("sender_chat") or origin.get("chat") or {}
+    named = read_name(chat) or str(origin.get("sender_user_name") or "")
+    return named[:LONGEST_NAME]
 
 
 def _read_edit(

@@ -120,6 +120,8 @@ class ChannelSender:
             return self._uncertain(job, self._late())
         except Unavailable as error:
             self._pause(effect, error)
+            if error.lasting and message.files:  # of words it is hoped that somebody mends the server
+                return SendOutcome(effect, EffectState.FAILED, str(error))
             if effect.origin == EffectOrigin.STATUS and not (error.uncertain and _is_draft(effect)):
                 # Worth nothing later, and nothing should wait for it: but an answer waits to know where its draft is.
                 return SendOutcome(effect, EffectState.FAILED, str(error))

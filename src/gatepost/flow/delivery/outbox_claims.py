@@ -20,6 +20,7 @@ from gatepost.store.port import Db, LockKind
 
 AGENTS_OWN = ("result", "tool")  # origins whose failure somebody waits to hear of
 NOTICE = "stale:"  # how the keys of notices begin
+UNSENT_FILE = "notice:unsent:"  # the same for notices about files
 NOTICE_TEXT = "Some messages for you could not be delivered in time and were left out."
 
 
@@ -88,6 +89,8 @@ def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: in
     outbox.record_outcome(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
     if outcome.state in (EffectState.FAILED, EffectState.UNCERTAIN) and effect.origin in AGENTS_OWN:
         _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)
+        if outcome.state is EffectState.FAILED and effect.payload.get("files"):
+            _add_file_notice(db, reach, effect, outcome.reason, now)
     record_text_outcome(db, reach, effect, outcome.state, outcome.reason, now)
     record_card_outcome(db, effect, outcome.state, now)
 
@@ -100,6 +103,20 @@ def _add_context_row(db: Db, effect: OutboxEffect, event: str, reason: str, now:
     message_id = messages.add_system(db, session, f"delivery:{effect.id}", told, now)
     if message_id is not None:
         inbox.observe(db, message_id, session.id, session.folder, "guest", now)
+
+
+def _add_file_notice(db: Db, reach: ChannelInstances, effect: OutboxEffect, reason: str, now: int) -> None:
+    """Tell the room that a file is not coming: nobody there can know that there was one."""
+    names = ", ".join(str(each.get("name")) for each in effect.payload["files"])
+    new = OutgoingMessage(
+        key=f"{UNSENT_FILE}{effect.id}",
+        origin=EffectOrigin.NOTICE,
+        instance=effect.instance,
+        address=effect.address,
+        thread=effect.thread,
+        text=f"I could not send {names}: {reason}",
+    )
+    add_outgoing_message(db, reach, new, now)
 
 
 def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: int, now: int) -> None:

@@ -152,6 +152,7 @@ class OutgoingMessage(Struct, frozen=True, kw_only=True):
     reply_to_id: int | None = None  # the message answered, by its id in the ledger
     in_reply_to: int | None = None  # the same by its seq in the session
     files: tuple[OutboundFile, ...] = ()
+    topic: str = ""  # that it is said about, if it is not a thread
     grows: bool = False  # takes the place of its turn's draft, if there is one
     secret: str = ""  # is sent in the place of the text, whole; the ledger, which agents read, has the text
 
@@ -256,6 +257,7 @@ def _add(
             instance=new.instance,
             address=new.address,
             thread=new.thread,
+            topic=new.topic,
             text=part,
             payload=payload,
             hidden=hidden,

@@ -50,6 +50,8 @@ class Arrival(Struct, frozen=True, kw_only=True):
     at: int
     kept: tuple[StoredAttachment, ...] = ()
     unfetched: bool = False  # its files are still on the platform: nobody was expected to get them
+    awaited: tuple[str, ...] = ()  # names of its files that are still coming
+    missing: tuple[str, ...] = ()  # lines about files that will not come
     command: SlashCommand | None = None
     facts: CommandFacts | None = None  # what the command needs to know
     code: ReceivedCode | None = None  # it is one, which is nowhere else in here

@@ -1,7 +1,8 @@
-"""Files that a platform streams: on the disk as they come, counted on the way, before their message is committed.
+"""Files that a platform streams: on the disk as they come, counted on the way.
 
-A stream that breaks off leaves nothing, and the channel brings its event again. One that fails for good, or breaks off
-again and again for `PATIENCE`, costs its file and not the message: a line of the text says what is missing.
+A stream that breaks off leaves nothing, and is tried again for `PATIENCE`. One that fails for good, or has broken off
+for so long, costs its file and not the message: a line of the text says what is missing. Of one room, and of one
+channel, only so many are fetched at a time: nobody's files wait behind those of another room.
 """
 
 import asyncio
@@ -26,8 +27,11 @@ from gatepost.messages.text import one_line
 TIMEOUT_S = setting(
     "intake.attachment_timeout_s", 300.0, help="How long the files of one incoming message may take to arrive."
 )
-PATIENCE = 10 * MINUTE  # with an event whose files break off each time
-MOST_REMEMBERED = 1000  # events whose files broke off
+PATIENCE = 10 * MINUTE  # with files that break off each time
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 60.0  # between two tries
+AT_ONCE_OF_ROOM, AT_ONCE_OF_CHANNEL = 2, 16  # messages whose files are fetched
+MOST_OF_ROOM = 50  # messages of a room whose files are fetched or wait for it
+TOO_MANY = "too many files of this room are on their way"
 WRITTEN_AT_ONCE = 256 * 1024
 LONGEST_WHY = 200
 
@@ -42,6 +46,10 @@ class FilesTooLarge(GatepostError):
     """More bytes came than a message may have."""
 
 
+class StorageUnavailable(Unavailable):
+    """The disk does not take a file: its event has to come again."""
+
+
 class FetchedFiles(Struct, frozen=True):
     """What is on the disk, and the lines that name what is not."""
 
@@ -49,27 +57,54 @@ class FetchedFiles(Struct, frozen=True):
     missing: tuple[str, ...] = ()
 
 
+class RoomFetches:
+    """The fetches of one room that are not done: `count` of them, a few at a time."""
+
+    def __init__(self) -> None:
+        self.count, self.places = 0, asyncio.Semaphore(AT_ONCE_OF_ROOM)
+
+
 class FileStreams:
     def __init__(self, media: Path, threads: FairThreadPool, clock: Clock) -> None:
         self._media, self._threads, self._clock = media, threads, clock
-        self._broken: dict[EventKey, int] = {}  # since when, the oldest first
+        self._rooms: dict[tuple[str, str], RoomFetches] = {}
+        self._channels: dict[str, asyncio.Semaphore] = {}
+
+    def count(self, instance: str, address: str) -> int:
+        """Return how many fetches of a room are not done."""
+        found = self._rooms.get((instance, address))
+        return found.count if found is not None else 0
 
     async def fetch(
         self, event: EventKey, given: Sequence[Attachment], most_bytes: int, timeout_s: float
     ) -> FetchedFiles:
-        """Raise FilesTooLarge, or Unavailable if the event has to come again; then nothing is left of it."""
-        now = self._clock.monotonic()
-        patient = now - self._broken.get(event, now) < PATIENCE
-        transfer = FileTransfer(self._media, self._threads, event[1], most_bytes, patient)
+        """Raise FilesTooLarge, or StorageUnavailable if the disk does not take them; then nothing is left of it."""
+        room = (event[0], event[1])
+        own = self._rooms.setdefault(room, RoomFetches())
+        if own.count >= MOST_OF_ROOM:
+            return FetchedFiles((), tuple(_say_missing(name, TOO_MANY) for name in make_safe_names(given)))
+        own.count += 1
+        channel = self._channels.setdefault(event[0], asyncio.Semaphore(AT_ONCE_OF_CHANNEL))
         try:
-            fetched = await transfer.run(given, timeout_s)
-        except Unavailable:
-            self._broken.setdefault(event, now)
-            if len(self._broken) > MOST_REMEMBERED:
-                del self._broken[next(iter(self._broken))]
-            raise
-        self._broken.pop(event, None)
-        return fetched
+            async with own.places, channel:
+                return await self._fetch(event[1], given, most_bytes, timeout_s)
+        finally:
+            own.count -= 1
+            if not own.count:
+                self._rooms.pop(room, None)
+
+    async def _fetch(self, room: str, given: Sequence[Attachment], most_bytes: int, timeout_s: float) -> FetchedFiles:
+        begun, pause = self._clock.monotonic(), FIRST_PAUSE_S
+        while True:
+            patient = self._clock.monotonic() - begun < PATIENCE
+            try:
+                return await FileTransfer(self._media, self._threads, room, most_bytes, patient).run(given, timeout_s)
+            except StorageUnavailable:
+                raise
+            except Unavailable as error:
+                _log.info("a file has not come yet", room=room, error=str(error))
+                await asyncio.sleep(pause if error.retry_after is None else max(error.retry_after, FIRST_PAUSE_S))
+                pause = min(2 * pause, LONGEST_PAUSE_S)
 
 
 class FileTransfer:
@@ -102,7 +137,7 @@ class FileTransfer:
         except FilesTooLarge:
             raise
         except Unavailable as error:
-            if self._patient:
+            if (self._patient and not error.lasting) or isinstance(error, StorageUnavailable):
                 raise
             self._give_up(name, error)
         except GatepostError as error:
@@ -113,8 +148,7 @@ class FileTransfer:
         await self._on_disk(_remove, self._media / path)
 
     def _give_up(self, name: str, error: GatepostError) -> None:
-        why = one_line(str(error))[:LONGEST_WHY]
-        self._missing.append(f"[file: {name}, which could not be fetched: {why}]")
+        self._missing.append(_say_missing(name, str(error)))
         _log.warning("a file could not be fetched", room=self._room, file=name, error=str(error))
 
     async def _write_stream(self, path: Path, given: Attachment, deadline: float) -> int:
@@ -127,7 +161,7 @@ class FileTransfer:
             raise Unavailable("a file", "the platform sends it too slowly") from None
         except (GatepostError, asyncio.CancelledError):
             raise
-        except Exception as error:  # whatever broke in the channel, its event comes again
+        except Exception as error:  # whatever broke in the channel, it is tried again
             raise Unavailable("a file", f"it broke off with {type(error).__name__}") from error
         finally:
             os.close(handle)
@@ -159,11 +193,15 @@ class FileTransfer:
             return await asyncio.shield(work)
         except OSError as error:
             why = f"the attachment could not be stored: {error.strerror}"
-            raise Unavailable("the disk", why) from None
+            raise StorageUnavailable("the disk", why) from None
         finally:
             while not work.done():
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait((work,))
+
+
+def _say_missing(name: str, why: str) -> str:
+    return f"[file: {name}, which could not be fetched: {one_line(why)[:LONGEST_WHY]}]"
 
 
 async def _read_data(data: bytes) -> AsyncIterator[bytes]:

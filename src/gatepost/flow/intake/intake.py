@@ -8,7 +8,7 @@ from outside.
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,13 +24,14 @@ from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.code_masking import mask_message
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.intake import attachments, file_streams, slash_commands
+from gatepost.flow.intake import attachments, file_streams, late_files, slash_commands
 from gatepost.flow.intake.accepted_message import Arrival, FilesWanted, IntakeResult, UnrecordedSender
 from gatepost.flow.intake.admission import sessions_to_stop, wants_files
 from gatepost.flow.intake.command_facts import CommandFacts
 from gatepost.flow.intake.engagement import TTL_S
-from gatepost.flow.intake.file_streams import FilesTooLarge, FileStreams
+from gatepost.flow.intake.file_streams import EventKey, FetchedFiles, FilesTooLarge, FileStreams
 from gatepost.flow.intake.followed_threads import FollowedThreads
+from gatepost.flow.intake.late_files import LateFiles
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.intake.passed_attachments import PassedAttachments
 from gatepost.flow.intake.received_codes import MASKS, find_code
@@ -112,13 +113,22 @@ class Intake:
         self._strangers = RepeatCounter[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
         self._threads = FairThreadPool(share=1)  # by room
         self._streams = FileStreams(home.media, self._threads, clock)
+        self._fetching: dict[EventKey, asyncio.Task[FetchedFiles]] = {}  # of messages that are not accepted yet
         self._followed = FollowedThreads(reach)
         self._passed = PassedAttachments(store, reach, passing)
+        self.late_files = LateFiles(store, clock, bells, reach, self._passed)
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
         if inbound.own:
             return Receipt(message_id=0, new=False, state=UnrecordedState.OWN)
+        try:
+            return await self._receive(instance, inbound)
+        finally:  # files that nobody gets are not fetched any further
+            if (fetching := self._fetching.pop(_get_key(instance, inbound), None)) is not None:
+                await _end_task(fetching)
+
+    async def _receive(self, instance: str, inbound: Inbound) -> Receipt:
         oldest = self._clock.ago(to_microseconds(self._config[STALE_S]))
         names = self._reach.own_names(instance)
         arrival = make_arrival(instance, inbound, self._config, self._clock.now(), oldest, names, self._page)
@@ -149,6 +159,8 @@ class Intake:
             self._count(who, now)
         if not accepted.delivered:
             await self._forget_files(arrival)
+        elif accepted.receipt.new and (fetching := self._fetching.pop(_get_key(instance, inbound), None)) is not None:
+            self.late_files.follow(fetching, arrival, accepted.receipt.message_id)
         await self._passed.record(arrival, accepted.receipt.message_id)
         if arrival.inbound.thread and accepted.delivered and accepted.receipt.state != InboxState.HELD:
             self._followed.follow(instance, arrival.inbound.address, arrival.inbound.thread)
@@ -168,17 +180,38 @@ class Intake:
 
     async def _fetch_files(self, arrival: Arrival) -> Arrival:
         inbound, most = arrival.inbound, self._config[MAX_ATTACHMENTS]
-        event = (arrival.instance, inbound.address, inbound.platform_id, inbound.event)
+        event = _get_key(arrival.instance, inbound)
         try:
-            fetched = await self._streams.fetch(
-                event, inbound.attachments, most * MEGABYTE, self._config[file_streams.TIMEOUT_S]
-            )
+            fetched = await self._wait_for_files(event, inbound.attachments, most * MEGABYTE)
         except FilesTooLarge:
             fault, complaint = _complain_of_size("more than they should have", most)
             shortened = replace(inbound, text=inbound.text[:RECORDED], attachments=())
             return replace(arrival, inbound=shortened, fault=fault, complaint=complaint, command=None, unfetched=False)
-        text = "\n".join(filter(None, (inbound.text, *fetched.missing)))
-        return replace(arrival, inbound=replace(inbound, text=text), kept=fetched.kept, unfetched=False)
+        if isinstance(fetched, FetchedFiles):
+            text = "\n".join(filter(None, (inbound.text, *fetched.missing)))
+            said = replace(inbound, text=text)
+            return replace(arrival, inbound=said, kept=fetched.kept, missing=fetched.missing, unfetched=False)
+        names = tuple(attachments.make_safe_names(inbound.attachments))
+        self._fetching[event] = fetched
+        coming = f"[{len(names)} {'file is' if len(names) == 1 else 'files are'} still coming: {', '.join(names)}]"
+        text = "\n".join(filter(None, (inbound.text, coming)))
+        return replace(arrival, inbound=replace(inbound, text=text), awaited=names, unfetched=False)
+
+    async def _wait_for_files(
+        self, event: EventKey, given: Sequence[Attachment], most_bytes: int
+    ) -> FetchedFiles | asyncio.Task[FetchedFiles]:
+        """The files, or the task that fetches them if that takes long. A room that waits for files already does not
+        wait for further ones: many of them would hold up what is said there."""
+        wait = 0.0 if self._streams.count(*event[:2]) else self._config[late_files.WAIT_S]
+        fetching = asyncio.create_task(
+            self._streams.fetch(event, given, most_bytes, self._config[file_streams.TIMEOUT_S])
+        )
+        try:
+            done, _ = await asyncio.wait((fetching,), timeout=wait)
+        except asyncio.CancelledError:  # the channel is stopped
+            await _end_task(fetching)
+            raise
+        return fetching.result() if done else fetching
 
     async def _accept(self, arrival: Arrival, now: int, spare: bool) -> IntakeResult:
         lane = f"{arrival.instance} {arrival.address}"
@@ -279,6 +312,15 @@ class Intake:
                 self._bells.room(notice.instance, notice.address)
 
 
+def _get_key(instance: str, inbound: Inbound) -> EventKey:
+    return instance, inbound.address, clean(inbound.platform_id), clean(inbound.event)
+
+
+async def _end_task(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.wait((task,))
+
+
 def make_arrival(
     instance: str,
     inbound: Inbound,
@@ -334,7 +376,7 @@ def _is_plain(inbound: Inbound) -> bool:
     """Whether there is nothing to clean: the usual case, and it should cost nothing."""
     if inbound.reply_to or inbound.attachments or inbound.extra or inbound.click:
         return False
-    names = inbound.sender_name + inbound.thread + inbound.room_name
+    names = inbound.sender_name + inbound.thread + inbound.room_name + inbound.forward_from
     everything = names + inbound.platform_id + inbound.event + inbound.text + inbound.sender
     return len(names) <= LONGEST_NAME and clean(everything) == everything
 
@@ -360,6 +402,7 @@ def _cleaned(inbound: Inbound) -> Inbound:
         thread=clean(inbound.thread)[:LONGEST_ID],
         room_name=clean(inbound.room_name)[:LONGEST_NAME],
         reply_to=quote,
+        forward_from=clean(inbound.forward_from)[:LONGEST_NAME],
         click=clean(inbound.click)[:LONGEST_ID],
         attachments=tuple(
             replace(each, mime=clean(each.mime)[:100], kind=clean(each.kind)[:20]) for each in inbound.attachments

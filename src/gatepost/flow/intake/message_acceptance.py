@@ -37,6 +37,7 @@ from gatepost.flow.intake.command_dispatch import answer_without_agent, run_comm
 from gatepost.flow.intake.conversation_records import record_choice
 from gatepost.flow.intake.earlier_messages import release_earlier
 from gatepost.flow.intake.engagement_records import EngagingMessage, record_engagements
+from gatepost.flow.intake.late_files import add_missing_notice, await_files, render_attachments
 from gatepost.flow.intake.received_codes import redeem
 from gatepost.flow.intake.routed_message import find_parent_of, read_verb
 from gatepost.flow.intake.session_queueing import deliver
@@ -57,6 +58,7 @@ from gatepost.store.rooms import Room, RoomPolicy
 from gatepost.store.rule_cache import RuleCache
 
 NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
+NO_ROUTE_REASON = "no_route"
 STALE = (
     "Some messages from here reached me only long after they were written, so I left them unanswered."
     " Please send again what still matters."
@@ -77,10 +79,18 @@ def accept(
     rules = rules or RuleCache()
     rules.renew(db)
     accepted = _accept(db, rules, reach, arrival, now, asking)
+    if accepted.receipt.new and verbs.is_change(arrival.inbound):
+        _show_change(db, arrival, accepted.receipt)
     if spare and accepted.stranger:
         raise UnrecordedSender(accepted.receipt.reason)
     if arrival.unfetched and accepted.delivered:
         raise FilesWanted("the files of the message are wanted")
+    if accepted.delivered and accepted.receipt.new:
+        if arrival.awaited:
+            await_files(db, arrival, accepted.receipt.message_id, now)
+        if arrival.missing and accepted.wake and (message := messages.get(db, accepted.receipt.message_id)):
+            add_missing_notice(db, reach, message, arrival.missing, now)
+            return replace(accepted, told=True)
     return accepted
 
 
@@ -91,7 +101,7 @@ def _accept(
     parent = find_parent_of(db, arrival.instance, inbound)
     thread = verbs.thread_of(inbound, parent)
     verb = read_verb(db, arrival.instance, inbound, parent)
-    new = make_message(arrival, thread, verb)
+    new = make_message(arrival, thread, verb, parent)
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
         return _find_duplicate(db, arrival)
@@ -107,6 +117,18 @@ def _accept(
         case.add_notice(answered.said)
         return replace(_route(case, new, verb, asking), told=True)
     return onboarding.greet(case, _route(case, new, verb, asking))
+
+
+def _show_change(db: Db, arrival: Arrival, receipt: Receipt) -> None:
+    """Have the ledger show what people see of a message that was edited or deleted. The words of somebody who may not
+    speak here change nothing, nor do those of anybody but the author."""
+    inbound = arrival.inbound
+    if receipt.state == InboxState.REFUSED and receipt.reason != NO_ROUTE_REASON:
+        return
+    found = messages.find(db, arrival.instance, inbound.address, Direction.IN, inbound.platform_id)
+    if found is None or not verbs.may_change(inbound, found, arrival.address.platform):
+        return
+    messages.revise(db, found.id, receipt.message_id, inbound.text if inbound.verb is Verb.EDIT else None)
 
 
 def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRules | None) -> IntakeResult:
@@ -199,7 +221,7 @@ def _read_answer(case: MessageContext, parent: Message | None, asking: AskingRul
         answers=parent.id if parent is not None else None,
         command=arrival.command.head if arrival.command is not None else "",
         thread=case.thread,
-        with_files=bool(arrival.kept) or arrival.unfetched,
+        with_files=bool(arrival.kept or arrival.awaited) or arrival.unfetched,
         message_id=case.id,
         said_at=inbound.at,
     )
@@ -268,7 +290,7 @@ def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
     return False
 
 
-def make_message(arrival: Arrival, thread: str, verb: Verb) -> NewMessage:
+def make_message(arrival: Arrival, thread: str, verb: Verb, parent: Message | None = None) -> NewMessage:
     inbound = arrival.inbound
     return NewMessage(
         instance=arrival.instance,
@@ -283,12 +305,13 @@ def make_message(arrival: Arrival, thread: str, verb: Verb) -> NewMessage:
         verb=verb,
         thread=thread,
         sender_name=inbound.sender_name,
-        content=_render_content(arrival, verb),
+        content=_render_content(arrival, verb, parent),
         reply_to=verbs.parent_of(inbound),
+        forward_from=inbound.forward_from if inbound.forwarded else None,
     )
 
 
-def _render_content(arrival: Arrival, verb: Verb) -> str:
+def _render_content(arrival: Arrival, verb: Verb, parent: Message | None) -> str:
     """The message as the agent gets it. A reaction stays what it was: that it is a mention matters to routes alone."""
     inbound = arrival.inbound
     emoji = verbs.reaction_of(inbound.event)
@@ -302,18 +325,26 @@ def _render_content(arrival: Arrival, verb: Verb) -> str:
     }
     if emoji:
         content["reaction"] = emoji
+    if inbound.forwarded:
+        content["forwardedFrom"] = inbound.forward_from
     if arrival.command is not None and arrival.command.act is CommandAction.PASS:
         content["text"] = content["command"] = arrival.command.text
     elif arrival.command is not None and arrival.command.rest:
         content["text"] = arrival.command.rest  # if the agent gets any of it
     if arrival.kept:
-        content["attachments"] = [
-            {"type": each.kind, "name": each.name, "mimeType": each.mime, "size": each.size, "path": each.path}
-            for each in arrival.kept
-        ]
+        content["attachments"] = render_attachments(arrival.kept)
     if (quote := inbound.reply_to) is not None:
         content["replyTo"] = {"id": quote.platform_id, "text": quote.text, "sender": quote.sender}
+        if parent is not None and (files := _list_files(parent)):
+            content["replyTo"] |= {"message": parent.id, "files": files}
     return msgspec.json.encode(content).decode()
+
+
+def _list_files(parent: Message) -> list[dict[str, Any]]:
+    """Name the files of a message that is quoted: those that came in, or that an agent has sent."""
+    given = parent.content.get("attachments") or parent.content.get("files")
+    known = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return [{name: each[name] for name in ("type", "name") if name in each} for each in known]
 
 
 def _find_duplicate(db: Db, arrival: Arrival) -> IntakeResult:
@@ -340,5 +371,5 @@ def _refuse_unrouted(
         return answered
     if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
         case.add_notice(NO_ROUTE)
-        return case.end(InboxState.REFUSED, "no_route", rights, told=True)
-    return replace(case.end(InboxState.REFUSED, "no_route", rights), stranger=True)
+        return case.end(InboxState.REFUSED, NO_ROUTE_REASON, rights, told=True)
+    return replace(case.end(InboxState.REFUSED, NO_ROUTE_REASON, rights), stranger=True)

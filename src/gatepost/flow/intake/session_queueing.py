@@ -9,7 +9,7 @@ from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, 
 from gatepost.flow.intake.room_records import add_destination
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.messages.inbound import Receipt
-from gatepost.store import direct_rooms, groups, inbox, rooms, sessions, switches, watchers
+from gatepost.store import direct_rooms, groups, inbox, messages, rooms, sessions, switches, watchers
 from gatepost.store.inbox import InboxState
 from gatepost.store.rooms import Room
 from gatepost.store.sessions import Session, SessionMode
@@ -24,6 +24,8 @@ def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | 
         _add_room(case)
     if arrival.inbound.direct and is_person(arrival.inbound.sender):
         _record_direct_room(case)
+    if topic := next((each.chosen.topic for each in targets if each.chosen.topic), ""):
+        messages.set_topic(db, case.id, topic)
     queued: dict[str, bool] = {}  # by session: whether it is woken
     keys: set[str] = set()
     for target in sorted(targets, key=lambda each: each.chosen.observe):

@@ -4,6 +4,7 @@ from gatepost.messages.inbound import Direction, Inbound, Verb
 from gatepost.store.messages import SYSTEM, Message
 
 NEGATIVE = frozenset(("👎", "💩", "😡", "🤬", "💔", "🤮", "😢", "-1", "thumbsdown"))
+UNCHECKED = frozenset(("xmpp",))  # anybody in a room there may send a retraction of anything
 _PROMOTED = frozenset((Verb.MESSAGE, Verb.REPLY, Verb.COMMENT, Verb.LIKE, Verb.DISLIKE))
 _SHADES = dict.fromkeys((0xFE0F, *range(0x1F3FB, 0x1F400)))  # presentation and skin tone: the same emoji
 
@@ -14,6 +15,18 @@ def reaction_of(event: str) -> str:
     if kind != "reaction":
         return ""
     return rest.lstrip(":").partition(":")[0]
+
+
+def is_change(inbound: Inbound) -> bool:
+    """Whether it changes what people see of an earlier message."""
+    return inbound.verb in (Verb.EDIT, Verb.DELETE) and inbound.event != "message"
+
+
+def may_change(inbound: Inbound, message: Message, platform: str) -> bool:
+    """Return True if an edit or a deletion counts. Platforms let moderators delete; only authors edit."""
+    if inbound.sender == message.sender:
+        return True
+    return inbound.verb is Verb.DELETE and platform not in UNCHECKED
 
 
 def parent_of(inbound: Inbound) -> str:

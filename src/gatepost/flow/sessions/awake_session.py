@@ -22,7 +22,7 @@ from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress.egress_socket import EgressSocket
 from gatepost.egress.endpoints import own_bases
 from gatepost.flow.sessions import projection, sandbox_plan, turn_settlement
-from gatepost.flow.sessions.disk_usage import DiskBaseline, DiskTree, group_tree
+from gatepost.flow.sessions.disk_usage import MIB, DiskBaseline, DiskTree, group_tree
 from gatepost.flow.sessions.ending import Ending, Retry
 from gatepost.flow.sessions.group_limits import limits_of
 from gatepost.flow.sessions.host_uids import find_sandbox_uid
@@ -36,7 +36,7 @@ from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import destinations, groups, mailbox_rows, replays
+from gatepost.store import destinations, groups, mailbox_rows, replays, session_files
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
 from gatepost.store.inbox import InboxEntry
@@ -89,7 +89,7 @@ class AwakeSession:
         self._start: StartFolder | None = None  # where it works, if that is not its group's folder
         self._destinations: list[Destination] = []  # as they were …
         self._rule_state = ""  # … when rules were in this state
-        self._with_files: set[int] = set()  # open rows whose files lie in the mailbox
+        self._with_files: set[int] = set()  # rows with files that the conversation knows
         self.ending: Ending | None = None  # None: it was not asked to end
         self._ending_after_turn = ""  # why
         self.gone = asyncio.Event()  # nothing of it runs any more
@@ -218,12 +218,12 @@ class AwakeSession:
         )
         uid = await find_sandbox_uid(parts.store, parts.config, parts.clock, session.folder, isolated=kind.isolated)
         await self._off_loop(sandbox_plan.prepare_folders, parts.home, parts.config, self.group, session.id, uid)
-        pairs, known = await self._open_rows()
-        self._with_files = _with_files(pairs)
-        await self._fetch_files(pairs)
-        await self._off_loop(self._mailbox.begin, pairs, known)
         parents = await parts.store.read(groups.list_ancestors, session.folder)
         self.limits = limits_of(parts.config, self.group, parents)
+        pairs, known = await self._open_rows()
+        await self._fetch_files(pairs)
+        await self._keep_files(pairs)
+        await self._off_loop(self._mailbox.begin, pairs, known)
         self._start = await self._off_loop(find_start_folder, parts.home, parts.config, session.cwd)
         if self._start is not None and self._start.managed:
             await self._off_loop(sandbox_plan.give_worktree, parts.home, self._start.granted.mount.source, uid)
@@ -356,11 +356,10 @@ class AwakeSession:
                 pairs, known = await self._open_rows()
                 if not await self._has_fetched(pairs):
                     return set()
+                if _list_with_files(pairs).keys() - self._with_files:
+                    await self._keep_files(pairs)
+                    await self._off_loop(self._mailbox.bring_files)
                 rebuilt = await self._off_loop(self._mailbox.update, pairs, known)
-                with_files = _with_files(pairs)
-                if self._with_files - with_files:
-                    await self._off_loop(projection.sweep_files, self.parts.home, self.session.id, with_files)
-                self._with_files = with_files
         except MailboxLocked:
             _log.warning("inbound.db is kept locked from inside; ended", session=self.session.id)
             self.kill(Ending("the sandbox kept its mailbox locked"))
@@ -396,6 +395,21 @@ class AwakeSession:
             self.kill(Ending.by_gateway(str(error)))
             return False
         return True
+
+    async def _keep_files(self, pairs: list[tuple[InboxEntry, Message]]) -> None:
+        """Record the files of new rows, and read which ones the conversation keeps."""
+        store, session, found = self.parts.store, self.session, _list_with_files(pairs)
+        if new := [(row_id, message) for row_id, message in found.items() if row_id not in self._with_files]:
+            share = min(self.parts.config[projection.FILES_MB], self.limits.disk_mb // 4) * MIB
+            await store.write(session_files.keep, session.id, new, share, durable=False, lane=session.id)
+        listed = tuple(found.items())
+        files = await store.read(session_files.load, session.id, listed)
+        if (passing := self.parts.passing) is not None:
+            for each in (file for row in files.rows.values() for file in row):
+                with suppress(Unavailable):  # its gateway is away: it comes when the session wakes again
+                    await passing.fetch([each.path])
+        self._mailbox.files = files
+        self._with_files = {*found}
 
     async def _fetch_files(self, pairs: list[tuple[InboxEntry, Message]]) -> None:
         """Those that another gateway has received."""
@@ -453,12 +467,12 @@ class AwakeSession:
             await turn_settlement.settle_failed_wake(parts, session, cause)
 
 
-def _with_files(pairs: list[tuple[InboxEntry, Message]]) -> set[int]:
-    """Rows whose files lie in the mailbox."""
+def _list_with_files(pairs: list[tuple[InboxEntry, Message]]) -> dict[int, Message]:
+    """Rows that bring files, or quote a message that did."""
     return {
-        entry.id
+        entry.id: message
         for entry, message in pairs
-        if message.content.get("attachments") or message.content.get("observed")  # which may have files
+        if session_files.list_files(message.content) or session_files.get_quoted_message(message.content)
     }
 
 

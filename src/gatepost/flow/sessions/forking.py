@@ -24,7 +24,7 @@ from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settle
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.effective_group import load_effective_group
-from gatepost.store import agents, forks, inbox, provider_handover, session_notes, sessions, turns
+from gatepost.store import agents, forks, inbox, provider_handover, session_files, session_notes, sessions, turns
 from gatepost.store.agents import NewAgent
 from gatepost.store.forks import Fork, ForkedSession, ForkMethod
 from gatepost.store.port import Db, LockKind, Store
@@ -235,6 +235,7 @@ class SessionForker:
         sessions.set_conversation(db, child.id, source.group.provider, conversation, now)
         lines = msgspec.json.encode(source.lines).decode() if source.lines else ""
         notes = source.notes
+        session_files.inherit(db, parent.id, child.id)
         session_notes.add(db, SessionNotes(child.id, notes.pinned, notes.pinned_by, notes.summary, lines))
         forks.add(
             db,

@@ -7,18 +7,27 @@ Everything here runs on a thread of its own, never on the loop: a sandbox may ho
 from collections.abc import Sequence
 from typing import Any
 
+from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
-from gatepost.core.untrusted_files import open_untrusted
+from gatepost.core.settings import setting
+from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.mailbox import inbound
 from gatepost.mailbox.inbound import InboundRow, MailboxCorrupt
 from gatepost.store.destinations import Destination, DestinationKind
 from gatepost.store.inbox import InboxEntry, InboxMode
 from gatepost.store.messages import Message
 from gatepost.store.outbox import REPLAY_INSTANCE
+from gatepost.store.session_files import ConversationFile, ConversationFiles
 from gatepost.store.sessions import Session
 
 INSIDE = "/workspace/in/files"
 LARGEST_FILE = 100 * 1024 * 1024
+FILES_MB = setting(
+    "sessions.files_mb",
+    250,
+    help="How much of what people send one conversation keeps, in megabytes, and a quarter of sandbox.disk_mb at most."
+    " The oldest files go first.",
+)
 
 
 class Projection:
@@ -29,10 +38,11 @@ class Projection:
         self._path = home.mailbox(session.id) / "in" / "inbound.db"
         self._file = inbound.InboundWriter(self._path)
         self._routing = inbound.SessionRouting(session.instance, session.address, session.thread)
+        self.files = ConversationFiles()
 
     def begin(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> None:
-        """A new file, as every sandbox gets; files of rows that have ended are gone."""
-        sweep_files(self._home, self._session.id, {entry.id for entry, _ in pairs})
+        """A new inbound.db, as every sandbox gets, and the files that the conversation keeps."""
+        self.bring_files()
         self._file.rebuild(self._rows(pairs), self._routing, [_target(each) for each in known])
 
     def update(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> bool:
@@ -47,11 +57,15 @@ class Projection:
             return True
         return False
 
+    def bring_files(self) -> None:
+        """Have the conversation's files in the session's folder, and no others. Nothing is copied twice."""
+        stage_files(self._home, self._session.id, self.files)
+
     def close(self) -> None:
         self._file.close()
 
     def _rows(self, pairs: Sequence[tuple[InboxEntry, Message]]) -> list[InboundRow]:
-        return [_row(self._home, self._session, entry, message) for entry, message in pairs]
+        return [_row(entry, message, self.files) for entry, message in pairs]
 
 
 def _target(each: Destination) -> inbound.MailboxDestination:
@@ -65,12 +79,16 @@ def _target(each: Destination) -> inbound.MailboxDestination:
     )
 
 
-def _row(home: Home, session: Session, entry: InboxEntry, message: Message) -> InboundRow:
+def _row(entry: InboxEntry, message: Message, files: ConversationFiles) -> InboundRow:
     content = dict(message.content)
     if content.get("attachments"):
-        content["attachments"] = _stage(home, session, entry.id, content["attachments"])
+        content["attachments"] = _show_files(entry.id, content["attachments"])
     if content.get("observed") and message.instance == REPLAY_INSTANCE:
-        content["observed"] = [_stage_observed(home, session, entry.id, each) for each in content["observed"]]
+        content["observed"] = [_show_observed(entry.id, each) for each in content["observed"]]
+    if isinstance(quote := content.get("replyTo"), dict) and quote.get("files"):
+        content["replyTo"] = {**quote, "files": _show_quoted(entry.id, quote["files"], files)}
+    if dropped := files.dropped.get(entry.id):
+        content["droppedFiles"] = dropped
     return InboundRow(
         id=entry.id,
         seq=entry.seq,
@@ -85,32 +103,52 @@ def _row(home: Home, session: Session, entry: InboxEntry, message: Message) -> I
     )
 
 
-def _stage_observed(home: Home, session: Session, row_id: int, carried: dict[str, Any]) -> dict[str, Any]:
+def _show_observed(row_id: int, carried: dict[str, Any]) -> dict[str, Any]:
     """Context that a message carries; its files lie with those of the message."""
     content = carried["content"]
     if content.get("attachments"):
-        content = {**content, "attachments": _stage(home, session, row_id, content["attachments"])}
+        content = {**content, "attachments": _show_files(row_id, content["attachments"])}
     return {**carried, "content": content}
 
 
-def _stage(home: Home, session: Session, row_id: int, attachments: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Copy what came with a message to where the sandbox can read it; the host's path is not told."""
-    staged = []
-    with open_untrusted(home.mailbox(session.id)) as root, open_untrusted(home.media) as media:
-        for each in attachments:
-            shown = {key: value for key, value in each.items() if key != "path"}
-            relative = f"in/files/{row_id}/{each['name']}"
-            if not root.exists(relative):
-                above = root.stat("in/files")  # its group is the sandbox's, if that is another user
-                root.make_dir(f"in/files/{row_id}", 0o750, above.st_uid, above.st_gid)
-                root.write_bytes(relative, media.read_bytes(each["path"], LARGEST_FILE), mode=0o640)
-            staged.append({**shown, "localPath": f"{INSIDE}/{row_id}/{each['name']}"})
-    return staged
+def _show_files(row_id: int, attachments: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Where the sandbox finds what came with a message; the host's path is not told."""
+    return [{**_without_path(each), "localPath": f"{INSIDE}/{row_id}/{each['name']}"} for each in attachments]
 
 
-def sweep_files(home: Home, session_id: str, open_rows: set[int]) -> None:
-    """Remove the files of every row that has ended."""
-    with open_untrusted(home.mailbox(session_id)) as root:
+def _show_quoted(row_id: int, quoted: list[dict[str, Any]], files: ConversationFiles) -> list[dict[str, Any]]:
+    """The files of a quoted message, at the path that they have, if the conversation keeps them."""
+    place = files.quoted.get(row_id, 0)
+    kept = {each.name for each in files.rows.get(place, ())}
+    return [{**each, **({"place": f"{place}/{each['name']}"} if each.get("name") in kept else {})} for each in quoted]
+
+
+def _without_path(file: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in file.items() if key != "path"}
+
+
+def stage_files(home: Home, session_id: str, files: ConversationFiles) -> None:
+    """Copy each file that is not there yet, and remove what the conversation does not keep. A file whose original is
+    gone, because it was over age or its sender was forgotten, goes too."""
+    with open_untrusted(home.mailbox(session_id)) as root, open_untrusted(home.media) as media:
         for name in root.list("in/files"):
-            if not name.isdecimal() or int(name) not in open_rows:
+            if not name.isdecimal() or int(name) not in files.rows:
                 root.remove_tree(f"in/files/{name}")
+        for row_id, listed in files.rows.items():
+            for each in listed:
+                _stage(root, media, f"in/files/{row_id}", each)
+
+
+def _stage(root: UntrustedFolder, media: UntrustedFolder, folder: str, file: ConversationFile) -> None:
+    relative = f"{folder}/{file.name}"
+    try:
+        if root.exists(relative):
+            media.stat(file.path)
+            return
+        data = media.read_bytes(file.path, LARGEST_FILE)
+    except (NotFound, FileNotFoundError):
+        root.remove_tree(relative)
+        return
+    above = root.stat("in/files")  # its group is the sandbox's, if that is another user
+    root.make_dir(folder, 0o750, above.st_uid, above.st_gid)
+    root.write_bytes(relative, data, mode=0o640)

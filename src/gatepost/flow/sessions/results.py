@@ -180,6 +180,7 @@ def _record_result(
         instance=where[0],
         address=where[1],
         thread=where[2],
+        topic=turn.topic if where[:2] == (turn.instance, turn.address) else "",
         text=frame.text,
         folder=turn.folder,
         session_id=turn.session_id,

@@ -9,7 +9,18 @@ from gatepost.flow.intake.routing import why_unreadable
 from gatepost.flow.requests.restored_rows import describe_incarnation, render_incarnation
 from gatepost.serve.health.channel_checks import check_waiting
 from gatepost.serve.health.findings import Finding
-from gatepost.store import incarnations, ledger, overview, requests, routes, switches, tasks, waiting_requests
+from gatepost.store import (
+    awaited_files,
+    incarnations,
+    ledger,
+    outbox,
+    overview,
+    requests,
+    routes,
+    switches,
+    tasks,
+    waiting_requests,
+)
 from gatepost.store.incarnations import IncarnationReason
 from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
@@ -73,6 +84,12 @@ def check_rows(db: Db, config: Config, now: int) -> list[Finding]:
     for unclear in overview.list_unclear(db, now - RECENT):
         text = f"{unclear.count} messages of the last day {_UNCLEAR[unclear.state]}"
         found.append(Finding("warn", "outbox", text, f"`gatepost ledger list --state {unclear.state}` shows them"))
+    if awaited := awaited_files.count(db):
+        text = f"{awaited} messages went on without files that are still coming"
+        found.append(Finding("note", "files", text, "`gatepost logs` says what the platform answers"))
+    for late in outbox.list_stuck(db):
+        text = f"{late.instance}: {late.count} messages were tried {outbox.STUCK} times or more: {late.reason[:200]}"
+        found.append(Finding("warn", "outbox", text, "`gatepost ledger list --state pending` shows them"))
     return [*found, *check_incarnation(db, now), *_check_tasks(db), *check_waiting(db, config)]
 
 

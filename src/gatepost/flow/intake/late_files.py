@@ -1,0 +1,196 @@
+"""Files that come after their message: a file that is slow, or away, holds up nobody.
+
+The message goes on after a short wait and says that a file is still coming. The file follows as a message of its own,
+to the same sessions. A gateway that ends meanwhile forgets the fetch; then the next one says that the file is missing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gatepost.core import log
+from gatepost.core.clock import MINUTE, Clock
+from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.event_bus import EventBus
+from gatepost.core.records import replace
+from gatepost.core.settings import setting
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
+from gatepost.flow.intake.accepted_message import Arrival
+from gatepost.flow.intake.attachments import StoredAttachment
+from gatepost.flow.intake.file_streams import PATIENCE, FetchedFiles
+from gatepost.flow.intake.passed_attachments import PassedAttachments
+from gatepost.messages.inbound import Direction
+from gatepost.store import awaited_files, inbox, messages, sessions
+from gatepost.store.inbox import InboxMode, InboxState
+from gatepost.store.messages import Message, NewMessage
+from gatepost.store.outbox import EffectOrigin
+from gatepost.store.port import Db, Store
+
+WAIT_S = setting(
+    "intake.attachment_wait_s",
+    5.0,
+    help="A message goes on without its files if they take longer than this; they follow when they are there.",
+)
+
+EVENT = "files"  # of the message that brings files later
+LOOK_S = 30.0
+AT_ONCE = 50  # messages whose files are given up in one transaction
+QUOTED = 200  # characters of the message whose files these are
+LATE = "[This is what was still coming of that message.]"
+NOT_COME = "[file: {}, which did not come]"
+
+_log = log.get("intake")
+
+
+class LateFiles:
+    def __init__(
+        self, store: Store, clock: Clock, bells: EventBus, reach: ChannelInstances, passed: PassedAttachments
+    ) -> None:
+        self._store, self._clock, self._bells, self._reach, self._passed = store, clock, bells, reach, passed
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until cancelled. Then nothing is fetched any further."""
+        try:
+            while True:
+                await self.give_up_overdue()
+                await asyncio.sleep(LOOK_S)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def give_up_overdue(self) -> None:
+        """Say of files that nobody fetches any more that they did not come."""
+        try:
+            for each in await self._store.read(awaited_files.list_overdue, self._clock.now(), AT_ONCE):
+                missing = tuple(NOT_COME.format(name) for name in each.listed)
+                await self._settle(each.message_id, FetchedFiles((), missing))
+        except Unavailable as error:
+            _log.warning("late files cannot be given up yet", error=str(error))
+
+    def follow(self, fetching: asyncio.Task[FetchedFiles], arrival: Arrival, message_id: int) -> None:
+        """Have the files of a message follow it."""
+        task = asyncio.create_task(self._follow(fetching, arrival, message_id))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def drain(self) -> None:
+        """Wait until every file that is awaited has come, or will not."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _follow(self, fetching: asyncio.Task[FetchedFiles], arrival: Arrival, message_id: int) -> None:
+        try:
+            fetched = await fetching
+        except GatepostError as error:
+            names = [each.name for each in arrival.inbound.attachments]
+            fetched = FetchedFiles((), tuple(f"[file: {name}, which could not be fetched: {error}]" for name in names))
+        except asyncio.CancelledError:
+            fetching.cancel()
+            raise
+        late = replace(arrival, kept=fetched.kept)
+        try:
+            await self._passed.put(late, self._clock.now())
+            await self._passed.record(late, await self._settle(message_id, fetched))
+        except GatepostError as error:  # the store is away: then they are given up when they are overdue
+            _log.warning("late files cannot be added", message=message_id, error=str(error))
+
+    async def _settle(self, message_id: int, fetched: FetchedFiles) -> int:
+        now = self._clock.now()
+        added, woken, room = await self._store.write(add_late_files, self._reach, message_id, fetched, now)
+        for session_id in woken:
+            self._bells.session(session_id)
+        if fetched.missing and room is not None:
+            self._bells.room(*room)
+        return added
+
+
+def await_files(db: Db, arrival: Arrival, message_id: int, now: int) -> None:
+    """Note in the transaction of a message that some of its files are still coming."""
+    awaited_files.add(db, message_id, arrival.awaited, now + PATIENCE + MINUTE)
+
+
+def add_late_files(
+    db: Db, reach: ChannelInstances, message_id: int, fetched: FetchedFiles, now: int
+) -> tuple[int, list[str], tuple[str, str] | None]:
+    """Give files to the sessions that have their message, once: the message that brings them, and who is woken. What
+    is held takes them along."""
+    message = messages.get(db, message_id)
+    if not awaited_files.remove(db, message_id) or message is None:
+        return message_id, [], None
+    entries = inbox.list_for_message(db, message_id)
+    if any(each.state is InboxState.HELD for each in entries):
+        held = [*message.content.get("attachments", ()), *render_attachments(fetched.kept)]
+        messages.set_content(db, message_id, {**message.content, "attachments": held})
+    given = [each for each in entries if each.session_id is not None and _is_open(db, each.session_id)]
+    if not given:
+        return message_id, [], None
+    add_missing_notice(db, reach, message, fetched.missing, now)
+    added = messages.accept(db, _make_message(message, fetched, now), now)
+    assert added is not None  # whoever removed the row adds it
+    woken = []
+    for each in given:
+        assert each.session_id is not None
+        observed = each.mode is InboxMode.OBSERVE
+        (inbox.observe if observed else inbox.enqueue)(db, added, each.session_id, each.folder, each.rights, now)
+        woken += [] if observed else [each.session_id]
+    return added, woken, (message.instance, message.address)
+
+
+def add_missing_notice(db: Db, reach: ChannelInstances, message: Message, missing: Sequence[str], now: int) -> None:
+    """Tell the room what could not be fetched, in answer to its message."""
+    if missing:
+        said = OutgoingMessage(
+            key=f"notice:files:{message.id}",
+            origin=EffectOrigin.NOTICE,
+            instance=message.instance,
+            address=message.address,
+            thread=message.thread,
+            text="I did not get everything that you sent:\n" + "\n".join(line.strip("[]") for line in missing),
+            reply_to_id=message.id,
+        )
+        add_outgoing_message(db, reach, said, now)
+
+
+def render_attachments(kept: Sequence[StoredAttachment]) -> list[dict[str, Any]]:
+    """The files of a message, as its content has them."""
+    return [
+        {"type": each.kind, "name": each.name, "mimeType": each.mime, "size": each.size, "path": each.path}
+        for each in kept
+    ]
+
+
+def _is_open(db: Db, session_id: str) -> bool:
+    session = sessions.get(db, session_id)
+    return session is not None and session.closed_at is None
+
+
+def _make_message(message: Message, fetched: FetchedFiles, now: int) -> NewMessage:
+    text = "\n".join(fetched.missing) or LATE
+    known = {name: message.content.get(name, "") for name in ("sender", "senderId", "senderName")}
+    quote = {"id": message.platform_id, "text": message.text[:QUOTED], "sender": ""}
+    content = {**known, "text": text, "verb": "message", "replyTo": quote}
+    if fetched.kept:
+        content["attachments"] = render_attachments(fetched.kept)
+    if message.forward_from is not None:
+        content["forwardedFrom"] = message.forward_from
+    return NewMessage(
+        instance=message.instance,
+        address=message.address,
+        direction=Direction.IN,
+        kind=message.kind,
+        sender=message.sender,
+        sender_name=message.sender_name,
+        text=text,
+        at=now,
+        platform_id=message.platform_id,
+        event=EVENT,
+        thread=message.thread,
+        topic=message.topic,
+        forward_from=message.forward_from,
+        content=msgspec.json.encode(content).decode(),
+        reply_to=message.platform_id or "",
+    )
