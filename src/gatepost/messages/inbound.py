@@ -97,6 +97,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
     thread: str = ""
     direct: bool = False  # a private chat with one person
     own: bool = False  # the bot's own words, as its platform repeats them
+    forwarded: bool = False  # somebody else's words, passed on: never a command, nor an answer
     room_name: str = ""
     at: int | None = None  # when the platform says it happened, microseconds UTC
     reply_to: Quote | None = None

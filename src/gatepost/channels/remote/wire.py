@@ -53,6 +53,7 @@ class PostedEvent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     thread: str = ""
     direct: bool = False
     own: bool = False
+    forwarded: bool = False
     at_ms: int | None = None
     reply_to: PostedQuote | None = None
     click: str = ""
@@ -135,6 +136,7 @@ def read_event(given: PostedEvent, platform: str, find_file: FindFile) -> Inboun
         thread=check_id(given.thread, "thread") if given.thread else "",
         direct=given.direct,
         own=given.own,
+        forwarded=given.forwarded,
         at=given.at_ms * 1000 if given.at_ms is not None else None,
         reply_to=_read_quote(given.reply_to, platform) if given.reply_to else None,
         click=check_id(given.click, "click") if given.click else "",

@@ -139,7 +139,6 @@ def _read_words(
     if room is None or not isinstance(message.get("message_id"), int) or not (text or files):
         return None
     sender, name = read_sender(message)
-    forwarded = message.get("forward_origin")
     return Inbound(
         address=room.address,
         platform_id=str(message["message_id"]),
@@ -154,7 +153,7 @@ def _read_words(
         at=int(message.get("date") or 0) * SECOND or None,
         reply_to=_read_quote(message),
         attachments=files,
-        extra={"forwarded": True} if forwarded else {},
+        forwarded=bool(message.get("forward_origin")),
     )
 
 

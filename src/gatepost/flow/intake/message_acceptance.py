@@ -219,8 +219,10 @@ def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
 
 
 def _is_spoken(inbound: Inbound) -> bool:
-    """Whether a person wrote it or pressed a button: an edit, a reaction or what a task says decides nothing."""
-    return inbound.kind is MessageKind.CHAT and inbound.event in ("message", CLICK) and is_person(inbound.sender)
+    """Whether a person wrote it or pressed a button: an edit, a reaction, somebody else's words that were passed on and
+    what a task says decide nothing."""
+    said = inbound.kind is MessageKind.CHAT and inbound.event in ("message", CLICK) and not inbound.forwarded
+    return said and is_person(inbound.sender)
 
 
 def _apply_admission(
@@ -302,6 +304,8 @@ def _render_content(arrival: Arrival, verb: Verb) -> str:
     }
     if emoji:
         content["reaction"] = emoji
+    if inbound.forwarded:
+        content["forwarded"] = True
     if arrival.command is not None and arrival.command.act is CommandAction.PASS:
         content["text"] = content["command"] = arrival.command.text
     elif arrival.command is not None and arrival.command.rest:
