@@ -211,6 +211,9 @@ gateway, each message by itself, also while an agent works. `/help` in a chat li
 - `/stop@name` and a mention before the command are understood. A command for another bot's name is not ours.
 - Where a platform takes slashes for itself, a backslash is as good: `\\stop`. So is `@bot stop`, on a channel that
   knows what the bot is called.
+- `/stop` reaches what runs in the room, also where only a mention or certain words wake the agent. In a thread where
+  nothing runs it ends what runs elsewhere in the room for its sender. It waits for no file and no earlier message.
+- A forwarded message is never a command.
 - Somebody who may not give a command is told so. Any other `/word` goes to the agent as it was typed.
 
 | command | who may give it | what it does |

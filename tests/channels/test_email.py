@@ -40,6 +40,18 @@ def get(raw: str | bytes) -> Inbound:
     return got
 
 
+def test_a_command_in_the_body_of_a_first_mail_stands_without_the_subject() -> None:
+    assert get(PROOF + HEAD + "Subject: enough\r\n\r\n/stop\r\n").text == "/stop"
+    assert get(PROOF + HEAD + "Subject: paths\r\n\r\n/usr/bin is full\r\n").text == "paths\n\n/usr/bin is full"
+
+
+def test_a_forwarded_mail_is_known_as_such() -> None:
+    assert [get(PROOF + HEAD + f"Subject: {each}\r\n\r\n/stop\r\n").forwarded for each in ("Fwd: x", "Re: x")] == [
+        True,
+        False,
+    ]
+
+
 def test_a_mail_is_read() -> None:
     got = get(PROOF + HEAD + "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n\r\nhello\r\n")
     assert (got.address, got.sender, got.sender_name) == ("email:ann@example.com", "email:ann@example.com", "Ann")

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+import gatepost.flow.intake.command_dispatch  # noqa: F401  it has every command registered
 from gatepost.channels.contract import (
     CHANNELS,
     MYSELF,
@@ -33,6 +34,7 @@ from gatepost.channels.slack.wire import SlackNames, SlackSelf, read_click, read
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.core.settings import Config
+from gatepost.flow.intake import slash_commands
 from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, Inbound, Verb
@@ -96,6 +98,19 @@ async def test_a_mention_comes_once_and_answers_in_threads_name_their_thread(
     assert (named.verb, named.text) == (Verb.MENTION, "@gatepost /stop")
     assert channel.own_names == {"gatepost"}
     assert (reply.verb, reply.thread) == (Verb.REPLY, answered)
+
+
+async def test_a_stop_behind_a_display_name_of_several_words_is_a_command(
+    platform: SlackPlatform, channel: SlackChannel
+) -> None:
+    platform.bot_shown_as = "Gatepost Helper"
+    async with listening(channel) as received:
+        await until_connected(platform)
+        platform.send("/stop", mention=True)
+        (named,) = await received.wait_for(1)
+
+    assert named.text == "@Gatepost Helper /stop"
+    assert slash_commands.parse_command(named.text, frozenset(map(str.lower, channel.own_names))) is not None
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from gatepost.channels.kit.hooks import parse_object
 from gatepost.channels.teams import proof, wire
 from gatepost.channels.teams.adapter import TeamsBot
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.intake import slash_commands
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, Verb
 from gatepost.messages.outbound import Op, Outbound
@@ -72,6 +74,19 @@ async def test_what_people_do_is_received_in_our_words(platform: TeamsPlatform, 
     assert (events[4].verb, events[4].event) == (Verb.DELETE, "delete")
     assert (events[5].verb, events[5].sender) == (Verb.JOIN, bob)
     assert events[6].direct and events[6].address == platform.get_address("direct:ann")
+
+
+@pytest.mark.parametrize("between", [" ", "&nbsp;", "\xa0"])
+async def test_a_stop_behind_a_name_of_several_words_is_a_command(
+    platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents, between: str
+) -> None:
+    platform.bot_name, platform.behind_mention = "Gate Post", between
+    platform.send("/stop", mention=True)
+    (said,) = await received.wait_for(1)
+
+    names = ChannelInstances({}, {"teams": channel}).own_names("teams")
+    assert said.text.startswith("@Gate Post")
+    assert slash_commands.parse_command(said.text, names) is not None
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from gatepost.channels.telegram.adapter import TelegramChannel, join_album
 from gatepost.channels.telegram.reactions import ALLOWED, NEAREST, find_reaction
 from gatepost.channels.telegram.render import LONGEST_DATA, count_shown, render_card, render_keyboard, render_words
 from gatepost.channels.telegram.sending import run_steps
-from gatepost.channels.telegram.updates import group_albums
+from gatepost.channels.telegram.updates import group_albums, is_urgent
 from gatepost.channels.telegram.wire import TelegramSelf, read_update
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages import address
@@ -71,6 +71,20 @@ def read(**message: Any) -> list[Inbound]:
 
 
 # What people write.
+
+
+def test_forwarded_words_are_known_as_such() -> None:
+    origin = {"type": "hidden_user", "sender_user_name": "Eve"}
+    assert [each.forwarded for each in (*read(text="/stop", forward_origin=origin), *read(text="/stop"))] == [
+        True,
+        False,
+    ]
+
+
+def test_only_what_may_be_an_order_to_stop_is_urgent() -> None:
+    texts = ("/stop", "@bot stop", "/stop@bot", "stop it please", "hello", "/stopwatch")
+    found = [is_urgent({"update_id": 1, "message": {"text": each}}) for each in texts]
+    assert found == [True, True, True, False, False, False]
 
 
 def test_a_message_has_its_room_its_sender_and_its_time() -> None:

@@ -24,6 +24,7 @@ from gatepost.testing.waiting import until
 ROOM, OTHER = "web:home", "web:people/ann"
 WRITTEN, SAID = "The unfinished symp", "The whole symphony."
 SCRIPT = ScriptBuilder().turn("play").draft("The").draft(WRITTEN).wait_for("go").say(SAID)
+FAILING = ScriptBuilder().turn("play").draft(WRITTEN).wait_for("go").error("no money is left", kind="budget")
 
 # Runs inside: floods its line with drafts, of its own turn and of others, then answers.
 FLOODER = r"""
@@ -109,8 +110,8 @@ async def write(gateway: Gateway, text: str) -> None:
 
 
 @asynccontextmanager
-async def a_gateway(path: Path, **given: object) -> AsyncIterator[Gateway]:
-    SCRIPT.write(Home(path).group("home")).chmod(0o644)
+async def a_gateway(path: Path, script: ScriptBuilder = SCRIPT, **given: object) -> AsyncIterator[Gateway]:
+    script.write(Home(path).group("home")).chmod(0o644)
     async with running_gateway(path, **given) as gateway:
         yield gateway
 
@@ -179,8 +180,7 @@ async def test_a_runner_that_is_killed_leaves_no_draft_and_answers_once(tmp_path
         await check_nothing_is_left(gateway)
 
 
-@pytest.mark.slow
-async def test_a_stop_takes_the_draft_away(tmp_path: Path) -> None:
+async def test_what_was_on_the_screen_when_it_was_stopped_stays_as_a_message(tmp_path: Path) -> None:
     async with a_gateway(tmp_path / "h") as gateway, watching(gateway) as watcher:
         await write(gateway, "play")
         await until(lambda: watcher.now == WRITTEN, "the draft")
@@ -188,7 +188,44 @@ async def test_a_stop_takes_the_draft_away(tmp_path: Path) -> None:
         await until(lambda: watcher.now == "", "the draft to go")
         await wait_until_settled(gateway)
         assert get_hub(gateway).drafts_in() == ()
-        assert SAID not in watcher.said and find_in_files(gateway.home.path, WRITTEN) == []
+        await until(lambda: len(watcher.said) == 2, "what is left")
+        assert watcher.said == [f"{WRITTEN}\n\n(stopped)", "Stopped."]
+        kept = await gateway.store.read(messages.list_in_room, "web", ROOM, 0, 100)
+        assert [each.folder for each in kept if WRITTEN in each.text] == ["home"]
+
+
+@pytest.mark.slow
+async def test_what_was_on_the_screen_stays_when_a_button_ends_it(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path / "h") as gateway, watching(gateway) as watcher:
+        await write(gateway, "play")
+        await until(lambda: watcher.now == WRITTEN, "the draft")
+        (live,) = gateway.sessions.awake
+        assert await gateway.sessions.stop(live.session.id, "somebody")
+        await wait_until_settled(gateway)
+        await until(lambda: len(watcher.said) == 2, "what is left")
+        assert watcher.said == [f"{WRITTEN}\n\n(stopped)", "Stopped."]
+
+
+@pytest.mark.slow
+async def test_what_was_on_the_screen_stays_when_the_turn_fails_for_good(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path / "h", script=FAILING) as gateway, watching(gateway) as watcher:
+        await write(gateway, "play")
+        await until(lambda: watcher.now == WRITTEN, "the draft")
+        let_go(gateway)
+        await wait_until_settled(gateway)
+        await until(lambda: len(watcher.said) == 2, "what is left")
+        assert watcher.said[0] == f"{WRITTEN}\n\n(stopped)"
+
+
+@pytest.mark.slow
+async def test_where_nobody_saw_a_draft_a_stop_adds_nothing(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path / "h") as gateway:
+        await write(gateway, "play")
+        await until(lambda: any(live.talk.turn for live in gateway.sessions.awake), "the turn")
+        await write(gateway, "/stop")
+        await wait_until_settled(gateway)
+        said = [each.text for each in await gateway.store.read(messages.list_in_room, "web", ROOM, 0, 100)]
+        assert said == ["play", "/stop", "Stopped."] and find_in_files(gateway.home.path, WRITTEN) == []
 
 
 @pytest.mark.slow

@@ -137,6 +137,22 @@ async def test_the_draft_of_a_turn_that_says_nothing_is_deleted(tmp_path: Path, 
         assert (channel.sent[1].message.op, channel.sent[1].message.target) == (Op.DELETE, channel.sent[0].platform_id)
 
 
+@pytest.mark.slow
+async def test_what_had_grown_when_it_was_stopped_stays_and_is_marked(tmp_path: Path, channel: FakeChannel) -> None:
+    script = ScriptBuilder().turn("play").draft(FIRST).wait_for("go").say(SAID)
+    async with running_gateway(tmp_path, {"fake": (replace(channel.kind, drafts=True), channel)}) as gateway:
+        await prepare(gateway, script)
+        await channel.say("play")
+        await channel.wait_for(1)
+        await channel.say("/stop")
+        await channel.wait_for(3)
+        await wait_until_settled(gateway)
+        kept = f"{FIRST}\n\n(stopped)"
+        assert list_ops(channel) == [(Op.SEND, FIRST), (Op.EDIT, kept), (Op.SEND, "Stopped.")]
+        rows = await gateway.store.read(messages.list_in_room, "fake", ROOM, 0, 100)
+        assert [each.text for each in rows if each.platform_id == channel.sent[0].platform_id] == [kept]
+
+
 # Kills and faults, judged by what people on the platform ever saw.
 
 

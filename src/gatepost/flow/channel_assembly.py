@@ -34,6 +34,7 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     reach = ChannelInstances(kinds, channels, deps.config[TTL_S])
     typing = TypingIndicator(channels, reach)
     drafts = DraftRelay(channels, GrowingMessages(deps.store, deps.clock, reach, deps.bells), reach.shows_drafts)
+    reach.get_draft = drafts.get_text
     pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner, deps.duties)
     pump.may_act = deps.may_act
     pump.set_file_passing(deps.passing)

@@ -382,7 +382,7 @@ class RunnerTurn:
                 return True
             case contract.TurnFailed():
                 self._open = False
-                self._drafts.end(sent=False)
+                self._drafts.end(sent=True)  # the host decides whether what people saw stays
                 self._failed = event
                 return True
             case _:

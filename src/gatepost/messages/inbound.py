@@ -100,7 +100,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
     room_name: str = ""
     at: int | None = None  # when the platform says it happened, microseconds UTC
     reply_to: Quote | None = None
-    forwarded: bool = False  # passed on: the words and files are somebody else's, whoever sent them here
+    forwarded: bool = False  # passed on: somebody else's words and files, never a command, nor an answer
     forward_from: str = ""  # a name of where they are from, as far as the platform tells
     click: str = ""  # the id of the button of a card that the person pressed
     attachments: tuple[Attachment, ...] = ()

@@ -1,7 +1,10 @@
 """Due sessions: which of them have rows of the inbox to work on, and when somebody must look at them next."""
 
+from msgspec import Struct
+
 from gatepost.store.inbox import OPEN, OPEN_I
 from gatepost.store.port import Db, quick
+from gatepost.store.sessions import SessionMode
 
 _ELSEWHERE = "EXISTS (SELECT 1 FROM sessions s WHERE s.id = i.session_id AND s.owner NOT IN ('', ?))"
 
@@ -16,6 +19,35 @@ def list_sessions_with_work(db: Db, now: int, gateway: str = "") -> list[tuple[s
         params,
     )
     return [(row[0], row[1], row[2]) for row in rows]
+
+
+class RunningSession(Struct, frozen=True):
+    """A conversation with an open turn or with rows that wait. `threads`: its own, and that of its turn."""
+
+    session_id: str
+    key: str
+    folder: str
+    mode: SessionMode
+    threads: tuple[str, ...]
+
+
+def list_running(db: Db, instance: str, address: str, most: int) -> list[RunningSession]:
+    """Those of a room. A turn counts in the room that it answers; of what waits, the conversations used last."""
+    found: dict[str, RunningSession] = {}
+    rows = db.rows(
+        "SELECT s.id, s.key, s.folder, s.mode, s.thread, t.thread FROM turns t JOIN sessions s ON s.id = t.session_id"
+        " WHERE t.instance = ? AND t.address = ? AND t.ended_at IS NULL ORDER BY t.started_at DESC LIMIT ?",
+        (instance, address, most),
+    )
+    rows += db.rows(
+        "SELECT s.id, s.key, s.folder, s.mode, s.thread, s.thread FROM (SELECT * FROM sessions WHERE address = ? AND"
+        " instance = ? AND closed_at IS NULL AND mode <> 'isolated' ORDER BY active_at DESC LIMIT ?) s"
+        f" WHERE EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND {OPEN_I})",
+        (address, instance, most),
+    )
+    for session_id, key, folder, mode, own, turn in rows:
+        found.setdefault(session_id, RunningSession(session_id, key, folder, SessionMode(mode), (own, turn)))
+    return list(found.values())
 
 
 def has_only_tasks(db: Db, session_id: str) -> bool:

@@ -89,7 +89,7 @@ def update(db: Db, folder: str, values: dict[str, Any]) -> bool:
         below = f"{folder}/"
         db.run(
             "UPDATE sessions SET model = '' WHERE provider = '' AND agent = 0 AND (folder = ? OR folder IN"
-            " (SELECT folder FROM groups WHERE provider = '' AND SUBSTR(folder, 1, ?) = ?))",
+            " (SELECT folder FROM groups WHERE provider = '' AND SUBSTR(folder, 1, CAST(? AS INTEGER)) = ?))",
             (folder, len(below), below),
         )
     if group.open and not values.get("open", group.open):

@@ -38,6 +38,15 @@ def find_open(db: Db, turn_id: str) -> OutboxEffect | None:
     return last if last is not None and last.state in _OPEN and not last.payload.get(USED) else None
 
 
+def find_text(db: Db, turn_id: str) -> str:
+    """What people see of the open draft of a turn, '' if there is none."""
+    draft = find_open(db, turn_id)
+    if draft is None:
+        return ""
+    shown = [each for each in _list_rows(db, turn_id) if draft.message_id in (each.message_id, each.target_id)]
+    return str(shown[-1].payload.get("text") or "")
+
+
 def record(db: Db, turn: Turn, text: str, now: int) -> bool:
     """Show this as the draft of a turn: by a message, or by an edit of it. False: there is nothing to do. After a
     failure a turn has no further draft: the platform wants to be left alone."""
@@ -45,7 +54,7 @@ def record(db: Db, turn: Turn, text: str, now: int) -> bool:
     sends = [each for each in rows if each.op == Op.SEND]
     if any(each.state in (EffectState.FAILED, EffectState.UNCERTAIN) for each in rows):
         return False
-    if _is_message_already(db, turn, text):
+    if is_message_already(db, turn, text):
         return False
     last = sends[-1] if sends else None
     if last is None or last.payload.get(USED) or last.state not in _OPEN:
@@ -60,7 +69,7 @@ def record(db: Db, turn: Turn, text: str, now: int) -> bool:
     return True
 
 
-def _is_message_already(db: Db, turn: Turn, text: str) -> bool:
+def is_message_already(db: Db, turn: Turn, text: str) -> bool:
     """Whether this became a message meanwhile: a draft of it would say it twice."""
     row = db.row(
         "SELECT m.text FROM outbox o JOIN messages m ON m.id = o.message_id WHERE o.turn_id = ?"

@@ -34,6 +34,31 @@ async def test_a_room_stays_in_order_and_another_does_not_wait_for_it() -> None:
     assert done == ["b1", "a1", "a2"]
 
 
+async def test_an_order_to_stop_waits_for_nothing_else_of_its_room() -> None:
+    done, gate, marks = list[str](), asyncio.Event(), list[str]()
+
+    async def work(name: str) -> None:
+        if name == "file":
+            await gate.wait()
+        done.append(name)
+
+    async def save(mark: str) -> None:
+        marks.append(mark)
+
+    async with asyncio.timeout(PATIENCE_S), RoomQueues(save=save) as queues:
+        await queues.put("a", partial(work, "file"), "1")
+        await queues.put("a", partial(work, "words"), "2")
+        await queues.run("a", partial(work, "stop"), urgent=True)
+        assert done == ["stop"]
+        await queues.put("a", partial(work, "again"), "3", urgent=True)
+        gate.set()
+        await queues.drain()
+
+    assert sorted(done) == ["again", "file", "stop", "words"]
+    assert done.index("file") < done.index("words")
+    assert marks[-1] == "3"  # the cursor passes nothing that is not done
+
+
 async def test_a_job_that_is_unavailable_is_tried_until_it_is_done() -> None:
     tries, finished = 0, asyncio.Event()
 

@@ -225,7 +225,7 @@ async def test_a_file_that_is_slow_holds_up_nothing_and_follows_its_message(worl
 
 
 async def test_the_many_files_of_one_room_are_not_before_those_of_another(world: World) -> None:
-    world.settings = {"intake.attachment_wait_s": 0.01}
+    world.settings = {"intake.attachment_wait_s": 1.0}  # for the first alone: a room waits once
     source = Source(10, stalls=True)
     texts = [(await world.message(await world.send(source.attach()))).text for _ in range(60)]
     other = await world.message(await world.send(Source(10).attach("b.txt"), room="tg:group/8"))

@@ -47,6 +47,25 @@ def test_stop_is_understood_as_a_word_behind_our_own_name(text: str) -> None:
     assert slash_commands.parse_command("@alice stop", OURS) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@Gate Post /stop",
+        "@gate post: /stop",
+        "@Gate Post\xa0/stop",
+        "@Gate Post stop",
+        "Gate Post: /stop",
+        "@**Gate Post** /stop",
+        "@**Gate Post|7** stop!",
+    ],
+)
+def test_a_command_is_read_behind_a_name_of_several_words(text: str) -> None:
+    command = slash_commands.parse_command(text, frozenset({"gate post"}))
+    assert command is not None and command.text == "/stop"
+    assert slash_commands.parse_command("@Gate Keeper /stop", frozenset({"gate post"})) is None
+    assert slash_commands.parse_command("@Gate Post and /stop", frozenset({"gate post"})) is None
+
+
 @pytest.mark.parametrize("text", ["@bot help", "@bot status", "@bot new", "@bot clear", "@bot model"])
 def test_only_stop_is_understood_as_a_word_because_the_others_may_be_meant_for_the_agent(text: str) -> None:
     assert slash_commands.parse_command(text, OURS) is None

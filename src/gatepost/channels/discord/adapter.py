@@ -46,6 +46,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupp
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import MESSAGES, Op, Outbound
+from gatepost.messages.text import may_stop
 
 LOG = log.get("channels")
 NONCE_WINDOW = 120 * SECOND  # the platform compares nonces "of the past few minutes": we rely on two
@@ -140,7 +141,8 @@ class DiscordChannel:
             self._rooms.add(data)
         elif name in HANDLERS and is_id(data.get("channel_id")):
             job = partial(self._handle, name, data)
-            await self._queues.put(data["channel_id"], job, mark=f"{session.id} {session.seq}")
+            urgent = name == "MESSAGE_CREATE" and may_stop(data.get("content"))
+            await self._queues.put(data["channel_id"], job, mark=f"{session.id} {session.seq}", urgent=urgent)
 
     async def _handle(self, name: str, data: Payload) -> None:
         room = await self._rooms.find(data["channel_id"])
@@ -159,7 +161,8 @@ class DiscordChannel:
         if made.own and data.get("nonce"):
             self._remember(self._sent, str(data["nonce"]), made.platform_id)
         await self._hand_in(made)
-        await self._missed.record(str(data["channel_id"]), made.platform_id, place.direct)
+        if not may_stop(made.text):  # before that one, something may still be under way
+            await self._missed.record(str(data["channel_id"]), made.platform_id, place.direct)
 
     async def _receive_edit(self, data: Payload, room: DiscordRoom) -> None:
         await self._hand_in(self._read(read_edit, data, room, self._me, self._open_url))

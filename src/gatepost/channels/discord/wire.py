@@ -132,6 +132,7 @@ def read_message(message: Payload, room: DiscordRoom, me: DiscordSelf, open_url:
         at=from_snowflake(str(ident)),
         reply_to=_read_quote(message, me),
         attachments=_read_files(message, open_url),
+        forwarded=bool(message.get("message_snapshots")),
     )
 
 

@@ -33,6 +33,8 @@ TOO_MANY_PARTS = "[The mail has too many parts to be read.]"
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 MACHINES = re.compile(r"(mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)([+.-][^@]*)?@")
 _ID = re.compile(r"<([^<>\s]{1,240})>")
+_FORWARDED = re.compile(r"(?:fwd?|wg)(?:\[\d+\])?\s*:", re.IGNORECASE)
+_COMMAND = re.compile(r"\s*[/\\][A-Za-z][\w-]*(?:\s|\Z)")
 ANSWER_PREFIX = re.compile(r"(?:(?:re|aw|sv|antw|fwd?|wg)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
 
 
@@ -104,6 +106,7 @@ def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: b
         thread=head.thread,
         direct=True,
         own=own_words,
+        forwarded=_FORWARDED.match(head.subject) is not None,
         at=_read_moment(mail),
         reply_to=quote,
         attachments=files,
@@ -124,8 +127,14 @@ def get_message_id(platform_id: str) -> str:
 
 
 def _add_subject(head: MailHead, text: str, answers: bool) -> str:
-    """People put half of what they want into the subject."""
-    if answers or not head.subject or ANSWER_PREFIX.match(head.subject) or text.startswith(head.subject):
+    """People put half of what they want into the subject. A command is read as such only where a text begins."""
+    if (
+        answers
+        or _COMMAND.match(text)
+        or not head.subject
+        or ANSWER_PREFIX.match(head.subject)
+        or text.startswith(head.subject)
+    ):
         return text
     return f"{head.subject}\n\n{text}" if text else head.subject
 

@@ -14,6 +14,7 @@ from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.core.json_limits import has_few_values
 from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.text import may_stop
 
 SIGNATURE = "x-hub-signature-256"  # of GitHub and Meta
 MOST_VALUES = 20_000  # in the body of an event
@@ -79,7 +80,7 @@ class HookInbox:
         self._around.beat()
 
     async def receive_one(self, event: Inbound) -> Receipt:
-        return await self._queues.run(event.address, partial(self._hand_in, event))
+        return await self._queues.run(event.address, partial(self._hand_in, event), urgent=may_stop(event.text))
 
     async def _hand_in(self, event: Inbound) -> Receipt:
         assert self._receive is not None

@@ -8,6 +8,7 @@ from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.core import log
 from gatepost.core.errors import Invalid
 from gatepost.messages.inbound import Inbound, Receipt, UnrecordedState
+from gatepost.messages.text import may_stop
 
 LOG = log.get("channels")
 
@@ -17,7 +18,7 @@ async def receive_batch(events: Iterable[Inbound], receive: Receive) -> None:
     receive = skip_invalid(receive)
     async with RoomQueues() as queues:
         for event in events:
-            await queues.put(event.address, partial(receive, event))
+            await queues.put(event.address, partial(receive, event), urgent=may_stop(event.text))
         await queues.drain()
 
 

@@ -11,6 +11,8 @@ is logged, and the next one follows. Any other error ends the block and comes ou
 `mark` is where the platform's cursor stands behind an event. Events are done in any order; `save` gets the mark up to
 which all are done. `list_marks` has those that are not, for platforms that count otherwise.
 
+`urgent` is for an order to stop: it waits for nothing else of its room, such as a file that does not come.
+
 `run` is for a hook, which is answered when its event is stored: the job runs once, in its room's order, and its result
 or error is the caller's. The platform sends again what failed.
 """
@@ -77,14 +79,14 @@ class RoomQueues:
             owner.uncancel()
         raise self._error
 
-    async def put(self, room: str, job: Job, mark: str = "") -> None:
+    async def put(self, room: str, job: Job, mark: str = "", *, urgent: bool = False) -> None:
         """Returns as soon as there is a place for it."""
-        await self._add(room, QueuedJob(job, mark, reached=mark))
+        await self._add(_get_line(room, urgent), QueuedJob(job, mark, reached=mark))
 
-    async def run(self, room: str, job: Callable[[], Awaitable[T]]) -> T:
+    async def run(self, room: str, job: Callable[[], Awaitable[T]], *, urgent: bool = False) -> T:
         """Raises Unavailable outside of the block. A job of this room must not call it for the same room."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        await self._add(room, QueuedJob(job, answer=answer))
+        await self._add(_get_line(room, urgent), QueuedJob(job, answer=answer))
         return await answer
 
     async def drain(self) -> None:
@@ -154,6 +156,11 @@ class RoomQueues:
         self._error = task.exception()
         if self._owner is not None:
             self._owner.cancel()
+
+
+def _get_line(room: str, urgent: bool) -> str:
+    """The urgent ones of a room stand in a line of their own."""
+    return f"{room} urgent" if urgent else room
 
 
 async def _do(room: str, job: Job) -> None:

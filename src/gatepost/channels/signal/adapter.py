@@ -21,6 +21,7 @@ from gatepost.core import log
 from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
+from gatepost.messages.text import may_stop
 
 CHUNK = 48 * 1024  # a multiple of three, so that base64 has no padding in the middle
 UPLOAD_S = 120.0
@@ -62,7 +63,8 @@ class SignalDaemon:
                     continue
                 inbound = self._read(event)
                 room = "" if inbound is None else inbound.address
-                await queues.put(room, partial(self._receive, receive, inbound), mark=event.id)
+                urgent = inbound is not None and may_stop(inbound.text)
+                await queues.put(room, partial(self._receive, receive, inbound), mark=event.id, urgent=urgent)
 
     async def _receive(self, receive: Receive, inbound: Inbound | None) -> None:
         if inbound is not None:

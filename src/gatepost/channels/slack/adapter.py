@@ -29,7 +29,7 @@ from gatepost.channels.slack.missed_messages import SlackMissedMessages
 from gatepost.channels.slack.names import NameCache
 from gatepost.channels.slack.rest import APPS, SlackHttp
 from gatepost.channels.slack.sending import SlackSender, find_channel
-from gatepost.channels.slack.socket_mode import SocketMode, check_alone, find_room
+from gatepost.channels.slack.socket_mode import SocketMode, check_alone, find_room, is_urgent
 from gatepost.channels.slack.wire import (
     Payload,
     SlackSelf,
@@ -50,6 +50,7 @@ from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import Outbound
+from gatepost.messages.text import may_stop
 
 LOG = log.get("channels")
 CHECK_S = 60.0  # in HTTP mode, how often the platform is asked whether it still knows us
@@ -88,7 +89,8 @@ class SlackChannel:
 
     @property
     def own_names(self) -> frozenset[str]:
-        return frozenset({self._me.name.lower()} - {""})
+        """By its user name, and by the name that people see, which stands in the texts."""
+        return frozenset({self._me.name.lower(), self._names.get(self._me.user).lower()} - {""})
 
     async def close(self) -> None:
         if self._http is not None:
@@ -153,7 +155,8 @@ class SlackChannel:
             return HookResponse(body=str(payload.get("challenge") or "")[:1000].encode())
         kind = "interactive" if payload.get("type") == "block_actions" else "events_api"
         try:
-            await self._queues.run(find_room(payload), partial(self._handle, kind, payload))
+            job, urgent = partial(self._handle, kind, payload), is_urgent(payload)
+            await self._queues.run(find_room(payload), job, urgent=urgent)
         except Unavailable:
             return HookResponse(status=503, body=b"later")  # the platform sends it again
         return HookResponse()
@@ -195,7 +198,7 @@ class SlackChannel:
             self._remember(channel, made.thread or made.platform_id)
         await self._hand_in(made)
         await self._sender.show_kept(channel, made.thread or made.platform_id)
-        if not made.thread:
+        if not made.thread and not may_stop(made.text):  # before that one, something may still be under way
             await self._missed.record(channel, made.platform_id)
 
     async def _find_names(self, channel: str, event: Payload) -> Any:

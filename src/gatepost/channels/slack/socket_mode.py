@@ -21,6 +21,7 @@ from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.slack.rest import APPS, SlackHttp
 from gatepost.core.errors import Unavailable
+from gatepost.messages.text import may_stop
 
 LARGEST_FRAME = 4 * 1024 * 1024
 OPEN_S = 20.0
@@ -112,7 +113,8 @@ class SocketMode:
 
     async def _queue(self, socket: ClientConnection, frame: dict[str, Any]) -> None:
         payload = frame.get("payload") or {}
-        await self._queues.put(find_room(payload), partial(self._receive, socket, frame, payload))
+        job = partial(self._receive, socket, frame, payload)
+        await self._queues.put(find_room(payload), job, urgent=is_urgent(payload))
 
     async def _receive(self, socket: ClientConnection, frame: dict[str, Any], payload: dict[str, Any]) -> None:
         await self._handle(str(frame.get("type")), payload)
@@ -161,6 +163,12 @@ def find_room(payload: dict[str, Any]) -> str:
     event = payload.get("event") or {}
     where = payload.get("container") or event.get("item") or event.get("assistant_thread") or {}
     return str(event.get("channel") or where.get("channel") or where.get("channel_id") or "")
+
+
+def is_urgent(payload: dict[str, Any]) -> bool:
+    """Return True for what may be an order to stop."""
+    event = payload.get("event") or {}
+    return event.get("type") in ("message", "app_mention") and may_stop(event.get("text"))
 
 
 async def _wait_any(leaving: asyncio.Event, task: asyncio.Task[None]) -> None:

@@ -26,6 +26,11 @@ class TeamsBot:
         self._around, self._config = around, around.config
         self._inbox = HookInbox(around)
         self._session = TeamsSession(around)
+        self._name = ""  # as the last activity called us
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        return frozenset({self._name} - {""})
 
     async def listen(self, receive: Receive) -> None:
         """Activities come by the hook. Meanwhile the secret is tried now and then, so that one that ended is found."""
@@ -62,6 +67,7 @@ class TeamsBot:
         room = wire.read_room(activity)
         if room is not None:
             await self._session.record_service(room.address, service_url)
+            self._name = wire.read_own_name(activity) or self._name
             await self._inbox.receive(wire.read_activity(activity))
         return HookResponse(status=202)
 

@@ -153,18 +153,31 @@ def _read_message(activity: Mapping[str, Any], number: str, base: dict[str, Any]
 
 
 def _is_mentioned(activity: Mapping[str, Any]) -> bool:
+    return any(True for _ in _list_own_mentions(activity))
+
+
+def _list_own_mentions(activity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     bot, listed = activity.get("recipient"), activity.get("entities")
     own = bot.get("id") if isinstance(bot, Mapping) else None
     for each in listed[:MOST_LISTED] if isinstance(listed, list) else ():
         who = each.get("mentioned") if isinstance(each, Mapping) and each.get("type") == "mention" else None
         if isinstance(who, Mapping) and own and who.get("id") == own:
-            return True
-    return False
+            yield each
+
+
+def read_own_name(activity: Mapping[str, Any]) -> str:
+    """What the bot is called there, as its mention stands in the text; '' if it is not mentioned."""
+    for each in _list_own_mentions(activity):
+        found = _AT.fullmatch(str(each.get("text") or "").strip())
+        if found is not None:
+            return " ".join(found[1].split())[:200]
+    return _read_name(activity.get("recipient"))
 
 
 def _read_text(activity: Mapping[str, Any]) -> str:
     """Names stay as words. A file is named: it lies elsewhere, for people with an account there."""
     text, listed = str(activity.get("text") or ""), activity.get("attachments")
+    text = text.replace("&nbsp;", " ")  # which the editor puts behind a mention
     words = _AT.sub(lambda match: f"@{match[1]}", text).strip() if len(text) < 100_000 else text
     names = [
         f"[file: {str(each['name'])[:200]}]"

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.telegram.wire import Payload
+from gatepost.messages.text import may_stop
 
 Handle = Callable[[Sequence[Payload]], Awaitable[None]]
 MOST = 100  # that one poll brings
@@ -48,7 +49,8 @@ class UpdateTracker:
         self._first = False
         for group in groups:
             self._known.update(map(read_number, group))
-            await self._queues.put(find_chat(group[0]), partial(self._handle, group), mark=str(read_number(group[0])))
+            job, mark, urgent = partial(self._handle, group), str(read_number(group[0])), is_urgent(group[0])
+            await self._queues.put(find_chat(group[0]), job, mark, urgent=urgent)
 
     async def wait(self) -> None:
         """Until nothing is under way, or for a while."""
@@ -81,6 +83,12 @@ def find_message(update: Payload) -> Payload:
 def find_chat(update: Payload) -> str:
     chat = find_message(update).get("chat")
     return str(chat.get("id")) if isinstance(chat, dict) else ""
+
+
+def is_urgent(update: Payload) -> bool:
+    """Return True for what may be an order to stop."""
+    message = update.get("message") or update.get("channel_post") or {}
+    return may_stop(message.get("text") or message.get("caption"))
 
 
 def find_album(update: Payload) -> Any:

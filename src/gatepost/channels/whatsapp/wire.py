@@ -130,13 +130,14 @@ def _read_message(message: dict[str, Any], number: str, message_id: str, name: s
         return Inbound(platform_id=message_id, text="", own=True, **base)
     if kind in ("interactive", "button") and (clicked := _read_click(kind, body)):
         return Inbound(platform_id=message_id, event=CLICK, click=clicked, text="", **base)
-    quote = _read_quote(message.get("context"))
+    quote, context = _read_quote(message.get("context")), _object(message.get("context"))
     return Inbound(
         platform_id=message_id,
         text=_read_text(kind, body),
         verb=Verb.REPLY if quote else Verb.MESSAGE,
         reply_to=quote,
         attachments=_read_media(kind, body, open_media),
+        forwarded=bool(context.get("forwarded") or context.get("frequently_forwarded")),
         **base,
     )
 

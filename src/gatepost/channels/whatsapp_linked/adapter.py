@@ -37,6 +37,7 @@ from gatepost.core import log
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import OpenFile
 from gatepost.messages.outbound import Op, Outbound
+from gatepost.messages.text import may_stop
 
 CHUNK = 64 * 1024
 STEADY_S = 60.0  # a connection that held for so long was no quarrel with another program
@@ -83,7 +84,8 @@ class WhatsAppLinked:
                             await self._follow(line, backoff)
                         case Arrived():
                             self._around.beat()
-                            await queues.put(line.chat, partial(self._receive, receive, device, line))
+                            job = partial(self._receive, receive, device, line)
+                            await queues.put(line.chat, job, urgent=may_stop(line.text))
             finally:
                 self._device = self._status = None
             raise Unavailable(WHAT, await device.read_last_words())

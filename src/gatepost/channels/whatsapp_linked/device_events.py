@@ -79,6 +79,7 @@ def read_message(event: Any, own: OwnIds) -> Arrived | None:
         text=text,
         files=files,
         mentioned=context is not None and any(own.has(each) for each in context.mentionedJID),
+        forwarded=context is not None and bool(context.isForwarded),
         quoted=quoted,
         quoted_text=_read_content(_unwrap(context.quotedMessage))[0] if quoted and context is not None else "",
         **common,

@@ -32,6 +32,7 @@ from gatepost.channels.xmpp.wire import (
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Inbound, Verb
+from gatepost.messages.text import may_stop
 
 PING_S = 30.0
 BEGINNING = "beginning"  # the archive was empty when we first saw it
@@ -131,7 +132,8 @@ class XmppReceiver:
         archive = room if room in connection.rooms else ""
         facts = StanzaFacts(own_jid=connection.own_jid, rooms=dict(connection.rooms), real_jid=incoming.real_jid)
         archive_id = find_archive_id(stanza, archive or connection.own_jid)
-        await queues.put(archive, partial(self._handle, archive, archive_id, stanza, facts, receive))
+        job = partial(self._handle, archive, archive_id, stanza, facts, receive)
+        await queues.put(archive, job, urgent=_is_urgent(stanza))
 
     async def _catch_up(self, connection: XmppConnection, queues: RoomQueues, receive: Receive) -> None:
         for archive in (*connection.rooms, ""):
@@ -165,7 +167,7 @@ class XmppReceiver:
         self, archive: str, archive_id: str, message: Element, facts: StanzaFacts, receive: Receive
     ) -> None:
         await self._receive_all(await self._read(archive, message, facts), receive)
-        if archive_id:
+        if archive_id and not _is_urgent(message):  # before that one, something may still be under way
             await self._around.cursor.save(archive_id, archive or DIRECT)
 
     async def _receive_all(self, events: list[Inbound], receive: Receive) -> None:
@@ -214,3 +216,7 @@ class XmppReceiver:
             own=real_jid == self._session.own_jid,
             at=at,
         )
+
+
+def _is_urgent(stanza: Element) -> bool:
+    return may_stop(stanza.findtext(f"{{{CLIENT}}}body"))

@@ -12,15 +12,17 @@ from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
-from gatepost.flow.delivery.outgoing_messages import ChannelInstances
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, find_or_add
 from gatepost.messages.draft import Draft
 from gatepost.messages.outbound import Feature
-from gatepost.messages.text_size import shorten
+from gatepost.messages.text_size import ELLIPSIS, shorten
 from gatepost.store import growing_drafts, turns
+from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db, Store
-from gatepost.store.turns import TurnState
+from gatepost.store.turns import Turn, TurnState
 
 FIRST_S, EVERY_S = 1.0, 2.0
+STOPPED_MARK = "(stopped)"  # below what was written of an answer that was cut off
 LONGEST = 3000  # characters of a draft: what is longer no longer grows, where the platform has no smaller limit
 
 _log = log.get("delivery")
@@ -63,10 +65,10 @@ class GrowingMessages:
         if known is not None and known.timer is not None:
             known.timer.cancel()
 
-    def end(self, session_id: str, turn_id: str) -> None:
-        """A turn is over."""
+    def end(self, session_id: str, turn_id: str, text: str) -> None:
+        """A turn is over, or its sandbox is. `text`: what people saw last, and became no message."""
         self.stop(session_id)
-        self._start(self._withdraw(session_id, turn_id))
+        self._start(self._close(session_id, turn_id, text))
 
     def _plan(self, known: _GrowingText, seconds: float) -> None:
         known.timer = asyncio.get_running_loop().call_later(seconds, self._show_later, known)
@@ -88,8 +90,8 @@ class GrowingMessages:
             return
         await self._write(draft.session, lambda db: record_draft(db, self._reach, draft, self._clock.now()))
 
-    async def _withdraw(self, session_id: str, turn_id: str) -> None:
-        await self._write(session_id, lambda db: withdraw_draft(db, self._reach, turn_id, self._clock.now()))
+    async def _close(self, session_id: str, turn_id: str, text: str) -> None:
+        await self._write(session_id, lambda db: close_draft(db, self._reach, turn_id, text, self._clock.now()))
 
     async def _write(self, session_id: str, fn: Callable[[Db], tuple[str, str] | None]) -> None:
         """In the session's lane: what was given to it first is written first. A draft that is lost harms nobody."""
@@ -114,10 +116,42 @@ def record_draft(db: Db, reach: ChannelInstances, draft: Draft, now: int) -> tup
     return (turn.instance, turn.address) if growing_drafts.record(db, turn, text, now) else None
 
 
-def withdraw_draft(db: Db, reach: ChannelInstances, turn_id: str, now: int) -> tuple[str, str] | None:
-    """Of a turn that has ended; one that is continued keeps its draft for the answer that comes then."""
+def close_draft(db: Db, reach: ChannelInstances, turn_id: str, text: str, now: int) -> tuple[str, str] | None:
+    """Of a turn that has ended: what became no answer goes, but what was cut off stays. A turn that is continued keeps
+    its draft for the answer that comes then. The room to ring, None if there is nothing to send."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.ended_at is None:
         return None
-    deletes = Feature.DELETE in reach.features(turn.instance)
-    return (turn.instance, turn.address) if growing_drafts.withdraw(db, turn, deletes=deletes, now=now) else None
+    if turn.state is TurnState.FAILED:
+        changed = keep_draft(db, reach, turn, text, now)
+    else:
+        deletes = Feature.DELETE in reach.features(turn.instance)
+        changed = growing_drafts.withdraw(db, turn, deletes=deletes, now=now)
+    return (turn.instance, turn.address) if changed else None
+
+
+def keep_draft(db: Db, reach: ChannelInstances, turn: Turn, text: str, now: int) -> bool:
+    """Leave what people saw of an answer that was cut off as a message of the agent, once. Where answers grow it takes
+    the place of the draft. Where nothing was on the screen, nothing is added. Return True if there is something to
+    send."""
+    grows = reach.shows_drafts(turn.instance)
+    if grows and (seen := growing_drafts.find_text(db, turn.id)):
+        text = text if text.startswith(seen.rstrip(ELLIPSIS)) else seen
+    elif grows:
+        return False
+    if not text.strip() or growing_drafts.is_message_already(db, turn, text):
+        return False
+    kept = OutgoingMessage(
+        key=f"{turn.id}/stopped",
+        origin=EffectOrigin.RESULT,
+        instance=turn.instance,
+        address=turn.address,
+        thread=turn.thread,
+        text=f"{text.rstrip()}\n\n{STOPPED_MARK}",
+        folder=turn.folder,
+        session_id=turn.session_id,
+        turn_id=turn.id,
+        attempt=turn.attempt,
+        grows=grows,
+    )
+    return find_or_add(db, reach, kept, now)[1]

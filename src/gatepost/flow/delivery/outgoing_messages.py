@@ -48,6 +48,7 @@ class ChannelInstances:
     ) -> None:
         self._kinds, self._channels, self.engages_s = kinds, channels or {}, engages_s
         self.get_page: Callable[[], str] = lambda: ""  # where the web page is; '' if it is served nowhere
+        self.get_draft: Callable[[str], str] = lambda session_id: ""  # what people see of its answer that is written
 
     def features(self, instance: str) -> frozenset[Feature]:
         kind = self._kinds.get(instance)

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from gatepost.access.senders import Rights
+from gatepost.access.senders import COMMANDING, Rights
 from gatepost.core.errors import GatepostError
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.attachments import StoredAttachment
@@ -142,9 +142,16 @@ class TargetAccess(Struct, frozen=True):
     def folder(self) -> str:
         return self.chosen.folder
 
+    @property
+    def may_end_all(self) -> bool:
+        """Whether the sender may end what is done for others: owners and admins may, in the thread that they see."""
+        return self.rights in COMMANDING and not self.chosen.elsewhere
+
 
 def find_session(case: MessageContext, chosen: RouteChoice) -> Session | None:
     """The session that a message here would go to, if there is one. Never made for a command."""
+    if chosen.session:
+        return sessions.get(case.db, chosen.session)
     key = sessions.key_of(chosen.mode, chosen.folder, case.arrival.instance, *place_of(case, chosen))
     return sessions.find_by_key(case.db, key)
 

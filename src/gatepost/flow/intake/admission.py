@@ -4,7 +4,6 @@ be asked before the transaction of the message."""
 from msgspec import Struct
 
 from gatepost.access import senders
-from gatepost.access.senders import COMMANDING
 from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -18,20 +17,24 @@ from gatepost.flow.intake.routed_message import (
     read_spoken,
     read_verb,
 )
-from gatepost.flow.intake.routing import RouteDecision
+from gatepost.flow.intake.routing import RouteChoice, RouteDecision
 from gatepost.flow.intake.target_decision import DecidedBy, Spoken, TargetDecision, decide_target
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.session_stop import works_for
 from gatepost.messages.inbound import Direction, MessageKind, Verb
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.store import identities, messages, reservations, rooms, turns
+from gatepost.store import identities, messages, reservations, rooms, sessions, turns
 from gatepost.store.budgets import BudgetStatus, has_budgets
+from gatepost.store.due_sessions import list_running
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.rule_cache import RuleCache
+from gatepost.store.sessions import SessionMode
 
 BUDGET = "budget_spent"
+MOST_RUNNING = 20  # conversations of a room that one command ends
+SPANNING = (SessionMode.SHARED, SessionMode.AGENT_SHARED)  # whose conversations have more than one thread
 
 
 def make_routed(reach: ChannelInstances, arrival: Arrival, verb: Verb, parent: Message | None) -> RoutedMessage:
@@ -49,6 +52,7 @@ def make_routed(reach: ChannelInstances, arrival: Arrival, verb: Verb, parent: M
         direct=inbound.direct,
         parent=parent,
         is_command=arrival.command is not None,
+        ends_work=slash_commands.is_urgent(arrival.command),
         with_files=bool(inbound.attachments),
         own_names=reach.own_names(arrival.instance),
     )
@@ -70,11 +74,31 @@ def decide_message(
     question, spoken = make_question(db, rules, said), read_spoken(db, rules, said, now)
     target = decide_target(question, spoken)
     if target.change is None:
-        return MessageDecision(question, spoken, _skip_forbidden(db, rules, said, policy, question, spoken, target))
+        found = _skip_forbidden(db, rules, said, policy, question, spoken, target)
+        return MessageDecision(question, spoken, _add_running(db, said, question, found) if said.ends_work else found)
     choosing, _ = admit(db, rules, said.sender, policy, target.decision)
     if choosing and may_choose:
         return MessageDecision(question, spoken, target, tuple(choosing))
     return MessageDecision(question, spoken, decide_target(question, replace(spoken, address=None)))
+
+
+def _add_running(db: Db, said: RoutedMessage, question: RouteQuestion, target: TargetDecision) -> TargetDecision:
+    """The same, and what runs in the room: a route that asks for words or a mention does not ask them of a command that
+    ends work. Nothing runs in its thread: then what runs elsewhere in the room counts, as far as it is the sender's."""
+    decision = target.decision
+    known = {
+        sessions.key_of(each.mode, each.folder, said.instance, str(said.address), each.topic or said.thread)
+        for each in decision.chosen
+        if not each.observe
+    }
+    running = list_running(db, said.instance, str(said.address), MOST_RUNNING)
+    here = [each for each in running if said.thread in each.threads or each.mode in SPANNING]
+    found: list[RouteChoice] = []
+    for each in here or running:
+        way = question.find_way(each.folder) if each.key not in known else None
+        if way is not None:
+            found.append(replace(way, session=each.session_id, elsewhere=each not in here))
+    return replace(target, decision=replace(decision, chosen=(*decision.chosen, *found))) if found else target
 
 
 def _skip_forbidden(
@@ -183,7 +207,7 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
     allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
     case = MessageContext(db, rules, reach, arrival, 0, thread, arrival.at)
     names = identities.list_names(db, inbound.sender)
-    found = ((each.rights in COMMANDING, find_session(case, each.chosen)) for each in allowed)
+    found = ((each.may_end_all, find_session(case, each.chosen)) for each in allowed)
     return tuple(session.id for all_, session in found if session and (all_ or _is_working_for(db, session.id, names)))
 
 

@@ -174,6 +174,8 @@ class Intake:
         if all(each.open is None for each in given):
             room, media = arrival.inbound.address, self._home.media
             return replace(arrival, kept=await self._threads.run(room, attachments.write_attachments, media, given))
+        if slash_commands.is_urgent(arrival.command):
+            return replace(arrival, unfetched=True)  # it waits for no file, unless somebody gets it as a message
         if spare or not await self._store.read(wants_files, self._reach, arrival, now):
             return replace(arrival, unfetched=True)
         return await self._fetch_files(arrival)
@@ -344,7 +346,7 @@ def make_arrival(
     if fault:
         cleaned = replace(cleaned, text=cleaned.text[:RECORDED], attachments=())
     written = inbound.kind is MessageKind.CHAT and senders.is_person(cleaned.sender)
-    spoken = written and inbound.event == "message"
+    spoken = written and inbound.event == "message" and not inbound.forwarded
     command = slash_commands.parse_command(cleaned.text, own_names) if written and not fault else None
     code = find_code(cleaned.text, command, page, direct=inbound.direct) if written and not fault else None
     if code is not None:

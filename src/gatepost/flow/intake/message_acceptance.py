@@ -241,8 +241,10 @@ def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
 
 
 def _is_spoken(inbound: Inbound) -> bool:
-    """Whether a person wrote it or pressed a button: an edit, a reaction or what a task says decides nothing."""
-    return inbound.kind is MessageKind.CHAT and inbound.event in ("message", CLICK) and is_person(inbound.sender)
+    """Whether a person wrote it or pressed a button: an edit, a reaction, somebody else's words that were passed on and
+    what a task says decide nothing."""
+    said = inbound.kind is MessageKind.CHAT and inbound.event in ("message", CLICK) and not inbound.forwarded
+    return said and is_person(inbound.sender)
 
 
 def _apply_admission(

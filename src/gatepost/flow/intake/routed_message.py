@@ -35,6 +35,7 @@ class RoutedMessage(Struct, frozen=True, kw_only=True):
     direct: bool = False
     parent: Message | None = None
     is_command: bool = False
+    ends_work: bool = False  # it is a command for whatever runs in the room
     with_files: bool = False
     own_names: frozenset[str] = frozenset()
 

@@ -108,7 +108,7 @@ class MatchCondition(Struct, frozen=True):
 
 class RouteChoice(Struct, frozen=True):
     """One group that gets the message, and how. `via`: the group above it to which routes lead, if somebody named this
-    one; '' if routes lead here."""
+    one; '' if routes lead here. `session`: the conversation that runs there, for a command that ends it."""
 
     route: Route
     folder: str
@@ -116,6 +116,8 @@ class RouteChoice(Struct, frozen=True):
     topic: str | None
     mode: SessionMode
     via: str = ""
+    session: str = ""
+    elsewhere: bool = False  # it runs in another thread of the room
 
 
 class RouteDecision(Struct, frozen=True):

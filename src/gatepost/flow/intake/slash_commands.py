@@ -6,6 +6,7 @@ write is read here; what an agent or the gateway says never commands. The comman
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -70,7 +71,8 @@ class SlashCommand(Struct, frozen=True):
 
 COMMANDS: Registry[CommandSpec] = Registry("command of chats")
 
-_LEAD = re.compile(r"\s*(?:\[[^\]\n]{1,64}\]\s*)?(?:(?:@(?P<name>[^\s/]+?)|<@(?P<id>[^>\s]+)>)[:,]?\s+)?")
+_OPENING = r"\s*(?:\[[^\]\n]{1,64}\]\s*)?"
+_LEAD = re.compile(_OPENING + r"(?:(?:@(?P<name>[^\s/]+?)|<@(?P<id>[^>\s]+)>)[:,]?\s+)?")
 _HEAD = re.compile(r"([/\\])([A-Za-z][A-Za-z0-9_-]{0,31})(?:@(\S*))?(?=\s|\Z)")
 _WORD = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31})[.!]?\s*\Z")
 _ORDER = tuple(CommandRight)
@@ -80,9 +82,7 @@ def parse_command(text: str, own_names: frozenset[str] = frozenset()) -> SlashCo
     """The command that a message is, None if it is none. A backslash counts where a platform eats slashes.
 
     `own_names`: what we are called on the platform, in lower case. Empty: nobody knows, so whoever is named is us."""
-    lead = _LEAD.match(text)
-    start = lead.end() if lead else 0
-    named = (lead["name"] or lead["id"] or "") if lead else ""
+    start, named = _parse_opening(text, own_names)
     if not _is_own(named, own_names):
         return None
     found = _HEAD.match(text, start)
@@ -98,6 +98,26 @@ def parse_command(text: str, own_names: frozenset[str] = frozenset()) -> SlashCo
     return SlashCommand(head, (head + text[found.end() :]).rstrip(), spec.act if spec else CommandAction.PASS)
 
 
+def _parse_opening(text: str, own_names: frozenset[str]) -> tuple[int, str]:
+    """Where the text begins that is meant, and who is named before it, '' for nobody. Our own name may have blanks,
+    and may stand without a sign, as in `Gate Post: /stop`."""
+    own = _compile_own(own_names).match(text) if own_names else None
+    if own is not None:
+        return own.end(), " ".join(own["name"].split())
+    lead = _LEAD.match(text)
+    return (lead.end(), lead["name"] or lead["id"] or "") if lead else (0, "")
+
+
+@lru_cache(maxsize=256)
+def _compile_own(own_names: frozenset[str]) -> re.Pattern[str]:
+    """Any of the names, the longest first, as people and platforms write a mention (Zulip: `@**Gate Post**`)."""
+    known = sorted(own_names, key=lambda name: (-len(name), name))
+    names = "|".join(r"\s+".join(map(re.escape, name.split())) for name in known if name.strip())
+    return re.compile(
+        rf"{_OPENING}(?:@\*\*|@|<@)?(?P<name>{names or '(?!)'})(?:\|[0-9]+)?(?:\*\*|>)?[:,]?\s+", re.IGNORECASE
+    )
+
+
 def _is_own(name: str, own_names: frozenset[str]) -> bool:
     return not name or not own_names or name.lower() in own_names
 
@@ -111,10 +131,9 @@ def _parse_word(text: str) -> SlashCommand | None:
 
 def skip_own_mention(text: str, own_names: frozenset[str]) -> int:
     """Where the text begins that is meant: behind blanks, and behind our own name if we know that it is ours."""
-    lead = _LEAD.match(text)
-    named = (lead["name"] or lead["id"] or "") if lead else ""
-    if lead is not None and named and named.lower() in own_names:
-        return lead.end()
+    start, named = _parse_opening(text, own_names)
+    if named and named.lower() in own_names:
+        return start
     return len(text) - len(text.lstrip())
 
 

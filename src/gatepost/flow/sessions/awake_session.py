@@ -205,7 +205,7 @@ class AwakeSession:
     def _begin_ending(self, ending: Ending) -> None:
         self.ending = self.ending.join(ending) if self.ending is not None else ending
         self.talk.open = False
-        self.talk.draft.stop()
+        self.talk.draft.freeze()
 
     # Its life.
 

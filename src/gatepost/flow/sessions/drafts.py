@@ -1,7 +1,8 @@
 """Answers while they are written: from a runner's frames to the room of its turn, if somebody watches that room.
 
 The runner is not believed: a draft belongs to the turn that the ledger gave it, and to no other room. Of each session
-there is one text, the latest, in memory. It goes when the message that it became is delivered, or with its turn.
+there is one text, the latest, in memory. It goes when the message that it became is delivered, or with its turn. Of a
+turn that is stopped or fails, what people saw stays as a message (`keep_draft`).
 """
 
 import asyncio
@@ -64,6 +65,15 @@ class DraftRelay:
     def discard(self, draft: "SessionDraft") -> None:
         self._open.discard(draft)
 
+    def get_text(self, session_id: str) -> str:
+        """What people see of a session's next message, '' if nothing. Asked within transactions, on other threads."""
+        return next((each.shown for each in tuple(self._open) if each.session_id == session_id), "")
+
+    def close(self, session_id: str, turn_id: str, text: str) -> None:
+        """Nothing of this turn is shown as a draft any more. `text`: what was, and became no message."""
+        if self._growing is not None:
+            self._growing.end(session_id, turn_id, text)
+
     def delivered(self, instance: str, address: str, thread: str) -> None:
         """A message has arrived there: the drafts that became one are over."""
         for draft in list(self._open):
@@ -86,8 +96,24 @@ class SessionDraft:
         self._is_watched = False  # as the runner knows
         self._text = ""
         self._is_sent = False  # it became a message, which is on its way
+        self._is_frozen = False  # its turn is being ended: it grows no more
         self._bucket: TokenBucket | None = None
         self._lingering: asyncio.TimerHandle | None = None
+
+    @property
+    def session_id(self) -> str:
+        return self._session
+
+    @property
+    def shown(self) -> str:
+        """What people see, and is no message yet."""
+        return "" if self._is_sent else self._text
+
+    def freeze(self) -> None:
+        """Its turn is being ended. What people see stays until that is settled."""
+        self._is_frozen = True
+        if isinstance(self._channel, GrowingMessages):
+            self._channel.stop(self._session)
 
     def begin(self, turn: Turn, *, shown: bool) -> None:
         """A turn runs. Not `shown`: whether it says anything is not known yet, or nobody is to see how."""
@@ -114,7 +140,12 @@ class SessionDraft:
     def receive(self, frame: runner_frames.DraftFrame) -> None:
         """Costs little whatever it is: a runner may send as many as it likes."""
         turn = self._turn
-        if turn is None or (turn.id, turn.epoch) != (frame.turn, frame.epoch) or not self._is_watched:
+        if (
+            turn is None
+            or (turn.id, turn.epoch) != (frame.turn, frame.epoch)
+            or not self._is_watched
+            or self._is_frozen
+        ):
             return
         now = asyncio.get_running_loop().time()
         self._bucket = self._bucket or TokenBucket(FRAMES, now)
@@ -133,7 +164,7 @@ class SessionDraft:
         turn = self._turn
         if (
             turn is not None
-            and self._is_sent
+            and (self._is_sent or self._is_frozen)
             and (turn.instance, turn.address, turn.thread)
             == (
                 instance,
@@ -157,9 +188,10 @@ class SessionDraft:
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
+        text = self.shown
         self._show("")
-        if isinstance(self._channel, GrowingMessages) and self._turn is not None:
-            self._channel.end(self._session, self._turn.id)
+        if self._turn is not None and (text or isinstance(self._channel, GrowingMessages)):
+            self._relay.close(self._session, self._turn.id, text)
         self._relay.discard(self)
         self._turn = self._channel = None
 

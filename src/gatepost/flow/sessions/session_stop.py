@@ -7,6 +7,7 @@ happens to this process afterwards; the sandbox is killed next, and nothing that
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
+from gatepost.flow.delivery.growing_messages import keep_draft
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.sessions import notices
 from gatepost.messages.inbound import MessageKind
@@ -31,6 +32,8 @@ def stop_session(
     if session is None:
         return None
     ended = turn is not None and turns.cancel(db, turn.id, f"stopped by {by}", now)
+    if turn is not None and ended:
+        keep_draft(db, reach, turn, reach.get_draft(session_id), now)
     keep = () if untold else DECISIONS
     waiting = inbox.cancel_waiting(db, session_id, f"stopped by {by}", now, keep=keep)
     given_out = errands.list_given_out(db, session_id)
@@ -61,6 +64,7 @@ def stop_own_work(
     if turn is not None and own:
         _give_back(db, turn, names, reason, now)
         own = turns.cancel(db, turn.id, reason, now)
+        keep_draft(db, reach, turn, reach.get_draft(session_id), now)
     waiting = inbox.cancel_waiting(db, session_id, reason, now, names)
     given_out = [
         each for each in errands.list_given_out(db, session_id) if costs.find_payer(db, each.caller_turn) == names[0]

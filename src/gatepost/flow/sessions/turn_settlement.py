@@ -8,6 +8,7 @@ from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.core.records import replace
 from gatepost.flow import panic_notice
+from gatepost.flow.delivery.growing_messages import keep_draft
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.flow.schedule.outcomes import add_failure_notices
 from gatepost.flow.sessions import notices
@@ -124,7 +125,10 @@ async def _settle(
         found = sessions.get(db, session.id)
         if found is not None and parts.claims.is_run_elsewhere(found):
             return None
-        return _add_failure_notice(db, parts, session, settle(db), error_class)
+        broken = settle(db)
+        if broken is not None and broken.turn is not None and broken.retry_at is None:
+            keep_draft(db, parts.reach, broken.turn, parts.reach.get_draft(session.id), parts.clock.now())
+        return _add_failure_notice(db, parts, session, broken, error_class)
 
     while True:
         try:
@@ -195,6 +199,7 @@ def cancel_all_turns(db: Db, parts: SessionDeps, switch: Switch) -> set[tuple[st
     now, concerned = parts.clock.now(), inbox.list_waiting_rooms(db)
     for turn in turns.list_open(db):
         turns.cancel(db, turn.id, HALTED, now)
+        keep_draft(db, parts.reach, turn, parts.reach.get_draft(turn.session_id), now)
     for instance, address, thread in concerned:
         panic_notice.add_panic_notice(db, parts.reach, switch, instance, address, thread, now)
     return {(instance, address) for instance, address, _ in concerned}

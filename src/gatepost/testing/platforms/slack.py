@@ -45,6 +45,7 @@ class SlackPlatform(EmulatedPlatform):
         self._last_ts = 0
         self._count = 0
         self.bot = {"id": "U0BOT", "name": "gatepost", "bot_id": "B0BOT"}
+        self.bot_shown_as = ""  # its display name, if it is another
         self.people: dict[str, str] = {}  # id by short name
         self.channels: dict[str, str] = {}  # room by id
         self.messages: dict[tuple[str, str], dict[str, Any]] = {}  # by channel and ts, as the API gives them

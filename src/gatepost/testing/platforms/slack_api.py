@@ -235,7 +235,8 @@ def _user(platform: SlackPlatform, given: Given) -> Given:
     if ident not in (*platform.people.values(), platform.bot["id"]):
         return fail("user_not_found")
     name = platform.find_name(ident) if ident != platform.bot["id"] else platform.bot["name"]
-    return {"user": {"id": ident, "name": name, "real_name": name, "profile": {"display_name": name}}}
+    shown = platform.bot_shown_as if ident == platform.bot["id"] and platform.bot_shown_as else name
+    return {"user": {"id": ident, "name": name, "real_name": name, "profile": {"display_name": shown}}}
 
 
 def _channel(platform: SlackPlatform, given: Given) -> Given:

@@ -49,6 +49,7 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
         self._ids = itertools.count(1_700_000_000_001)
         self._rooms: dict[str, str] = {}  # conversation -> room, of those in which the app is
         self._typing: list[str] = []
+        self.bot_name, self.behind_mention = "Porter", " "  # how people mention it
 
     def get_settings(self) -> dict[str, Any]:
         return {
@@ -93,9 +94,9 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
         activity = self.make_activity("message", given.room, given.sender, post)
         activity |= {"id": number, "text": given.text, "textFormat": "plain"}
         if given.mention:
-            activity["text"] = f"<at>Porter</at> {given.text}"
-            named = {"id": BOT, "name": "Porter"}
-            activity["entities"] = [{"type": "mention", "mentioned": named, "text": "<at>Porter</at>"}]
+            activity["text"] = f"<at>{self.bot_name}</at>{self.behind_mention}{given.text}"
+            named = {"id": BOT, "name": self.bot_name}
+            activity["entities"] = [{"type": "mention", "mentioned": named, "text": f"<at>{self.bot_name}</at>"}]
         with self.changed:
             self.record.append(
                 ShownMessage(id=number, room=given.room, sender=given.sender, text=given.text, thread=post)
@@ -159,7 +160,7 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
             "serviceUrl": self.service_url,
             "timestamp": datetime.now(UTC).isoformat(),
             "from": self._describe(sender),
-            "recipient": {"id": BOT, "name": "Porter"},
+            "recipient": {"id": BOT, "name": self.bot_name},
             "conversation": {
                 **where,
                 "conversationType": "personal" if direct else "channel",

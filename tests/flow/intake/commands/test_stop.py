@@ -1,14 +1,18 @@
 """/stop: a member ends what is done for herself, an owner or an admin whatever is done."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
+from gatepost.core.clock import SECOND
 from gatepost.core.settings import Config
 from gatepost.flow.intake.admission import sessions_to_stop
 from gatepost.flow.intake.commands.stop import FOR_OTHERS, NOT_RUNNING
 from gatepost.flow.intake.intake import make_arrival
-from gatepost.messages.inbound import Inbound
-from gatepost.store import identities, inbox, messages, turn_claims
+from gatepost.messages.inbound import Attachment, Inbound, Verb
+from gatepost.store import identities, inbox, messages, routes, turn_claims
 from gatepost.store.port import Db
+from gatepost.store.sessions import SessionMode
 from gatepost.testing.clock import NOON
 
 from .conftest import ADA, ADMIN, BOB, GUEST, OWNER, ROOM, CommandDesk
@@ -128,3 +132,100 @@ async def test_the_agent_is_told_what_was_decided_though_somebody_stops_it(desk:
     found = [await desk.store.read(inbox.get, each) for each in told]
     assert [each.state for each in found if each is not None] == ["queued", "queued", "cancelled"]
     assert (await desk.entry(waiting)).state == "cancelled"
+
+
+async def only_routes(desk: CommandDesk, *matches: str, target: str = "home") -> None:
+    def change(db: Db) -> None:
+        db.run("DELETE FROM routes")
+        for seq, match in enumerate(matches):
+            given = {"seq": seq, "match": match, "target": target, "folder": "home", "mode": "per-thread"}
+            routes.add(db, routes.Route(**given, also=False, created_by="test", created_at=NOON))
+
+    await desk.do(change)
+
+
+async def test_a_stop_needs_no_mention_where_only_a_mention_wakes_the_agent(desk: CommandDesk) -> None:
+    await only_routes(desk, "verb=mention")
+    await desk.say("work", ADA, verb=Verb.MENTION)
+    turn = await desk.claim()
+    desk.clock.advance(3600 * SECOND)  # nobody is engaged any more
+
+    assert (await desk.say("/stop", ADA)).state == "answered"
+    assert (await desk.turn(turn.id)).error == f"stopped by {ADA}"
+
+
+async def test_a_stop_reaches_the_agent_whose_route_asks_for_words(desk: CommandDesk) -> None:
+    await only_routes(desk, "text=/^deploy/")
+    await desk.say("deploy it", ADA)
+    turn = await desk.claim()
+
+    await desk.say("/stop", ADA)
+    assert (await desk.turn(turn.id)).ended_at is not None
+    assert await desk.notices() == ["Stopped."]
+    assert (await desk.say("other words", ADA)).reason == "no_route"
+
+
+async def test_a_stop_is_no_context_for_an_agent_that_observes_the_room(desk: CommandDesk) -> None:
+    await only_routes(desk, "verb=mention")
+    await desk.do(
+        lambda db: routes.add(
+            db,
+            routes.Route(
+                seq=9,
+                match="",
+                target="home#observe",
+                folder="home",
+                mode=SessionMode.PER_THREAD,
+                also=False,
+                created_by="test",
+                created_at=NOON,
+            ),
+        )
+    )
+    await desk.say("work", ADA, verb=Verb.MENTION)
+    turn = await desk.claim()
+    desk.clock.advance(3600 * SECOND)
+
+    assert (await desk.say("/stop", ADA)).state == "answered"
+    assert (await desk.turn(turn.id)).ended_at is not None
+
+
+async def test_a_stop_waits_for_no_file_that_came_with_it(desk: CommandDesk) -> None:
+    await desk.say("work", ADA)
+    turn, opened = await desk.claim(), list[str]()
+
+    async def open_file() -> AsyncIterator[bytes]:
+        opened.append("x")
+        yield b"x"
+
+    await desk.say("/stop", ADA, attachments=(Attachment(name="x", open=open_file),))
+    assert (await desk.turn(turn.id)).ended_at is not None
+    assert opened == []
+
+
+async def test_a_forwarded_message_is_never_a_command(desk: CommandDesk) -> None:
+    await desk.say("work", ADA)
+    turn = await desk.claim()
+
+    assert (await desk.say("/stop", ADA, forwarded=True)).state == "queued"
+    assert (await desk.turn(turn.id)).ended_at is None
+
+
+async def test_a_stop_in_another_thread_ends_what_runs_for_its_sender_in_the_room(desk: CommandDesk) -> None:
+    await desk.say("work", ADA, thread="t1")
+    turn = await desk.claim()
+
+    assert await desk.ask("/stop", OWNER, thread="t2") == FOR_OTHERS
+    assert (await desk.turn(turn.id)).ended_at is None
+    await desk.say("/stop", ADA, thread="t2")
+    assert (await desk.turn(turn.id)).error == f"stopped by {ADA}"
+    assert desk.ended == [turn.session_id]
+
+
+async def test_a_stop_reaches_nothing_of_an_agent_that_its_sender_could_not_reach(desk: CommandDesk) -> None:
+    await desk.say("work", ADA)
+    turn = await desk.claim()
+    await only_routes(desk, "sender=fake:user/ada text=/^deploy/")
+
+    assert (await desk.say("/stop", OWNER)).reason == "no_route"
+    assert (await desk.turn(turn.id)).ended_at is None

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from gatepost.core.records import replace
 from gatepost.flow.intake.accepted_message import IntakeResult
-from gatepost.flow.intake.commands.contract import CommandCall, chat_command, is_commanding
+from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.sessions.notices import STOPPED
 from gatepost.flow.sessions.session_stop import KILL_TIME, stop_own_work, stop_session
@@ -51,7 +51,7 @@ def _stop_conversations(call: CommandCall) -> StoppedConversations:
     notices: list[OutboxEffect | None] = []
     withdrawn, busy = 0, False
     for target, session in call.list_sessions():
-        if is_commanding(target):
+        if target.may_end_all:
             stop.append(session.id)
             notices.append(stop_session(case.db, case.reach, session.id, by, case.now, hold=KILL_TIME))
             continue
