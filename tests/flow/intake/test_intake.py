@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.clock import DAY, HOUR, SECOND
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.periods import Period
-from gatepost.flow import grant_changes
+from gatepost.flow import grant_changes, pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.commands.conversation import CLEARED
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER
@@ -20,6 +20,7 @@ from gatepost.store import (
     destinations,
     direct_rooms,
     groups,
+    identities,
     inbox,
     ledger,
     mailbox_rows,
@@ -72,6 +73,20 @@ async def test_a_message_of_the_owner_makes_its_room_and_session_and_rings(route
     assert room.policy == "strict"
     [destination] = await routed.store.read(destinations.list_for_group, "home")
     assert (destination.name, destination.address) == ("the-lab", ROOM)
+
+
+async def test_a_pairing_code_below_the_subject_of_a_mail_is_redeemed_and_kept_nowhere(routed: World) -> None:
+    code = await routed.store.write(lambda db: pairing.issue_code(db, OWNER, "test", NOON))
+    receipt = await routed.send(f"My code\n\n{code}", sender="mail:user/9", heading="My code", direct=True)
+    assert receipt.state == "answered"
+    assert "mail:user/9" in await routed.store.read(identities.list_names, OWNER)
+    assert code not in (await routed.message(receipt)).text
+
+
+async def test_two_first_mails_of_a_person_are_two_conversations(routed: World) -> None:
+    for number in (1, 2):
+        await routed.send("hello", platform_id=f"{number}@x", thread=f"{number}@x", direct=True)
+    assert sorted(each.thread for each in await routed.sessions()) == ["1@x", "2@x"]
 
 
 async def test_the_content_has_the_shape_that_agents_are_given(routed: World) -> None:

@@ -304,10 +304,10 @@ def make_arrival(
     written = inbound.kind is MessageKind.CHAT and senders.is_person(cleaned.sender)
     spoken = written and inbound.event == "message"
     command = slash_commands.parse_command(cleaned.text, own_names) if written and not fault else None
-    code = find_code(cleaned.text, command, page, direct=inbound.direct) if written and not fault else None
+    code = find_code(cleaned.words, command, page, direct=inbound.direct) if written and not fault else None
     if code is not None:
         masked = MASKS.get(code.kind, cleaned.text)
-        cleaned, command = replace(cleaned, text=masked, extra={}, attachments=()), None
+        cleaned, command = replace(cleaned, text=masked, heading="", extra={}, attachments=()), None
     claimed = is_untrusted(cleaned.sender)  # their codes redeem nothing, but nobody is to read them
     if (written or claimed) and (masked_message := mask_message(cleaned)) is not cleaned:
         cleaned = masked_message
@@ -332,7 +332,7 @@ _parse = lru_cache(maxsize=4096)(addresses.parse)  # the same rooms and people a
 
 def _is_plain(inbound: Inbound) -> bool:
     """Whether there is nothing to clean: the usual case, and it should cost nothing."""
-    if inbound.reply_to or inbound.attachments or inbound.extra or inbound.click:
+    if inbound.reply_to or inbound.attachments or inbound.extra or inbound.click or inbound.heading:
         return False
     names = inbound.sender_name + inbound.thread + inbound.room_name
     everything = names + inbound.platform_id + inbound.event + inbound.text + inbound.sender
@@ -355,6 +355,7 @@ def _cleaned(inbound: Inbound) -> Inbound:
         platform_id=clean(inbound.platform_id),
         event=clean(inbound.event),
         text=clean(inbound.text),
+        heading=clean(inbound.heading),
         sender=clean(inbound.sender),
         sender_name=clean(inbound.sender_name)[:LONGEST_NAME],
         thread=clean(inbound.thread)[:LONGEST_ID],
