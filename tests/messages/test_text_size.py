@@ -78,4 +78,5 @@ def test_a_text_that_is_short_whatever_it_holds_is_not_measured() -> None:
 
 
 def test_platforms_count_an_emoji_in_their_own_way() -> None:
-    assert [measure("a🙂é", unit) for unit in TextUnit] == [3, 4, 7]
+    assert [measure("a🙂é", unit) for unit in TextUnit] == [3, 4, 7, 7]
+    assert measure("a&b <c>", TextUnit.ESCAPED) == len("a&amp;b &lt;c&gt;")

@@ -9,9 +9,11 @@ class TextUnit(StrEnum):
     CHARACTERS = "characters"  # code points
     UTF16 = "utf16"  # an emoji counts twice
     BYTES = "bytes"  # of UTF-8
+    ESCAPED = "escaped"  # the same, with `&`, `<` and `>` as entities
 
 
-WIDEST = {TextUnit.CHARACTERS: 1, TextUnit.UTF16: 2, TextUnit.BYTES: 4}  # of one code point
+WIDEST = {TextUnit.CHARACTERS: 1, TextUnit.UTF16: 2, TextUnit.BYTES: 4, TextUnit.ESCAPED: 5}  # of one code point
+_ENTITIES = {ord("&"): 5, ord("<"): 4, ord(">"): 4}
 ELLIPSIS = "…"
 
 
@@ -23,6 +25,9 @@ def measure(text: str, unit: TextUnit) -> int:
             return len(text.encode("utf-16-le", "surrogatepass")) // 2
         case TextUnit.BYTES:
             return len(text.encode("utf-8", "surrogatepass"))
+        case TextUnit.ESCAPED:
+            more = 4 * text.count("&") + 3 * (text.count("<") + text.count(">"))
+            return len(text.encode("utf-8", "surrogatepass")) + more
 
 
 def fits(text: str, limit: int, unit: TextUnit) -> bool:
@@ -36,7 +41,7 @@ def find_end(text: str, start: int, room: int, unit: TextUnit) -> int:
     if unit is TextUnit.CHARACTERS or (end - start) * WIDEST[unit] <= room:
         return end
     chunk = text[start:end]
-    if chunk.isascii():
+    if chunk.isascii() and unit is not TextUnit.ESCAPED:
         return end
     left = room
     for place, sign in enumerate(chunk, start):
@@ -49,6 +54,8 @@ def find_end(text: str, start: int, room: int, unit: TextUnit) -> int:
 def _width(code: int, unit: TextUnit) -> int:
     if unit is TextUnit.UTF16:
         return 2 if code > 0xFFFF else 1
+    if unit is TextUnit.ESCAPED and code in _ENTITIES:
+        return _ENTITIES[code]
     return 1 if code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
 
 

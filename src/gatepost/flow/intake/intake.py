@@ -304,7 +304,9 @@ def make_arrival(
     written = inbound.kind is MessageKind.CHAT and senders.is_person(cleaned.sender)
     spoken = written and inbound.event == "message"
     command = slash_commands.parse_command(cleaned.text, own_names) if written and not fault else None
-    code = find_code(cleaned.words, command, page, direct=inbound.direct) if written and not fault else None
+    code = None
+    if written and not fault:
+        code = find_code(cleaned.words, command, page, direct=inbound.direct, own_names=own_names)
     if code is not None:
         masked = MASKS.get(code.kind, cleaned.text)
         cleaned, command = replace(cleaned, text=masked, heading="", extra={}, attachments=()), None

@@ -70,6 +70,8 @@ class SlashCommand(Struct, frozen=True):
 
 COMMANDS: Registry[CommandSpec] = Registry("command of chats")
 
+_BRACKETS = re.compile(r"\s*(?:\[[^\]\n]{1,64}\]\s*)?")
+_BEHIND = re.compile(r"[:,]?\s+")
 _LEAD = re.compile(r"\s*(?:\[[^\]\n]{1,64}\]\s*)?(?:(?:@(?P<name>[^\s/]+?)|<@(?P<id>[^>\s]+)>)[:,]?\s+)?")
 _HEAD = re.compile(r"([/\\])([A-Za-z][A-Za-z0-9_-]{0,31})(?:@(\S*))?(?=\s|\Z)")
 _WORD = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,31})[.!]?\s*\Z")
@@ -80,9 +82,7 @@ def parse_command(text: str, own_names: frozenset[str] = frozenset()) -> SlashCo
     """The command that a message is, None if it is none. A backslash counts where a platform eats slashes.
 
     `own_names`: what we are called on the platform, in lower case. Empty: nobody knows, so whoever is named is us."""
-    lead = _LEAD.match(text)
-    start = lead.end() if lead else 0
-    named = (lead["name"] or lead["id"] or "") if lead else ""
+    start, named = _read_lead(text, own_names)
     if not _is_own(named, own_names):
         return None
     found = _HEAD.match(text, start)
@@ -98,6 +98,20 @@ def parse_command(text: str, own_names: frozenset[str] = frozenset()) -> SlashCo
     return SlashCommand(head, (head + text[found.end() :]).rstrip(), spec.act if spec else CommandAction.PASS)
 
 
+def _read_lead(text: str, own_names: frozenset[str]) -> tuple[int, str]:
+    """Return where that begins which is meant, and who is named before it. A name of ours may have several words."""
+    before = _BRACKETS.match(text)
+    at = before.end() if before else 0
+    if text[at : at + 1] == "@":
+        for name in sorted((each for each in own_names if " " in each), key=len, reverse=True):
+            end = at + 1 + len(name)
+            behind = _BEHIND.match(text, end) if text[at + 1 : end].lower() == name else None
+            if behind is not None:
+                return behind.end(), name
+    lead = _LEAD.match(text)
+    return (lead.end(), lead["name"] or lead["id"] or "") if lead else (0, "")
+
+
 def _is_own(name: str, own_names: frozenset[str]) -> bool:
     return not name or not own_names or name.lower() in own_names
 
@@ -111,17 +125,15 @@ def _parse_word(text: str) -> SlashCommand | None:
 
 def skip_own_mention(text: str, own_names: frozenset[str]) -> int:
     """Where the text begins that is meant: behind blanks, and behind our own name if we know that it is ours."""
-    lead = _LEAD.match(text)
-    named = (lead["name"] or lead["id"] or "") if lead else ""
-    if lead is not None and named and named.lower() in own_names:
-        return lead.end()
+    start, named = _read_lead(text, own_names)
+    if named and named.lower() in own_names:
+        return start
     return len(text) - len(text.lstrip())
 
 
-def strip_mention(text: str) -> str:
+def strip_mention(text: str, own_names: frozenset[str]) -> str:
     """Without the mention, or the name in brackets, before what is meant."""
-    lead = _LEAD.match(text)
-    return text[lead.end() :] if lead else text
+    return text[_read_lead(text, own_names)[0] :]
 
 
 def may_use(command: SlashCommand, rights: Rights) -> bool:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gatepost.channels.slack.emoji import NAMES
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.broken_answers import abort_connection
 from gatepost.testing.platforms.slack import APP_TOKEN, BOT_TOKEN, SENDING, SlackPlatform
@@ -114,9 +115,13 @@ def _post(platform: SlackPlatform, given: Given) -> Given:
         return fail("no_text")
     if len(text) > 40_000:
         return fail("msg_too_long")
+    text, rest = text[:4000], text[4000:]  # a longer one is shown in parts, whatever stands there (chainloop #272)
+    given = {**given, "text": text} if rest else given
     if wrong := _check_blocks(given.get("blocks") or ()):
         return fail("invalid_blocks", response_metadata={"messages": [wrong]})
     made = platform.add_message(channel, platform.bot["id"], given)
+    if rest:
+        platform.add_message(channel, platform.bot["id"], {"text": rest})
     return {"channel": channel, "ts": made["ts"], "message": made}
 
 
@@ -145,6 +150,10 @@ def _update(platform: SlackPlatform, given: Given) -> Given:
         return fail("message_not_found")
     if platform.messages[place]["user"] != platform.bot["id"]:
         return fail("cant_update_message")
+    if len(str(given.get("text") or "").encode()) > 4000:  # docs.slack.dev/chat.update, read 2026-11-17; GitLab !258898
+        return fail("msg_too_long")
+    if wrong := _check_blocks(given.get("blocks") or ()):
+        return fail("invalid_blocks", response_metadata={"messages": [wrong]})
     made = platform.change_message(*place, given)
     return {"channel": place[0], "ts": place[1], "text": made.get("text"), "message": made}
 
@@ -161,6 +170,8 @@ def _react(platform: SlackPlatform, given: Given) -> Given:
     place = (str(given.get("channel")), str(given.get("timestamp")))
     if place not in platform.messages:
         return fail("message_not_found")
+    if str(given.get("name")) not in NAMES and str(given.get("name")) not in platform.own_emoji:
+        return fail("invalid_name")  # the names are those of emoji-datasource, and the workspace's own
     new = platform.add_reaction(*place, str(given["name"]), platform.bot["id"], "bot")
     return {} if new else fail("already_reacted")
 
@@ -234,7 +245,10 @@ def _user(platform: SlackPlatform, given: Given) -> Given:
     ident = str(given.get("user"))
     if ident not in (*platform.people.values(), platform.bot["id"]):
         return fail("user_not_found")
-    name = platform.find_name(ident) if ident != platform.bot["id"] else platform.bot["name"]
+    if ident == platform.bot["id"]:  # an app has its name in `real_name` (users.info, read 2026-11-17)
+        name, shown = platform.bot["name"], platform.bot["real_name"]
+        return {"user": {"id": ident, "name": name, "real_name": shown, "profile": {"display_name": ""}}}
+    name = platform.find_name(ident)
     return {"user": {"id": ident, "name": name, "real_name": name, "profile": {"display_name": name}}}
 
 
