@@ -31,6 +31,8 @@ APP_ID, TENANT = "5a0f0f5e-1111-4222-8333-444455556666", "7b1c0a4e-aaaa-4bbb-8cc
 SECRET, BOT, KEY_ID = "the~client~secret", f"28:{APP_ID}", "key-1"
 ISSUER = "https://api.botframework.com"
 ACTIVITIES = "/emea/v3/conversations/{conversation}/activities"
+NAME = "Porter of the Lab"
+LARGEST_MESSAGE = 40_000  # bytes in UTF-16: learn.microsoft.com, "Format your bot messages", read 2026-11-17
 REACTIONS = {"👍": "like", "❤️": "heart", "😆": "laugh", "😢": "sad"}
 
 
@@ -93,9 +95,9 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
         activity = self.make_activity("message", given.room, given.sender, post)
         activity |= {"id": number, "text": given.text, "textFormat": "plain"}
         if given.mention:
-            activity["text"] = f"<at>Porter</at> {given.text}"
-            named = {"id": BOT, "name": "Porter"}
-            activity["entities"] = [{"type": "mention", "mentioned": named, "text": "<at>Porter</at>"}]
+            activity["text"] = f"<at>{NAME}</at>&nbsp;{given.text}"
+            named = {"id": BOT, "name": NAME}
+            activity["entities"] = [{"type": "mention", "mentioned": named, "text": f"<at>{NAME}</at>"}]
         with self.changed:
             self.record.append(
                 ShownMessage(id=number, room=given.room, sender=given.sender, text=given.text, thread=post)
@@ -159,7 +161,7 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
             "serviceUrl": self.service_url,
             "timestamp": datetime.now(UTC).isoformat(),
             "from": self._describe(sender),
-            "recipient": {"id": BOT, "name": "Porter"},
+            "recipient": {"id": BOT, "name": NAME},
             "conversation": {
                 **where,
                 "conversationType": "personal" if direct else "channel",
@@ -229,6 +231,8 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
             room = self._rooms.get(conversation)
             if room is None:
                 return self.render_error(404, "The conversation was not found.")
+            if _is_too_large(body):
+                return self._refuse_size()
             if body["type"] == "typing":
                 self._typing.append(room)
                 return JSONResponse({"id": str(next(self._ids))}, 201)
@@ -243,6 +247,8 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
             shown = self._find_own(request.path_params["message"])
             if shown is None:
                 return self.render_error(404, "The message was not found.")
+            if _is_too_large(body):
+                return self._refuse_size()
             self._show(shown, body)
             shown.edits += 1
         return JSONResponse({"id": shown.id})
@@ -254,6 +260,10 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
                 return self.render_error(404, "The message was not found.")
             shown.deleted = True
         return Response(status_code=200)
+
+    def _refuse_size(self) -> Response:
+        told = {"code": "MessageSizeTooBig", "message": "Message size too large."}
+        return JSONResponse({"error": told}, 413)
 
     def _find_own(self, message: str) -> ShownMessage | None:
         return next(
@@ -268,6 +278,10 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
             lines += [strip_markdown(f"{each['title']}: {each['value']}") for each in block.get("facts", ())]
         shown.text, shown.raw = "\n".join(line for line in lines if line), body
         shown.buttons = [each["title"] for card in cards for each in card.get("actions", ())]
+
+
+def _is_too_large(body: dict[str, Any]) -> bool:
+    return len(json.dumps(body, ensure_ascii=False).encode("utf-16-le")) > LARGEST_MESSAGE
 
 
 _MAKING = threading.Lock()  # each platform has a thread of its own
