@@ -41,7 +41,8 @@ def get(raw: str | bytes) -> Inbound:
 
 
 def test_a_command_in_the_body_of_a_first_mail_stands_without_the_subject() -> None:
-    assert get(PROOF + HEAD + "Subject: enough\r\n\r\n/stop\r\n").text == "/stop"
+    mail = get(PROOF + HEAD + "Subject: enough\r\n\r\n/stop\r\n")
+    assert (mail.heading, mail.words) == ("enough", "/stop")
     assert get(PROOF + HEAD + "Subject: paths\r\n\r\n/usr/bin is full\r\n").text == "paths\n\n/usr/bin is full"
 
 
@@ -55,12 +56,8 @@ def test_a_forwarded_mail_is_known_as_such() -> None:
 def test_a_mail_is_read() -> None:
     got = get(PROOF + HEAD + "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n\r\nhello\r\n")
     assert (got.address, got.sender, got.sender_name) == ("email:ann@example.com", "email:ann@example.com", "Ann")
-    assert (got.platform_id, got.thread, got.text, got.verb) == (
-        "1@example.com",
-        "",
-        "Grüße\n\nhello",
-        Verb.MESSAGE,
-    )
+    assert (got.platform_id, got.text, got.verb) == ("1@example.com", "Grüße\n\nhello", Verb.MESSAGE)
+    assert (got.heading, got.words) == ("Grüße", "hello")
     assert got.direct and not got.own
 
 
@@ -71,6 +68,14 @@ def test_a_thread_is_named_by_the_mail_that_began_it() -> None:
     assert got.reply_to is not None and got.reply_to.platform_id == "2@x"
     short = get(PROOF + HEAD + "In-Reply-To: <2@x>\r\n\r\nyes\r\n")
     assert short.thread == "2@x"
+
+
+def test_each_first_mail_begins_a_conversation_of_its_own_that_its_answers_share() -> None:
+    first = get(PROOF + HEAD + "Subject: one\r\n\r\nhello\r\n")
+    other = get(PROOF + HEAD.replace("<1@", "<2@") + "Subject: two\r\n\r\nhello\r\n")
+    assert (first.thread, other.thread) == ("1@example.com", "2@example.com")
+    answer = get(PROOF + HEAD.replace("<1@", "<3@") + "In-Reply-To: <1@example.com>\r\n\r\nmore\r\n")
+    assert answer.thread == first.thread
 
 
 def results(*headers: str, sender: str = "Ann <ann@example.com>", more: tuple[str, ...] = ()) -> bool:
@@ -193,6 +198,13 @@ async def test_files_have_names_and_calendars_are_left_out() -> None:
     assert await fetch(got.attachments[0]) == b"\x00\x01\x02" and b"inner" in await fetch(got.attachments[2])
 
 
+async def test_a_table_that_lies_beside_the_words_is_a_file_and_no_text() -> None:
+    got = get(make_mail(("Content-Type: text/plain", "see the figures"), ("Content-Type: text/csv", "a;b\r\n1;2")))
+    assert got.text == "see the figures"
+    (table,) = got.attachments
+    assert (table.name, table.mime) == ("file-1.csv", "text/csv") and (await fetch(table)).startswith(b"a;b")
+
+
 def test_an_unknown_charset_and_a_deep_mail_do_no_harm() -> None:
     assert get(HEAD + "Content-Type: text/plain; charset=nonsense\r\n\r\nhello\r\n").text == "hello"
     deep = HEAD + "".join(f'Content-Type: multipart/mixed; boundary="b{n}"\r\n\r\n--b{n}\r\n' for n in range(60))
@@ -262,6 +274,39 @@ def test_what_a_mail_quotes_is_taken_off_and_an_answer_between_the_lines_stays()
     between = "> Shall I?\nYes.\n> Now?\nNo."
     assert split_quote(between) == (between, "")
     assert split_quote("> only a quote") == ("> only a quote", "")
+
+
+@pytest.mark.parametrize(
+    "introduction",
+    [
+        "On Mon, Nov 2, 2026 at 10:15 AM The Bot With A Long Name\n<bot@example.org> wrote:",
+        "On Mon, 2 Nov 2026 at 10:15,\nThe Bot With A Long Name\n<bot@example.org> wrote:",
+        "Am Mo., 2. Nov. 2026 um 10:15 Uhr schrieb The Bot <\nbot@example.org>:",
+        "The Bot wrote:",
+        "The Bot schrieb:",
+        "Le lun. 2 nov. 2026 à 10:15, Bot <bot@example.org> a écrit :",
+    ],
+)
+def test_the_line_that_introduces_a_quote_is_taken_off_whole(introduction: str) -> None:
+    assert split_quote(f"Yes: do it.\n\n{introduction}\n> Shall I?") == ("Yes: do it.", "Shall I?")
+    assert split_quote(f"Yes.\n{introduction}\n\n> Shall I?") == ("Yes.", "Shall I?")
+
+
+def test_a_line_that_only_ends_like_an_introduction_stays() -> None:
+    assert split_quote("Two things, as you said:\n> a\n> b") == ("Two things, as you said:", "a\nb")
+
+
+@pytest.mark.parametrize(
+    "divider",
+    [
+        "-----Original Message-----\nFrom: Bot\nSent: Monday\n",
+        "________________________________\nFrom: Bot <bot@example.org>\nSent: Monday\nTo: Ann\nSubject: it\n",
+        "-------- Ursprüngliche Nachricht --------\nVon: Bot\n",
+    ],
+)
+def test_what_outlook_quotes_below_a_divider_is_taken_off(divider: str) -> None:
+    new, quoted = split_quote(f"Yes.\n\n{divider}\nShall I?")
+    assert new == "Yes." and quoted.endswith("Shall I?")
 
 
 @given(st.binary(max_size=400))

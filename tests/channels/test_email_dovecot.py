@@ -45,11 +45,11 @@ async def test_a_mail_is_answered_in_its_thread_under_its_subject(server: MailSe
     channel, received = talk
     asked = server.send("What is the plan?", subject="The plan")
     (event,) = await received.wait_for(1)
-    assert (event.platform_id, event.thread, event.direct, event.verb) == (asked, "", True, Verb.MESSAGE)
+    assert (event.platform_id, event.thread, event.direct, event.verb) == (asked, asked, True, Verb.MESSAGE)
     assert event.text == "The plan\n\nWhat is the plan?"
     assert event.address == event.sender == server.get_sender("ann")
 
-    sent = await channel.send(event.address, message("k1", "We go **north**.", reply_to=asked))
+    sent = await channel.send(event.address, message("k1", "We go **north**.", thread=event.thread))
     (shown,) = server.list_shown("direct:ann")
     assert (shown.id, shown.text, shown.thread, shown.reply_to) == (sent, "We go north.", asked, asked)
     assert shown.raw["Subject"] == "Re: The plan" and shown.raw["Auto-Submitted"] == "auto-replied"

@@ -26,7 +26,7 @@ from gatepost.channels.contract import (
     SupportsLookup,
     SupportsTyping,
 )
-from gatepost.channels.slack.adapter import SlackChannel
+from gatepost.channels.slack.adapter import SCOPES, SlackChannel
 from gatepost.channels.slack.emoji import NAMES, read_emoji, render_emoji
 from gatepost.channels.slack.hooks import sign
 from gatepost.channels.slack.rest import SlackHttp
@@ -34,7 +34,8 @@ from gatepost.channels.slack.wire import SlackNames, SlackSelf, read_click, read
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.core.settings import Config
-from gatepost.flow.intake import slash_commands
+from gatepost.flow.delivery.content_fallback import split_text
+from gatepost.flow.intake.slash_commands import parse_command
 from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, Inbound, Verb
@@ -95,22 +96,12 @@ async def test_a_mention_comes_once_and_answers_in_threads_name_their_thread(
         platform.send("yes", thread=answered)
         named, reply = await received.wait_for(2)
 
-    assert (named.verb, named.text) == (Verb.MENTION, "@gatepost /stop")
-    assert channel.own_names == {"gatepost"}
+    assert (named.verb, named.text) == (Verb.MENTION, "@The Gate Post /stop")
+    assert isinstance(channel, SlackChannel)
+    command = parse_command(named.text, channel.own_names)
+    assert command is not None and command.name == "stop"
+    assert channel.own_names == {"gatepost", "the gate post"}
     assert (reply.verb, reply.thread) == (Verb.REPLY, answered)
-
-
-async def test_a_stop_behind_a_display_name_of_several_words_is_a_command(
-    platform: SlackPlatform, channel: SlackChannel
-) -> None:
-    platform.bot_shown_as = "Gatepost Helper"
-    async with listening(channel) as received:
-        await until_connected(platform)
-        platform.send("/stop", mention=True)
-        (named,) = await received.wait_for(1)
-
-    assert named.text == "@Gatepost Helper /stop"
-    assert slash_commands.parse_command(named.text, frozenset(map(str.lower, channel.own_names))) is not None
 
 
 @pytest.mark.slow
@@ -591,18 +582,24 @@ def test_it_has_what_it_declares() -> None:
     assert isinstance(made, SupportsCheck) and isinstance(made, SupportsHook)
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
-def test_every_named_emoji_is_read_and_written(name: str) -> None:
-    emoji = read_emoji(name)
-    assert emoji == NAMES[name]
-    assert read_emoji(render_emoji(emoji)) == emoji
+def test_every_emoji_has_a_name_that_slack_knows() -> None:
+    assert len(set(NAMES.values())) > 1900
+    wrong = [emoji for emoji in NAMES.values() if NAMES.get(render_emoji(emoji)) != emoji]
+    assert wrong == []
 
 
-def test_other_emoji_are_found_by_their_unicode_name_or_stay_names() -> None:
+def test_shades_are_left_out_and_other_names_stay_names() -> None:
     assert (read_emoji("rocket"), render_emoji("🚀")) == ("🚀", "rocket")
     assert (read_emoji("wave::skin-tone-3"), render_emoji("👋🏽")) == ("👋", "wave")
     assert (read_emoji("our_logo"), render_emoji(":our_logo:")) == (":our_logo:", "our_logo")
-    assert read_emoji("a") == ":a:" and render_emoji("ÄÖ") == ""
+    assert read_emoji("a") == "🅰️" and render_emoji("ÄÖ") == ""
+    assert [render_emoji(each) for each in ("🧑‍💻", "🏳️‍🌈", "❤", "🤦🏽", "🫡")] == [
+        "technologist",
+        "rainbow-flag",
+        "heart",
+        "face_palm",
+        "saluting_face",
+    ]
 
 
 def test_links_and_names_are_read_as_people_see_them() -> None:
@@ -624,3 +621,48 @@ def test_ids_that_are_no_ids_become_no_address() -> None:
 
 def test_a_moment_is_the_same_there_and_back() -> None:
     assert render_ts(read_ts("1700000000.000100") or 0) == "1700000000.000100"
+
+
+@pytest.mark.parametrize("sign", ["<", "&", "é", "- item\n", "_x_ ", "```\n<b>\n```\n"])
+async def test_a_message_as_long_as_may_be_is_one_message_and_can_be_edited(
+    platform: SlackPlatform, channel: Channel, sign: str
+) -> None:
+    kind, room = CHANNELS["slack"], platform.get_address("team")
+    (first, *_) = split_text(sign * 4000, kind.max_text, kind.text_unit)
+    sent = await channel.send(room, words("long", text=first))
+    assert len(platform.list_shown("team")) == 1
+    await channel.send(room, words("edit", text=first, op=Op.EDIT, target=sent))
+    assert platform.find(sent).edits == 1
+
+
+async def test_an_emoji_that_slack_does_not_know_is_refused(platform: SlackPlatform, channel: Channel) -> None:
+    room, asked = platform.get_address("team"), platform.send("hello")
+    with pytest.raises(Refused, match="invalid_name"):
+        await channel.send(room, words("k", op=Op.REACT, target=asked, reaction=":no_such_sign:"))
+    await channel.send(room, words("k2", op=Op.REACT, target=asked, reaction="🧑‍💻"))
+    assert platform.find(asked).reactions == [("🧑‍💻", "bot")]
+
+
+async def test_http_events_need_a_signing_secret_and_no_app_token(platform: SlackPlatform) -> None:
+    secrets = {name: value for name, value in platform.get_secrets().items() if name != "app_token"}
+    channel, _ = make_channel(platform, secrets=secrets, mode="http")
+    assert isinstance(channel, SlackChannel)
+    assert (await channel.check()).missing == ()
+    await channel.close()
+    unsigned, _ = make_channel(platform, secrets={"token": secrets["token"]}, mode="http")
+    assert isinstance(unsigned, SlackChannel)
+    with pytest.raises(ChannelEnded, match="signing secret"):
+        await unsigned.check()
+    await unsigned.close()
+    assert {"app_token", "signing_secret"} == {
+        each.name.rpartition(".")[2] for each in CHANNELS["slack"].guide.optional
+    }
+
+
+def test_the_manifest_asks_for_every_scope_and_event_that_the_channel_needs() -> None:
+    manifest = (Path(__file__).parents[2] / "docs/channels/slack.md").read_text().partition("```yaml")[2]
+    manifest = manifest.partition("```")[0]
+    assert all(scope in manifest for scope in SCOPES)
+    for event in ("message.channels", "message.groups", "message.im", "message.mpim", "app_mention"):
+        assert event in manifest
+    assert "app_home: {messages_tab_enabled: true, messages_tab_read_only_enabled: false}" in manifest

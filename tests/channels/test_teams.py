@@ -8,18 +8,20 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
-from gatepost.channels.contract import ChannelEnded, EndReason, HookRequest, MemoryCursor
+import gatepost.flow.intake.command_dispatch  # noqa: F401  it has every command registered
+from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason, HookRequest, MemoryCursor
 from gatepost.channels.kit.hooks import parse_object
 from gatepost.channels.teams import proof, wire
 from gatepost.channels.teams.adapter import TeamsBot
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.intake import slash_commands
+from gatepost.flow.intake.slash_commands import parse_command
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.teams import APP_ID, TENANT, TeamsPlatform
+from gatepost.testing.platforms.teams import APP_ID, NAME, TENANT, TeamsPlatform
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 
 CARD = Card(
@@ -67,7 +69,7 @@ async def test_what_people_do_is_received_in_our_words(platform: TeamsPlatform, 
     ann, bob = platform.get_sender("ann"), platform.get_sender("bob")
     first = events[0]
     assert (first.address, first.sender, first.thread) == (platform.get_address("team"), ann, post)
-    assert (first.text, first.verb, first.direct) == ("@Porter good morning", Verb.MENTION, False)
+    assert (first.text, first.verb, first.direct) == (f"@{NAME} good morning", Verb.MENTION, False)
     assert (events[1].thread, events[1].verb) == (post, Verb.MESSAGE)
     assert (events[2].verb, events[2].platform_id, events[2].text) == (Verb.EDIT, post, "good evening")
     assert (events[3].event, events[3].platform_id) == (f"reaction:👍:{bob}", post)
@@ -86,7 +88,7 @@ async def test_a_stop_behind_a_name_of_several_words_is_a_command(
 
     names = ChannelInstances({}, {"teams": channel}).own_names("teams")
     assert said.text.startswith("@Gate Post")
-    assert slash_commands.parse_command(said.text, names) is not None
+    assert parse_command(said.text, names) is not None
 
 
 @pytest.mark.slow
@@ -249,3 +251,36 @@ async def test_wrong_credentials_and_missing_settings_are_named(platform: TeamsP
 async def test_a_body_of_very_many_values_is_refused_before_it_is_read() -> None:
     body = b"[" + b"[]," * 80_000 + b"[]]"
     assert parse_object(body) is None and parse_object(b'{"a": ' + body + b"}") is None
+
+
+async def test_a_command_behind_a_mention_of_several_words_is_one(
+    platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents
+) -> None:
+    platform.send("/stop", mention=True)
+    (event,) = await received.wait_for(1)
+    command = parse_command(event.text, channel.own_names)
+    assert channel.own_names == {NAME.lower()} and command is not None and command.name == "stop"
+
+
+async def test_a_post_begins_a_thread_of_its_own_in_a_channel_only(
+    platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents
+) -> None:
+    asked, room = platform.send("hello"), platform.get_address("team")
+    await received.wait_for(1)
+    await channel.send(room, Outbound(key="p", op=Op.POST, text="news", thread=asked))
+    (shown,) = platform.list_shown("team")
+    assert (shown.text, shown.thread) == ("news", "")
+    with pytest.raises(Unsupported, match="only channels"):
+        await channel.send(platform.get_address("direct:ann"), Outbound(key="q", op=Op.POST, text="news"))
+
+
+@pytest.mark.parametrize("sign", ["x", "*", "🙂", "\n", "ж"])
+async def test_the_longest_text_is_taken_whatever_it_holds(
+    platform: TeamsPlatform, channel: TeamsBot, received: ReceivedEvents, sign: str
+) -> None:
+    platform.send("hello")
+    await received.wait_for(1)
+    kind = CHANNELS["teams"]
+    (first, *_) = split_text("a" + sign * 40_000 + "b", kind.max_text, kind.text_unit)
+    await channel.send(platform.get_address("team"), Outbound(key="k", text=first))
+    assert len(platform.list_shown("team")) == 1

@@ -125,6 +125,18 @@ def test_a_reply_has_the_quoted_part_where_there_is_one() -> None:
     assert (whole.verb, whole.reply_to.text, part.reply_to.text) == (Verb.REPLY, "long words", "words")
 
 
+def test_a_reply_to_a_message_elsewhere_has_what_is_quoted_of_it() -> None:
+    origin = {"type": "user", "sender_user": {"id": 7, "first_name": "My bot"}, "date": 5}
+    external = {"origin": origin, "chat": {"id": -100777, "type": "supergroup"}, "message_id": 2}
+    (got,) = read(text="why?", external_reply=external, quote={"text": "the plan", "position": 0})
+    assert got.reply_to is not None and got.reply_to.platform_id not in ("", "2")
+    assert (got.reply_to.text, got.reply_to.sender, got.verb) == ("the plan", "telegram:user/7", Verb.REPLY)
+    hidden = {"type": "hidden_user", "sender_user_name": "Bo", "date": 5}
+    (other,) = read(text="why?", external_reply={"origin": hidden, "location": {"latitude": 1, "longitude": 2}})
+    assert other.reply_to is not None and (other.reply_to.sender, other.verb) == ("Bo", Verb.MESSAGE)
+    assert other.reply_to.text == "[location: 1, 2]"
+
+
 @pytest.mark.parametrize(
     ("text", "entity", "verb"),
     [
@@ -511,7 +523,17 @@ async def test_deleting_what_is_gone_is_done_and_what_is_old_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("emoji", "near"), [("👍", "👍"), ("👍🏽", "👍"), ("❤️", "❤"), ("✅", "👍"), ("😂", "🤣"), ("🤷‍♂️", "🤷‍♂️")]
+    ("emoji", "near"),
+    [
+        ("👍", "👍"),
+        ("👍🏽", "👍"),
+        ("❤️", "❤"),
+        ("✅", "👍"),
+        ("😂", "🤣"),
+        ("🤷‍♂️", "🤷‍♂"),
+        ("❤️‍🔥", "❤‍🔥"),
+        ("🤷‍♀️", "🤷‍♀"),
+    ],
 )
 def test_a_reaction_is_one_that_telegram_has(emoji: str, near: str) -> None:
     assert find_reaction(emoji) == near

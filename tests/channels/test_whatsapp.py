@@ -13,6 +13,7 @@ from gatepost.channels.contract import (
     ChannelEnded,
     EndReason,
     HookRequest,
+    LateFailure,
     MemoryCursor,
     SupportsCheck,
     SupportsHook,
@@ -21,7 +22,7 @@ from gatepost.channels.contract import (
 )
 from gatepost.channels.kit.hooks import sign
 from gatepost.channels.whatsapp import wire
-from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable
+from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.settings import Config
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.messages import address
@@ -375,3 +376,63 @@ def test_a_long_emoji_of_a_reaction_is_cut_so_that_intake_can_take_it() -> None:
     message = {"type": "reaction", "from": "491234567", "id": "wamid.1", "reaction": reaction}
     (read,) = wire.read_messages({"messages": [message]}, lambda media: None)  # type: ignore[arg-type,return-value]
     make_arrival("it", read, Config(), 1, 0)
+
+
+async def test_somebody_who_hides_their_number_is_heard_and_answered(
+    platform: WhatsAppPlatform, channel: Channel, received: ReceivedEvents
+) -> None:
+    platform.hide_number("ann")
+    asked = platform.send("hello", room="direct:ann")
+    (event,) = await received.wait_for(1)
+    assert (event.address, event.sender) == (platform.get_sender("ann"),) * 2
+    assert event.direct and event.sender_name == "Ann" and "DE." in event.address
+
+    await channel.send(event.address, Outbound(key="k", text="hi", reply_to=asked))
+    (shown,) = platform.list_shown("direct:ann")
+    assert shown.text == "hi" and "to" not in shown.raw and shown.raw["recipient"] == event.sender.partition("/")[2]
+
+
+async def test_a_message_in_a_group_is_answered_in_the_group(
+    platform: WhatsAppPlatform, channel: Channel, received: ReceivedEvents
+) -> None:
+    platform.send("hello all", room="group:lab", sender="ann")
+    (event,) = await received.wait_for(1)
+    assert (event.address, event.sender) == (platform.get_address("group:lab"), platform.get_sender("ann"))
+    assert not event.direct
+
+    card = Card(title="Deploy?", text="", buttons=(CardButton("1", "Yes"),))
+    await channel.send(event.address, Outbound(key="k", text="Deploy? 1 Yes", op=Op.CARD, card=card))
+    assert platform.texts("group:lab") == ["Deploy? 1 Yes"] and platform.texts("direct:ann") == []
+    with pytest.raises(Unsupported):
+        await channel.send(event.address, Outbound(key="r", op=Op.REACT, target=event.platform_id, reaction="👍"))
+
+
+async def test_what_fails_after_whatsapp_took_it_is_taken_back_and_goes_out_as_a_template(
+    platform: WhatsAppPlatform, ann: str
+) -> None:
+    failures: list[LateFailure] = []
+    channel, _ = make_channel(platform, failures=failures, template="notice")
+    platform.close_window("ann", late=True)
+    async with listening(channel):
+        sent = await channel.send(ann, Outbound(key="k", text="news"))
+        await platform.until(lambda: 200 in platform.deliveries)
+        (failure,) = failures
+        assert (failure.key, failure.platform_id, failure.again) == ("k", sent, True) and "24 hours" in failure.why
+        assert platform.texts() == []
+
+        again = await channel.send(ann, Outbound(key="k", text="news", refusal=failure.why))
+        assert platform.find(again).raw["type"] == "template" and platform.texts() == ["news"]
+
+
+async def test_a_message_that_failed_is_not_taken_for_sent_though_its_answer_was_lost(
+    platform: WhatsAppPlatform, received: ReceivedEvents, channel: Channel, ann: str
+) -> None:
+    assert isinstance(channel, SupportsLookup)
+    platform.close_window("ann", late=True)
+    platform.fault(PlatformFault.NO_ANSWER)
+    with pytest.raises(Unavailable):
+        await channel.send(ann, Outbound(key="k", text="once"))
+    await platform.until(lambda: 200 in platform.deliveries)
+    assert await channel.look_up(ann, "k") is None
+    with pytest.raises(Unavailable, match="not reported"):  # the report was about that try alone
+        await channel.look_up(ann, "k")

@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from gatepost.channels.contract import ChannelEnded, EndReason, MemoryCursor
+from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason, MemoryCursor
 from gatepost.channels.x import adapter, wire
 from gatepost.channels.x.adapter import XAccount
 from gatepost.channels.x.oauth import AccountKeys, sign
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
+from gatepost.messages.text_size import measure
 from gatepost.testing.platforms.base import PlatformFault
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 from gatepost.testing.platforms.x import XPlatform
@@ -142,3 +144,37 @@ def test_strange_posts_are_no_events() -> None:
     for changed in ({"author_id": "a/b"}, {"conversation_id": None}, {"author_id": 7}):
         assert wire.read_mention({**good, **changed}, "900", {}) is None
     assert wire.read_posts({"data": [{"id": "../1"}, 5, {"id": 7}]}) == [] and wire.read_posts([]) == []
+
+
+@pytest.mark.parametrize(
+    "sign", ["main.py ", "lib.rs,", "🙂", "漢", "@ann ", "a", "https://example.com/" + "x" * 90 + " "]
+)
+async def test_the_longest_post_is_taken_whatever_it_holds(platform: XPlatform, sign: str) -> None:
+    kind = CHANNELS["x"]
+    channel = make(platform)
+    platform.send("hello")
+    for number, part in enumerate(split_text(sign * 1000, kind.max_text, kind.text_unit)[:3]):
+        assert measure(part, kind.text_unit) > 200
+        await channel.send(platform.get_address("team"), Outbound(key=f"k{number}", text=part))
+    await channel.close()
+
+
+async def test_a_long_post_arrives_whole(platform: XPlatform) -> None:
+    cursor = MemoryCursor()
+    channel = make(platform, cursor=cursor)
+    async with listening(channel) as received:
+        await begun(cursor)
+        platform.send("word " * 100 + "end")
+        (event,) = await received.wait_for(1)
+    assert event.text.endswith("end")
+
+
+async def test_a_post_is_quoted_and_reposted_and_a_repost_is_taken_back(platform: XPlatform) -> None:
+    channel = make(platform)
+    room, asked = platform.get_address("team"), platform.send("worth it")
+    quoted = await channel.send(room, Outbound(key="q", op=Op.QUOTE, target=asked, source=room, text="look"))
+    shared = await channel.send(room, Outbound(key="r", op=Op.REPOST, target=asked, source=room))
+    assert platform.find(quoted).text == "look" and platform.find(shared).room == "feed"
+    await channel.send(room, Outbound(key="d", op=Op.DELETE, target=shared))
+    assert platform.find(shared).deleted and not platform.find(asked).deleted
+    await channel.close()

@@ -78,4 +78,25 @@ def test_a_text_that_is_short_whatever_it_holds_is_not_measured() -> None:
 
 
 def test_platforms_count_an_emoji_in_their_own_way() -> None:
-    assert [measure("a🙂é", unit) for unit in TextUnit] == [3, 4, 7]
+    assert [measure("a🙂é", unit) for unit in TextUnit] == [3, 4, 7, 7, 4]
+    assert measure("a&b <c>", TextUnit.ESCAPED) == len("a&amp;b &lt;c&gt;")
+
+
+@pytest.mark.parametrize(
+    ("text", "weight"),
+    [
+        ("hello", 5),
+        ("main.py", 23),
+        ("see README.md", 27),
+        ("a.b", 3),
+        ("3.14", 4),
+        ("https://example.com/" + "x" * 300, 23),
+        ("http://host.internal/a", 7 + 23 + 2),
+        ("漢字", 4),
+        ("🙂", 2),
+        ("@ann", 5),
+        ("…", 2),
+    ],
+)
+def test_a_text_is_weighed_as_x_does_or_a_little_more(text: str, weight: int) -> None:
+    assert measure(text, TextUnit.WEIGHTED) == weight

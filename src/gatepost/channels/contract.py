@@ -118,6 +118,17 @@ class MemoryCursor:
         return self.saved[name]
 
 
+class LateFailure(Struct, frozen=True, kw_only=True):
+    """A message that `send` gave an id for, and that the platform says later it did not deliver. `key`, `platform_id`:
+    those of the message. `again`: it is sent once more, and its `refusal` is `why`, by which the channel knows it."""
+
+    key: str
+    platform_id: str
+    why: str
+    again: bool = False
+
+
+ReportFailure = Callable[[LateFailure], Awaitable[None]]
 ReadSecret = Callable[[Setting[str]], Awaitable[str]]
 CheckToken = Callable[[str], Awaitable[bool]]
 
@@ -128,6 +139,10 @@ async def _no_secrets(wanted: Setting[str]) -> str:
 
 async def _no_tokens(shown: str) -> bool:
     return False
+
+
+async def _ignore_failure(failure: LateFailure) -> None:
+    return None
 
 
 class ChannelDeps(Struct, frozen=True, kw_only=True):
@@ -142,6 +157,8 @@ class ChannelDeps(Struct, frozen=True, kw_only=True):
     pulse: ChannelPulse | None = None
     folder: Path | None = None  # of its own, in the home, for what a library must keep on the disk
     check_token: CheckToken = _no_tokens  # whether it is a valid one of `gatepost channel token` for this instance
+    # Record that a sent message was not delivered. It raises Unavailable while the send itself is not recorded yet.
+    report_failure: ReportFailure = _ignore_failure
 
     def beat(self) -> None:
         if self.pulse is not None:

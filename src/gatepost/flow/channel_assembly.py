@@ -40,6 +40,7 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     pump.set_file_passing(deps.passing)
     supervisor.may_act = deps.may_act
     supervisor.is_sending = pump.is_sending
+    supervisor.on_late_failure = pump.record_late_failure
     supervisor.on_state = deps.bells.channel
     supervisor.follow_duties(deps.duties)
     pump.on_channel_ended(supervisor.report_end, supervisor.find_trouble)

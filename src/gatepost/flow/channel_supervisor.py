@@ -19,6 +19,7 @@ from gatepost.channels.contract import (
     ChannelEnded,
     ChannelKind,
     CheckToken,
+    LateFailure,
     ReadSecret,
     SupportsClose,
 )
@@ -46,6 +47,7 @@ QUIET_S = 10.0  # what is being sent when a channel is stopped gets so long
 CLOSE_S = 5.0
 LOOK_S = 0.05
 
+ReportFailureFor = Callable[[str, LateFailure], Awaitable[None]]
 ReceiveFor = Callable[[str, Inbound], Awaitable[Receipt]]
 
 _log = log.get("channels")
@@ -100,6 +102,10 @@ async def load_kind(kind: ChannelKind) -> None:
         await asyncio.to_thread(kind.load)
 
 
+async def _ignore_late_failure(instance: str, failure: LateFailure) -> None:
+    return None
+
+
 class ChannelSupervisor:
     def __init__(
         self, around: ChannelSurroundings, kinds: dict[str, ChannelKind], channels: dict[str, Channel]
@@ -115,6 +121,7 @@ class ChannelSupervisor:
         self._duties = Duties()
         self.may_act: MayAct = always
         self.on_state: Callable[[str], None] = lambda instance: None  # the state of an instance has changed
+        self.on_late_failure: ReportFailureFor = _ignore_late_failure
         self.is_sending: Callable[[str], bool] = lambda instance: False  # whether delivery is at work there
 
     def follow_duties(self, duties: Duties) -> None:
@@ -323,7 +330,11 @@ class ChannelSupervisor:
             pulse=health.pulse,
             folder=folder,
             check_token=make_token_check(around.store, around.clock, spec.instance),
+            report_failure=partial(self._report_failure, spec.instance),
         )
+
+    async def _report_failure(self, instance: str, failure: LateFailure) -> None:
+        await self.on_late_failure(instance, failure)
 
     def _start_listening(self, instance: str) -> None:
         channel = self._channels.get(instance)

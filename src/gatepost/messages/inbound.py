@@ -94,6 +94,7 @@ class Inbound(Struct, frozen=True, kw_only=True):
     kind: MessageKind = MessageKind.CHAT
     verb: Verb = Verb.MESSAGE
     sender_name: str = ""
+    heading: str = ""  # the subject of a first mail, with which `text` begins
     thread: str = ""
     direct: bool = False  # a private chat with one person
     own: bool = False  # the bot's own words, as its platform repeats them
@@ -105,6 +106,11 @@ class Inbound(Struct, frozen=True, kw_only=True):
     click: str = ""  # the id of the button of a card that the person pressed
     attachments: tuple[Attachment, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)  # kept in `content`, never read by the core
+
+    @property
+    def words(self) -> str:
+        """The text below the heading."""
+        return self.text.removeprefix(self.heading).lstrip("\n") if self.heading else self.text
 
 
 class UnrecordedState(StrEnum):

@@ -110,3 +110,4 @@ class Outbound(Struct, frozen=True, kw_only=True):
     files: tuple[OutboundFile, ...] = ()
     prompts: tuple[PromptButton, ...] = ()
     card: Card | None = None
+    refusal: str = ""  # why the platform did not deliver it, after it had accepted it under this key

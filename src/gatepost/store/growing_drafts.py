@@ -7,9 +7,8 @@ a turn is open: not used by an answer, not withdrawn. Which one, the keys and st
 import json
 from typing import Any
 
-from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Op
-from gatepost.store import outbox
+from gatepost.store import messages, outbox
 from gatepost.store.outbox import OUTBOX, EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
@@ -144,7 +143,7 @@ def give_up_place(db: Db, effect: OutboxEffect) -> None:
 
 def release_platform_id(db: Db, message_id: int) -> None:
     """The answer stands where the draft stood, and the platform's id of that message is the answer's from now on."""
-    db.run("UPDATE messages SET platform_id = NULL WHERE id = ? AND direction = ?", (message_id, Direction.OUT))
+    messages.clear_platform_id(db, message_id)
 
 
 def _set_payload(db: Db, effect: OutboxEffect, payload: dict[str, Any]) -> None:

@@ -317,6 +317,11 @@ def set_platform_id(db: Db, message_id: int, platform_id: str) -> None:
     )
 
 
+def clear_platform_id(db: Db, message_id: int) -> None:
+    """Forget the platform's id of something said: the platform no longer has it under this message."""
+    db.run("UPDATE messages SET platform_id = NULL WHERE id = ? AND direction = ?", (message_id, Direction.OUT))
+
+
 def list_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[Message]:
     """What happened in a room after a cursor, oldest first."""
     page = "WHERE instance = ? AND address = ? AND id > ? ORDER BY id LIMIT ?"

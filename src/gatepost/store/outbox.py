@@ -45,6 +45,7 @@ class EffectOrigin(StrEnum):
 
 
 END = tuple(EffectState)[2:]
+REFUSAL = "refusal"  # in a payload: why the platform did not deliver it
 STALE = "stale"  # the reason of what could not be sent in time
 REPLAY_INSTANCE = "replay"  # of the rooms of replays, in which nobody is: what is said there is never to be sent
 
@@ -470,6 +471,24 @@ def retry_ended(db: Db, effect_id: int, now: int) -> bool:
     for (message_id,) in rows:
         message_steps.add(db, int(message_id), effect_id, now, EffectState.PENDING, "sent again")
     return bool(rows)
+
+
+def take_back(db: Db, effect: OutboxEffect, reason: str, *, again: bool, now: int) -> EffectState | None:
+    """Record that the platform did not deliver what it had accepted, and return the new state, None if it was recorded
+    before. `again`: the text goes out once more, with the reason in its payload; its files are gone by now. What was
+    refused so before is not tried a third time."""
+    again = again and bool(effect.payload.get("text")) and REFUSAL not in effect.payload
+    state = EffectState.PENDING if again else EffectState.FAILED
+    payload = {name: value for name, value in effect.payload.items() if name != "files"} | {REFUSAL: reason}
+    rows = db.rows(
+        "UPDATE outbox SET state = ?, reason = ?, payload = ?, tries = 0, next_at = ?, updated_at = ?"
+        " WHERE id = ? AND state = 'sent' RETURNING message_id",
+        (state, reason, json.dumps(payload), now if again else None, now, effect.id),
+    )
+    for (message_id,) in rows:
+        messages.clear_platform_id(db, int(message_id))
+        message_steps.add(db, int(message_id), effect.id, now, state, reason)
+    return state if rows else None
 
 
 def set_send_time(db: Db, effect_ids: Sequence[int], at: int) -> None:

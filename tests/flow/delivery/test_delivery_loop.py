@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.channels.contract import LateFailure
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Refused, Unavailable
 from gatepost.flow.delivery.outbox_claims import NOTICE_TEXT
@@ -573,3 +574,41 @@ async def killed_after_sending(post: OutboxHarness, channel: FakeChannel) -> out
     assert effect is not None
     await channel.send(ROOM, Outbound(key=effect.key, text=effect.payload["text"]))
     return effect
+
+
+async def test_what_a_platform_takes_back_goes_out_once_more_and_its_channel_knows_why(
+    store: SqliteStore, channel: FakeChannel
+) -> None:
+    post = OutboxHarness(store, {"fake": channel})
+    async with post.running() as pump:
+        (effect,) = await post.say("k", "news")
+        await post.ended("k")
+        first = channel.sent[0].platform_id
+        failure = LateFailure(key="k", platform_id=first, why="too late", again=True)
+        await pump.record_late_failure("fake", failure)
+        await channel.wait_for(2)
+        row = await post.ended("k")
+        await pump.record_late_failure("fake", failure)  # reported twice: the message has another id by now
+
+    assert (row.state, [each.message.refusal for each in channel.sent]) == ("sent", ["", "too late"])
+    assert (await post.row("k")).state == "sent"
+    assert await store.read(platform_id_of, effect.message_id) == channel.sent[1].platform_id != first
+
+
+async def test_what_a_platform_does_not_deliver_after_all_is_failed_and_the_agent_is_told(
+    store: SqliteStore, channel: FakeChannel
+) -> None:
+    post = OutboxHarness(store, {"fake": channel})
+    session = await post.session()
+    async with post.running() as pump:
+        await post.say("k", "news", session=session)
+        await post.ended("k")
+        failure = LateFailure(key="k", platform_id=channel.sent[0].platform_id, why="the person has left", again=False)
+        await pump.record_late_failure("another", failure)
+        assert (await post.row("k")).state == "sent"
+        await pump.record_late_failure("fake", failure)
+
+    row = await post.row("k")
+    assert (row.state, row.reason, len(channel.sent)) == ("failed", "the person has left", 1)
+    (told,) = await post.list_context(session)
+    assert (told["event"], told["reason"]) == ("delivery_failed", "the person has left")

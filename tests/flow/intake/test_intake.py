@@ -8,10 +8,11 @@ import pytest
 from gatepost.core.clock import DAY, HOUR, SECOND
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.periods import Period
-from gatepost.flow import grant_changes
+from gatepost.core.settings import Config
+from gatepost.flow import grant_changes, pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.commands.conversation import CLEARED
-from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER
+from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, make_arrival
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
 from gatepost.store import (
     audit,
@@ -20,6 +21,7 @@ from gatepost.store import (
     destinations,
     direct_rooms,
     groups,
+    identities,
     inbox,
     ledger,
     mailbox_rows,
@@ -72,6 +74,20 @@ async def test_a_message_of_the_owner_makes_its_room_and_session_and_rings(route
     assert room.policy == "strict"
     [destination] = await routed.store.read(destinations.list_for_group, "home")
     assert (destination.name, destination.address) == ("the-lab", ROOM)
+
+
+async def test_a_pairing_code_below_the_subject_of_a_mail_is_redeemed_and_kept_nowhere(routed: World) -> None:
+    code = await routed.store.write(lambda db: pairing.issue_code(db, OWNER, "test", NOON))
+    receipt = await routed.send(f"My code\n\n{code}", sender="mail:user/9", heading="My code", direct=True)
+    assert receipt.state == "answered"
+    assert "mail:user/9" in await routed.store.read(identities.list_names, OWNER)
+    assert code not in (await routed.message(receipt)).text
+
+
+async def test_two_first_mails_of_a_person_are_two_conversations(routed: World) -> None:
+    for number in (1, 2):
+        await routed.send("hello", platform_id=f"{number}@x", thread=f"{number}@x", direct=True)
+    assert sorted(each.thread for each in await routed.sessions()) == ["1@x", "2@x"]
 
 
 async def test_the_content_has_the_shape_that_agents_are_given(routed: World) -> None:
@@ -700,3 +716,17 @@ async def test_what_is_said_within_one_second_stands_in_the_order_of_the_ledger(
     late = await routed.message(await routed.send("theirs, and late", at=NOON))
     exact = await routed.message(await routed.send("exact", at=NOON + 1))
     assert (first.at, late.at, exact.at) == (NOON + 7 * SECOND // 10, NOON + SECOND - 1, NOON + 1)
+
+
+@pytest.mark.parametrize(("words", "command"), [("/stop", "stop"), ("/whatever you like", None), ("go on", None)])
+def test_a_command_of_ours_below_the_subject_of_a_first_mail_counts(words: str, command: str | None) -> None:
+    said = Inbound(
+        address="email:user/ann@x.example",
+        sender="email:user/ann@x.example",
+        platform_id="1",
+        text=f"enough\n\n{words}",
+        heading="enough",
+        direct=True,
+    )
+    found = make_arrival("email", said, Config({}), NOON, 0).command
+    assert (found.name if found is not None else None) == command

@@ -148,3 +148,13 @@ def test_help_without_an_agent_lists_only_what_the_gateway_answers() -> None:
     listed = slash_commands.render_help("owner", "")
     assert "/chatid" in listed and "No agent is set up" in listed
     assert "/clear" not in listed
+
+
+@pytest.mark.parametrize(
+    "text", ["@The Gate Post /stop", "@the gate post: /stop", "@The Gate Post\xa0/stop", "@The Gate Post stop"]
+)
+def test_a_name_of_ours_may_have_several_words(text: str) -> None:
+    command = slash_commands.parse_command(text, frozenset({"the gate post", "gatepost"}))
+    assert command is not None and command.name == "stop"
+    assert slash_commands.parse_command(text, frozenset({"another"})) is None
+    assert slash_commands.strip_mention("@The Gate Post GP-1", frozenset({"the gate post"})) == "GP-1"

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import httpx2
 import pytest
 
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
@@ -119,3 +120,11 @@ def test_people_read_markup_as_plain_words() -> None:
         read_mrkdwn("*bold* _it_ ~no~ `a*b*` <https://x.example|link> 1 &lt; 2 a_b_c")
         == "bold it no a*b* link 1 < 2 a_b_c"
     )
+
+
+def test_a_method_is_refused_without_its_scope(platform: SlackPlatform) -> None:
+    platform.granted = platform.granted.replace("users:read,", "")
+    headers = {"authorization": f"Bearer {BOT_TOKEN}"}
+    with httpx2.Client(trust_env=False, timeout=PATIENCE_S, headers=headers) as client:
+        answer = client.post(f"{platform.url}/api/users.info", json={"user": platform.find_person("ann")}).json()
+    assert (answer["error"], answer["needed"]) == ("missing_scope", "users:read")

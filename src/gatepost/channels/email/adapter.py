@@ -137,6 +137,8 @@ class Email:
             LOG.info("a mail is left alone", instance=self._around.instance, uid=uid, why=why, count=self.skipped)
             return
         self._keep_head(read.inbound.platform_id, read.head)
+        if read.head.message_id not in self._heads:  # as its conversation is named, though nobody proves its sender
+            self._keep_head(read.head.message_id, read.head)
         await retry_until_done(partial(receive, read.inbound))
         await self._run(thread, mailbox.set_flag, uid, SEEN, True)
 

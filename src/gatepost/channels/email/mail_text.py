@@ -12,6 +12,14 @@ _HIDDEN = frozenset(["script", "style", "head", "title", "template", "noscript",
 _ENDS = {name: re.compile(f"</{name}", re.IGNORECASE | re.ASCII) for name in _HIDDEN}
 _TAG = re.compile(r"/?([a-zA-Z][a-zA-Z0-9]*)")
 _BLANKS = re.compile(r"[ \t\u00a0]+")
+LONGEST_INTRODUCTION = 300
+# How mail programs introduce a quote, in some languages: "On 2 Nov 2026, Ann wrote:".
+_DATED = re.compile(r"\s*(?:On|Am|Le|El|Il|Em|Op|Den|W dniu|Dne)\s[^\n]*\d")
+_SAID = re.compile(r"\b(?:wrote|schrieb|a écrit|escribió|ha scritto|escreveu|schreef|skrev|napisał\(a\))\s?:$")
+_DIVIDER = re.compile(
+    r"^(?:-{4,} ?(?:Original Message|Ursprüngliche Nachricht|Message d'origine) ?-{4,}|_{20,}\n(?=(?:From|Von|De): ))",
+    re.MULTILINE,
+)
 _EMPTY = re.compile(r"\n\s*\n\s*\n+")
 
 
@@ -60,8 +68,10 @@ def tidy(text: str) -> str:
 
 
 def split_quote(text: str) -> tuple[str, str]:
-    """The new words, and what they quote: the lines with `>` at the end of a mail, with the line that introduces them.
-    A mail that answers between quoted lines stays whole."""
+    """Return the new words of an answer, and what they quote at their end: lines with `>` behind an introduction, or
+    what stands below a divider. A mail that answers between quoted lines stays whole."""
+    if (found := _DIVIDER.search(text)) and text[: found.start()].strip():
+        return text[: found.start()].strip(), text[found.end() :].strip()[:LONGEST_QUOTE]
     lines = text.split("\n")
     end = len(lines)
     while end and not lines[end - 1].strip():
@@ -79,12 +89,20 @@ def split_quote(text: str) -> tuple[str, str]:
 
 
 def _drop_introduction(lines: list[str]) -> list[str]:
-    """ "On Monday Ann wrote:", which may be broken over three lines."""
+    """Take off "On Monday Ann wrote:", which mail programs break over up to three lines."""
+    if not lines or len(lines[-1]) >= LONGEST_INTRODUCTION or not lines[-1].endswith(":"):
+        return lines
+    dated: int | None = None
     for count in range(1, min(3, len(lines)) + 1):
-        words = " ".join(lines[-count:]).strip()
-        if words.endswith(":") and len(words) < 300 and ("@" in words or re.search(r"\d", words)):
-            return lines[:-count]
-    return lines
+        first = lines[-count]
+        if not first.strip() or len(first) >= LONGEST_INTRODUCTION:
+            break
+        if _DATED.match(first):
+            dated = count
+            break
+    if dated is None and ("@" in lines[-1] or re.search(r"\d", lines[-1]) or _SAID.search(lines[-1])):
+        dated = 1
+    return lines[:-dated] if dated else lines
 
 
 def render_quote(text: str, sender: str, most_lines: int = 20) -> str:

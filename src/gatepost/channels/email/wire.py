@@ -3,6 +3,7 @@
 import asyncio
 import email
 import hashlib
+import mimetypes
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from email.errors import HeaderParseError
@@ -33,9 +34,9 @@ TOO_MANY_PARTS = "[The mail has too many parts to be read.]"
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 MACHINES = re.compile(r"(mailer-daemon|postmaster|no-?reply|do-?not-?reply|bounces?)([+.-][^@]*)?@")
 _ID = re.compile(r"<([^<>\s]{1,240})>")
-_FORWARDED = re.compile(r"(?:fwd?|wg)(?:\[\d+\])?\s*:", re.IGNORECASE)
-_COMMAND = re.compile(r"\s*[/\\][A-Za-z][\w-]*(?:\s|\Z)")
 ANSWER_PREFIX = re.compile(r"(?:(?:re|aw|sv|antw|fwd?|wg)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
+FORWARD_PREFIX = re.compile(r"(?:fwd?|wg)(?:\[\d+\])?\s*:", re.IGNORECASE)
+WORDS = frozenset({"text/plain", "text/html", "text/markdown", "text/enriched"})  # other text, such as csv, is a file
 
 
 class BoundedHeaders(Compat32):
@@ -61,8 +62,8 @@ class MailHead(Struct, frozen=True, kw_only=True):
 
     @property
     def thread(self) -> str:
-        """The id of the mail with which the conversation began; '' for that mail itself."""
-        return self.references[0] if self.references else ""
+        """The id of the mail with which the conversation began. Each first mail begins one."""
+        return self.references[0] if self.references else self.message_id
 
 
 class ReadMail(Struct, frozen=True, kw_only=True):
@@ -91,9 +92,11 @@ def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: b
         return ReadMail(head=head, skipped=why)
     proved = is_proved(sender, _list_headers(mail, "Authentication-Results"), authserv_id)
     text, files = _read_body(raw, proved=proved) if whole else (TOO_LARGE, ())
-    text, quoted = split_quote(text)
     answered = find_ids(_get_header(mail, "In-Reply-To"))
+    answers = bool(answered or ANSWER_PREFIX.match(head.subject)) and not FORWARD_PREFIX.match(head.subject)
+    text, quoted = split_quote(text) if answers else (text.strip(), "")  # else the quote is the matter itself
     quote = Quote(platform_id=answered[0], text=quoted) if answered else None
+    heading = "" if quote else _get_heading(head, text)
     own_words = sender.address == own  # a copy of what we sent, or somebody who says so
     room = read_sender(_list_headers(mail, "To")).address if own_words else sender.address
     inbound = Inbound(
@@ -101,12 +104,13 @@ def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: b
         platform_id=head.message_id if proved or own_words else mark_unproved(head.message_id, text),
         sender=get_address(sender.address),
         sender_name=decode_words(sender.name)[:LONGEST_NAME] or sender.address,
-        text=_add_subject(head, text, bool(quote)),
+        text="\n\n".join(filter(None, (heading, text))),
+        heading=heading,
         verb=Verb.UNTRUSTED if not proved else Verb.REPLY if quote else Verb.MESSAGE,
         thread=head.thread,
         direct=True,
         own=own_words,
-        forwarded=_FORWARDED.match(head.subject) is not None,
+        forwarded=FORWARD_PREFIX.match(head.subject) is not None,
         at=_read_moment(mail),
         reply_to=quote,
         attachments=files,
@@ -126,17 +130,9 @@ def get_message_id(platform_id: str) -> str:
     return platform_id.partition(" ")[0]
 
 
-def _add_subject(head: MailHead, text: str, answers: bool) -> str:
-    """People put half of what they want into the subject. A command is read as such only where a text begins."""
-    if (
-        answers
-        or _COMMAND.match(text)
-        or not head.subject
-        or ANSWER_PREFIX.match(head.subject)
-        or text.startswith(head.subject)
-    ):
-        return text
-    return f"{head.subject}\n\n{text}" if text else head.subject
+def _get_heading(head: MailHead, text: str) -> str:
+    """Return the subject if it says something: people put half of what they want into it."""
+    return "" if ANSWER_PREFIX.match(head.subject) or text.startswith(head.subject) else head.subject
 
 
 def read_head(mail: Message, fallback_id: str) -> MailHead:
@@ -229,7 +225,7 @@ def _read_content(mail: Message) -> tuple[str, tuple[Attachment, ...]]:
         kind, name = part.get_content_type(), _get_file_name(part)
         if kind == "text/calendar":
             continue  # an invitation to a meeting; its words stand beside it
-        if kind.startswith("text/") and not name and part.get_content_disposition() != "attachment":
+        if kind in WORDS and not name and part.get_content_disposition() != "attachment":
             text = _decode(part)
             texts.append(read_html(text) if kind == "text/html" else tidy(text))
         elif len(files) < MOST_FILES:
@@ -295,7 +291,8 @@ def _read_file(part: Message, kind: str, name: str, number: int) -> Attachment:
     whole_mail = part.get_content_maintype() == "message"
     main = kind.partition("/")[0]
     shown = AttachmentKind(main) if main in ("image", "audio", "video") else AttachmentKind.FILE
-    given = name or (f"mail-{number}.eml" if whole_mail else f"file-{number}")
+    suffix = (mimetypes.guess_extension(kind) or "") if main == "text" else ""
+    given = name or (f"mail-{number}.eml" if whole_mail else f"file-{number}{suffix}")
 
     async def read() -> AsyncIterator[bytes]:
         """Decoded when somebody gets it. The mail itself was bounded by `largest_mail` when it was fetched."""

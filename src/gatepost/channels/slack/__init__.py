@@ -75,7 +75,7 @@ declare_channel(
     ),
     verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.EDIT, Verb.DELETE, Verb.LIKE, Verb.JOIN}),
     max_text=4000,
-    text_unit=TextUnit.CHARACTERS,
+    text_unit=TextUnit.ESCAPED,  # `chat.update` refuses more; a longer post is split, also within a block of code
     largest_file=1024 * 1024 * 1024,
     pace=ChannelPace(room=1.0, burst=3),
     deaf_after_s=150.0,
@@ -85,7 +85,8 @@ declare_channel(
             "to the workspace, and copy the Bot User OAuth Token. For Socket Mode make an app-level token, too."
         ),
         after="Invite the bot to a channel with /invite, or write to it directly, and use `gatepost pair`.",
-        ask=(TOKEN, APP_TOKEN),
+        ask=(TOKEN, APP_TOKEN, SIGNING_SECRET),
+        optional=(APP_TOKEN, SIGNING_SECRET),  # the one is for Socket Mode, the other for HTTP events
     ),
     fits_card=import_later("gatepost.channels.slack.render:fits_card"),
     tested_against="our emulator of 2026-11, which slack-sdk 3.46 accepts; never run against Slack itself",

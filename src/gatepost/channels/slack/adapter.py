@@ -46,7 +46,7 @@ from gatepost.channels.slack.wire import (
 )
 from gatepost.core import log
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import Invalid, NotFound, Unavailable
+from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound, OpenFile
 from gatepost.messages.outbound import Outbound
@@ -62,8 +62,10 @@ SCOPES = {
     "groups:history": "to read private channels",
     "im:history": "to read direct messages",
     "im:write": "to open direct messages",
+    "mpim:history": "to read group chats",
     "channels:read": "to know what channels are called",
     "groups:read": "to know what private channels are called",
+    "mpim:read": "to know what group chats are called",
     "users:read": "to know what people are called",
     "reactions:read": "to see reactions",
     "reactions:write": "to react",
@@ -89,8 +91,7 @@ class SlackChannel:
 
     @property
     def own_names(self) -> frozenset[str]:
-        """By its user name, and by the name that people see, which stands in the texts."""
-        return frozenset({self._me.name.lower(), self._names.get(self._me.user).lower()} - {""})
+        return frozenset({each.lower() for each in (self._me.name, *self._me.shown)} - {""})
 
     async def close(self) -> None:
         if self._http is not None:
@@ -109,14 +110,14 @@ class SlackChannel:
     async def _find_self(self) -> SlackSelf:
         """Who we are; the platform may have been asked before."""
         if not self._me.user:
-            self._me = _read_self(await (await self._get_http()).ask("auth.test", "ask who it is"))
+            self._me = await _ask_self(await self._get_http())
         return self._me
 
     # Receiving.
 
     async def listen(self, receive: Receive) -> None:
         http = await self._get_http()
-        self._me = _read_self(await http.ask("auth.test", "ask who it is"))
+        self._me = await _ask_self(http)
         self._receive, self._queues = skip_invalid(receive), RoomQueues()
         async with self._queues:
             await self._missed.check(http, self._queues)
@@ -131,9 +132,7 @@ class SlackChannel:
             await mode.run()
 
     async def _listen_for_hooks(self, http: SlackHttp) -> None:
-        if not await self._around.secret(SIGNING_SECRET):
-            why = "there is no signing secret for HTTP events"
-            raise ChannelEnded(EndReason.SETTING, why, f"copy it from {APPS}, Basic Information, and set it")
+        await self._check_signing_secret()
         while True:
             await http.ask("auth.test", "ask who it is")
             self._around.beat()
@@ -292,9 +291,16 @@ class SlackChannel:
             raise ChannelEnded(EndReason.RIGHTS, "the app lacks the scope chat:write", way_out)
         if self._mode is SlackMode.SOCKET:
             await self._check_app_token()
+        else:
+            await self._check_signing_secret()
         return BotIdentity(
             name=f"@{me.name} in {answer.get('team') or me.team}", link=str(answer.get("url") or ""), missing=missing
         )
+
+    async def _check_signing_secret(self) -> None:
+        if not await self._around.secret(SIGNING_SECRET):
+            why = "there is no signing secret for HTTP events"
+            raise ChannelEnded(EndReason.SETTING, why, f"copy it from {APPS}, Basic Information, and set it")
 
     async def _check_app_token(self) -> None:
         async with self._with_app_token() as http:
@@ -317,6 +323,18 @@ class SlackChannel:
             yield http
         finally:
             await http.close()
+
+
+async def _ask_self(http: SlackHttp) -> SlackSelf:
+    """People see the display name or the real name of a bot; `auth.test` gives another one."""
+    me = _read_self(await http.ask("auth.test", "ask who it is"))
+    try:
+        user = (await http.ask("users.info", "ask for its own name", user=me.user)).get("user") or {}
+    except (Refused, ChannelEnded):
+        return me  # without users:read the app may not know
+    profile = user.get("profile") or {}
+    found = (profile.get("display_name"), user.get("real_name"), profile.get("real_name"))
+    return replace(me, shown=tuple(str(each)[:100] for each in found if each))
 
 
 def _read_self(answer: Payload) -> SlackSelf:

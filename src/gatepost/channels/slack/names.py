@@ -19,10 +19,6 @@ class NameCache:
         room = "" if channel.startswith("D") or not is_id(channel) else await self._find(http, channel)
         return SlackNames(room, {each: await self._find(http, each) for each in people})
 
-    def get(self, ident: str) -> str:
-        """What somebody is called, '' if nobody asked before."""
-        return self._known.get(ident, "")
-
     async def _find(self, http: SlackHttp, ident: str) -> str:
         if ident in self._known:
             return self._known[ident]

@@ -3,14 +3,16 @@
 import hashlib
 from typing import Any
 
+from gatepost.channels.kit.dialects import SPACER
 from gatepost.channels.kit.markup import SLACK, render
 from gatepost.core.errors import Unsupported
 from gatepost.messages.card import Card, CardButton
 from gatepost.messages.outbound import Outbound, PromptButton
-from gatepost.messages.text_size import TextUnit, measure
+from gatepost.messages.text_size import TextUnit, measure, shorten
 
 EVENT_TYPE = "gatepost_message"
 MOST_PROMPTS = 4
+LONGEST_TEXT = 4000  # bytes, after escaping
 LONGEST_TITLE, LONGEST_SECTION, LONGEST_FIELD, MOST_FIELDS = 150, 3000, 2000, 50
 STYLES = frozenset({"primary", "danger"})
 
@@ -41,7 +43,11 @@ def render_content(message: Outbound) -> dict[str, Any]:
 
 
 def render_text(text: str) -> str:
-    return render(text, SLACK)
+    """Markup that would make a text longer than Slack takes is left as it was written."""
+    made = render(text, SLACK)
+    if measure(made, TextUnit.BYTES) <= LONGEST_TEXT:
+        return made
+    return escape(shorten(text.replace("@", f"@{SPACER}"), LONGEST_TEXT, TextUnit.ESCAPED))
 
 
 def escape(text: str) -> str:

@@ -39,6 +39,7 @@ class SlackSelf(Struct, frozen=True):
     user: str = ""
     bot: str = ""
     name: str = ""
+    shown: tuple[str, ...] = ()  # what people see in its place
 
 
 class SlackNames(Struct, frozen=True):

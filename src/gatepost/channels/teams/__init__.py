@@ -15,6 +15,7 @@ from gatepost.channels.contract import (
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
+from gatepost.messages.text_size import TextUnit
 
 APP_ID = setting("channels.teams.app_id", "", help="The application (client) id of the bot's registration.")
 APP_SECRET = setting("channels.teams.app_secret", "", help="A client secret of that registration.", secret=True)
@@ -42,10 +43,19 @@ declare_channel(
     title="Microsoft Teams",
     connection=ChannelConnection.ANY,
     features=frozenset(
-        {Feature.EDIT, Feature.DELETE, Feature.THREADS, Feature.MARKDOWN, Feature.TYPING, Feature.CARDS}
+        {
+            Feature.EDIT,
+            Feature.DELETE,
+            Feature.THREADS,
+            Feature.MARKDOWN,
+            Feature.TYPING,
+            Feature.CARDS,
+            Feature.POST,
+        }
     ),
     settings=(APP_ID, APP_SECRET, TENANT, SERVICE_URLS, LOGIN_URL, OPENID_URL, CHECK_S),
-    max_text=16_000,
+    max_text=9_900,  # written as JSON in UTF-16 it may take four bytes each, and Teams takes 40 KB
+    text_unit=TextUnit.UTF16,
     pace=ChannelPace(everywhere=10.0, room=1.0, burst=5),
     deaf_after_s=1200.0,
     verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.LIKE, Verb.DISLIKE, Verb.EDIT, Verb.DELETE, Verb.JOIN}),

@@ -26,11 +26,11 @@ class TeamsBot:
         self._around, self._config = around, around.config
         self._inbox = HookInbox(around)
         self._session = TeamsSession(around)
-        self._name = ""  # as the last activity called us
+        self._own_name = ""  # as the last activity names us
 
     @property
     def own_names(self) -> frozenset[str]:
-        return frozenset({self._name} - {""})
+        return frozenset({self._own_name.lower()} - {""})
 
     async def listen(self, receive: Receive) -> None:
         """Activities come by the hook. Meanwhile the secret is tried now and then, so that one that ended is found."""
@@ -66,8 +66,8 @@ class TeamsBot:
             return HookResponse(status=202)  # proved, and not for us: another organization has added the bot
         room = wire.read_room(activity)
         if room is not None:
+            self._own_name = wire.read_own_name(activity) or self._own_name
             await self._session.record_service(room.address, service_url)
-            self._name = wire.read_own_name(activity) or self._name
             await self._inbox.receive(wire.read_activity(activity))
         return HookResponse(status=202)
 
@@ -75,7 +75,10 @@ class TeamsBot:
         room = wire.parse_address(address)
         path = room.get_path(message.thread and wire.check_message_id(message.thread))
         match message.op:
-            case Op.SEND | Op.FILE | Op.CARD | Op.VOICE:
+            case Op.POST if room.kind is not wire.RoomKind.CHANNEL:
+                raise Unsupported("post", "teams", "use send: only channels have posts")
+            case Op.SEND | Op.FILE | Op.CARD | Op.VOICE | Op.POST:
+                path = room.get_path() if message.op is Op.POST else path
                 answer = await self._call(address, "POST", path, "send a message", json=wire.render_activity(message))
                 sent = answer.get("id") if isinstance(answer, dict) else None
                 if not isinstance(sent, str) or not sent:

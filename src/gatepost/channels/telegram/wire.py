@@ -16,6 +16,7 @@ LONGEST_NAME = 100
 MOST_ENTITIES = 100
 MOST_JOINED = 20
 LONGEST_CLICK = 64
+ELSEWHERE = "[a message in another chat]"
 UPDATES = (
     "message",
     "edited_message",
@@ -294,7 +295,9 @@ def _is_own(message: Payload, me: TelegramSelf) -> bool:
 def _read_verb(message: Payload, me: TelegramSelf) -> Verb:
     if _names_me(message, me):
         return Verb.MENTION
-    return Verb.REPLY if _is_own(message.get("reply_to_message") or {}, me) else Verb.MESSAGE
+    origin = (message.get("external_reply") or {}).get("origin") or {}
+    answered = message.get("reply_to_message") or {"from": origin.get("sender_user")}
+    return Verb.REPLY if _is_own(answered, me) else Verb.MESSAGE
 
 
 def _names_me(message: Payload, me: TelegramSelf) -> bool:
@@ -320,12 +323,25 @@ def _read_quote(message: Payload) -> Quote | None:
     """What is answered. In a topic everything answers the notice that began it: that is no quote."""
     answered = message.get("reply_to_message") or {}
     ident = answered.get("message_id")
+    if not answered and (message.get("external_reply") or message.get("quote")):
+        return _read_external_quote(message)
     if not isinstance(ident, int) or answered.get("forum_topic_created"):
         return None
     if message.get("is_topic_message") and ident == message.get("message_thread_id"):
         return None
     part = (message.get("quote") or {}).get("text")
     return Quote(platform_id=str(ident), sender=read_sender(answered)[0], text=str(part or read_text(answered)))
+
+
+def _read_external_quote(message: Payload) -> Quote:
+    """What is answered lies in another chat or topic. Its number counts there, so it names no message of this room."""
+    external = message.get("external_reply") or {}
+    origin, chat = external.get("origin") or {}, external.get("chat") or {}
+    spoken = {"sender_chat": origin.get("sender_chat") or origin.get("chat"), "from": origin.get("sender_user")}
+    sender = read_sender(spoken)[0] if any(spoken.values()) else str(origin.get("sender_user_name") or "")
+    text = str((message.get("quote") or {}).get("text") or "") or read_text(external) or ELSEWHERE
+    place = f"elsewhere/{chat.get('id', 'unknown')}/{external.get('message_id', 'unknown')}"
+    return Quote(platform_id=place, sender=sender[:LONGEST_NAME], text=text)
 
 
 def _read_files(message: Payload, open_file: OpenTelegramFile) -> tuple[Attachment, ...]:

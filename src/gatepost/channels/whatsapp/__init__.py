@@ -1,7 +1,7 @@
-"""whatsapp: the WhatsApp Business Platform (Cloud API). Rooms are private chats; the platform sends events to us.
+"""whatsapp: the WhatsApp Business Platform (Cloud API). Rooms are private chats and groups; Meta sends events to us.
 
-It has no groups, no edits and no deletions. What the bot says reaches people within 24 hours of their last message;
-later only a template that Meta has approved does.
+It has no edits and no deletions, and only groups that the business made. What the bot says reaches people within 24
+hours of their last message; later only a template that Meta has approved does.
 """
 
 from gatepost.channels.contract import ChannelConnection, ChannelGuide, ChannelPace, declare_channel, import_later

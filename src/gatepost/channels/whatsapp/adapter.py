@@ -20,6 +20,7 @@ from gatepost.channels.contract import (
     EndReason,
     HookRequest,
     HookResponse,
+    LateFailure,
     Receive,
 )
 from gatepost.channels.kit.hooks import SIGNATURE, HookInbox, has_signature, is_same, is_signed, parse_object
@@ -60,6 +61,9 @@ WINDOW = 131047  # more than 24 hours since the person's last message
 BAD_TOKEN = {0, 190}
 BUSY = {1, 2, 131000, 131016, 133004}
 UNKNOWN_ERROR = {1, 131000}  # after which nobody can say whether it was sent
+NOT_THERE = ""  # in place of an id: Meta reports that it did not deliver the message
+TOO_LATE = "the person's last message is more than 24 hours old"
+LONGEST_REASON = 300
 REPORTED_WITHIN = 30 * SECOND  # a status comes within seconds, or it does not come
 MOST_KEPT, MOST_SAVED = 2000, 200
 REPORTS = "reports"  # the name of a cursor
@@ -126,7 +130,7 @@ class WhatsAppCloud:
             events = list(wire.read_messages(value, self._open_media))
             await self._inbox.receive(events)
             for event in events:
-                if event.event == "message" and not event.own:
+                if event.event == "message" and not event.own and event.direct:
                     _keep(self._last, event.address, event.platform_id)
         return HookResponse()
 
@@ -140,42 +144,52 @@ class WhatsAppCloud:
 
     async def _record_statuses(self, statuses: list[wire.MessageStatus]) -> None:
         """A report on a message whose answer has not come outlives a kill, and is seen by the gateway that sends: Meta
-        does not repeat what we answered."""
+        does not repeat what we answered. One that failed is not there, whatever was reported before."""
         needed: dict[str, str] = {}
+        failed = [each for each in statuses if each.has_failed and each.key and each.message]
         for status in statuses:
             if status.key and status.message:
-                _keep(self._reported, status.key, status.message)
+                found = NOT_THERE if status.has_failed else status.message
+                _keep(self._reported, status.key, found)
                 if await self._attempts.is_open(status.key):
-                    needed[status.key] = status.message
-            if status.has_failed:
-                _log.warning(
-                    "WhatsApp could not deliver a message",
-                    instance=self._around.instance,
-                    message=status.message,
-                    code=status.code,
-                    detail=status.detail[:200],
-                )
+                    needed[status.key] = found
         if needed:
             await self._around.cursor.update(partial(_add_reports, needed), REPORTS, durable=True)
+        for status in failed:
+            why = TOO_LATE if status.code == WINDOW else f"WhatsApp did not deliver it: {status.detail} ({status.code})"
+            failure = LateFailure(
+                key=status.key, platform_id=status.message, why=why[:LONGEST_REASON], again=status.code == WINDOW
+            )
+            await self._around.report_failure(failure)
 
     async def _load_reports(self) -> dict[str, str]:
         """What an earlier process was told, and other gateways."""
         saved = await self._around.cursor.load(REPORTS)
         return json.loads(saved) if saved else {}
 
+    async def _forget_report(self, key: str) -> None:
+        self._reported.pop(key, None)
+        await self._around.cursor.update(partial(_remove_report, key), REPORTS, durable=True)
+
     async def send(self, address: str, message: Outbound) -> str:
         to = wire.parse_recipient(address)
         if to is None:
-            raise NotFound("room", address, "a WhatsApp room is whatsapp:user/<number>")
+            raise NotFound("room", address, "a WhatsApp room is whatsapp:user/<number or id> or whatsapp:group/<id>")
         if message.op not in MESSAGES:
             return (await self._post_part(to, message, wire.render_message(to, message)))[0]
-        bodies = await self._render(to, message)
+        too_late = message.refusal == TOO_LATE
+        bodies = [] if too_late else await self._render(to, message)
+        if too_late:
+            await self._forget_report(message.key[: wire.LONGEST_CALLBACK])
         async with self._attempts.attempt(message.key):
-            sent = await self._post_all(to, message, bodies)
+            if too_late:
+                sent = _read_message_id(await self._post_template(to, message))
+            else:
+                sent = await self._post_all(to, message, bodies)
         _keep(self._reported, message.key[: wire.LONGEST_CALLBACK], sent)
         return sent
 
-    async def _post_all(self, to: str, message: Outbound, bodies: list[dict[str, Any]]) -> str:
+    async def _post_all(self, to: wire.Recipient, message: Outbound, bodies: list[dict[str, Any]]) -> str:
         sent = ""
         for body in bodies:
             try:
@@ -189,7 +203,7 @@ class WhatsAppCloud:
                 break
         return sent
 
-    async def _render(self, to: str, message: Outbound) -> list[dict[str, Any]]:
+    async def _render(self, to: wire.Recipient, message: Outbound) -> list[dict[str, Any]]:
         """A message has one file, so several are several messages; they are uploaded before the first is sent. The last
         one alone has our key: what is found by it is there whole."""
         if not message.files:
@@ -201,7 +215,7 @@ class WhatsAppCloud:
             media.append((await self._upload(file, mime), kind))
         return wire.render_files(to, message, media)
 
-    async def _post_part(self, to: str, message: Outbound, body: dict[str, Any]) -> tuple[str, bool]:
+    async def _post_part(self, to: wire.Recipient, message: Outbound, body: dict[str, Any]) -> tuple[str, bool]:
         """Its id, and whether it was a template, which says all that can be said: nothing is sent after it."""
         is_template = False
         try:
@@ -212,13 +226,13 @@ class WhatsAppCloud:
             answer, is_template = await self._post_template(to, message), True
         return _read_message_id(answer), is_template
 
-    async def _post_template(self, to: str, message: Outbound) -> Any:
+    async def _post_template(self, to: wire.Recipient, message: Outbound) -> Any:
         name = self._config[TEMPLATE]
         if not name:
             raise Refused(
                 "this bot",
                 "write first",
-                wire.get_address(to),
+                to.address,
                 "the person's last message is more than 24 hours old; wait for one, or set channels.whatsapp.template"
                 " to an approved template with one parameter",
             )
@@ -245,7 +259,12 @@ class WhatsAppCloud:
     async def look_up(self, address: str, key: str) -> str | None:
         """None only for what never began: that Meta has not reported a message does not prove that it lacks it."""
         known = key[: wire.LONGEST_CALLBACK]
-        found = self._reported.get(known) or (await self._load_reports()).get(known)
+        found = self._reported.get(known)
+        if found is None:
+            found = (await self._load_reports()).get(known)
+        if found == NOT_THERE:
+            await self._forget_report(known)  # it is about this try; the next one has a report of its own
+            return None
         if found is not None:
             return found
         if await self._attempts.find(key) is None:
@@ -354,6 +373,11 @@ def _is_below(url: str, base: str) -> bool:
 def _add_reports(needed: dict[str, str], saved: str) -> str:
     known = (json.loads(saved) if saved else {}) | needed
     return json.dumps(dict(list(known.items())[-MOST_SAVED:]))
+
+
+def _remove_report(key: str, saved: str) -> str:
+    known = json.loads(saved) if saved else {}
+    return json.dumps({name: found for name, found in known.items() if name != key})
 
 
 def _keep(table: OrderedDict[str, Any], name: str, value: Any) -> None:

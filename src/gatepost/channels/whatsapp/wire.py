@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from gatepost.channels.kit.markup import WHATSAPP, render
+from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unsupported
 from gatepost.messages.card import Card, render_text
@@ -33,8 +34,12 @@ IMAGES = frozenset({"image/jpeg", "image/png"})
 SOUNDS = frozenset({"audio/aac", "audio/amr", "audio/mpeg", "audio/mp4", VOICE_MIME, "audio/ogg"})
 VIDEOS = frozenset({"video/mp4", "video/3gp", "video/3gpp"})
 _NUMBER = re.compile(r"[0-9]{5,20}\Z")
+# A person within one business, who may hide their number: Meta, "Business-scoped user IDs", read 2026-11-17.
+_USER_ID = re.compile(r"[A-Z]{2}\.(?:ENT\.)?[0-9A-Za-z]{1,128}\Z")
+_GROUP_ID = re.compile(r"[0-9A-Za-z_=-]{5,200}\Z")
 _ID = re.compile(r"[\x21-\x7e]{1,256}\Z")
 
+_log = log.get("whatsapp")
 OpenMedia = Callable[[str], OpenFile]
 
 
@@ -54,6 +59,21 @@ class NameReview(StrEnum):
     DECLINED = "DECLINED"
 
 
+class Recipient(Struct, frozen=True):
+    """The room of a message, as Meta wants it: `field` holds `id`."""
+
+    id: str
+    field: str = "to"
+    is_group: bool = False
+
+    def render(self) -> dict[str, str]:
+        return {"recipient_type": "group" if self.is_group else "individual", self.field: self.id}
+
+    @property
+    def address(self) -> str:
+        return get_group_address(self.id) if self.is_group else get_address(self.id)
+
+
 class MessageStatus(Struct, frozen=True):
     """What Meta reports of a message of ours. `key`: what we sent along."""
 
@@ -68,10 +88,18 @@ def get_address(wa_id: str) -> str:
     return f"whatsapp:user/{wa_id}"
 
 
-def parse_recipient(address: str) -> str | None:
-    """The number that a room stands for; None if it is no room of ours."""
-    number = address.removeprefix("whatsapp:user/")
-    return number if number != address and _NUMBER.match(number) else None
+def get_group_address(group_id: str) -> str:
+    return f"whatsapp:group/{group_id}"
+
+
+def parse_recipient(address: str) -> Recipient | None:
+    """Return whom a room stands for: a number, a person without one, or a group. None if it is no room of ours."""
+    kind, _, given = address.partition("/")
+    if kind == "whatsapp:user" and _NUMBER.match(given):
+        return Recipient(given)
+    if kind == "whatsapp:user" and _USER_ID.match(given):
+        return Recipient(given, "recipient")
+    return Recipient(given, is_group=True) if kind == "whatsapp:group" and _GROUP_ID.match(given) else None
 
 
 def list_values(payload: dict[str, Any], number_id: str) -> Iterator[dict[str, Any]]:
@@ -100,32 +128,44 @@ def read_statuses(value: dict[str, Any]) -> Iterator[MessageStatus]:
 
 
 def read_messages(value: dict[str, Any], open_media: OpenMedia) -> Iterator[Inbound]:
-    names = {
-        contact.get("wa_id"): _text(_object(contact.get("profile")).get("name"))
-        for contact in _list(value.get("contacts"))
-    }
+    """Whoever hides their number has only a `from_user_id`."""
+    names: dict[str, str] = {}
+    for contact in _list(value.get("contacts")):
+        profile = _object(contact.get("profile"))
+        name = _text(profile.get("name")) or _text(profile.get("username"))
+        names |= {_text(contact.get(field)): name for field in ("wa_id", "user_id")}
     for message in _list(value.get("messages")):
-        number, message_id = _text(message.get("from")), _text(message.get("id"))
-        if _NUMBER.match(number) and _ID.match(message_id):
-            yield _read_message(message, number, message_id, names.get(number, ""), open_media)
+        person, message_id = _read_person(message), _text(message.get("id"))
+        if person and _ID.match(message_id):
+            yield _read_message(message, person, message_id, names.get(person, ""), open_media)
+        else:
+            _log.warning("a message of WhatsApp names no sender and is left out", message=message_id[:100])
 
 
-def _read_message(message: dict[str, Any], number: str, message_id: str, name: str, open_media: OpenMedia) -> Inbound:
-    kind = _text(message.get("type"))
-    body, address = _object(message.get(kind)), get_address(number)
+def _read_person(message: dict[str, Any]) -> str:
+    number, user_id = _text(message.get("from")), _text(message.get("from_user_id"))
+    if _NUMBER.match(number) or _USER_ID.match(number):
+        return number
+    return user_id if _USER_ID.match(user_id) else ""
+
+
+def _read_message(message: dict[str, Any], person: str, message_id: str, name: str, open_media: OpenMedia) -> Inbound:
+    kind, group_id = _text(message.get("type")), _text(message.get("group_id"))
+    body, sender = _object(message.get(kind)), get_address(person)
+    is_group = bool(_GROUP_ID.match(group_id))
     base: dict[str, Any] = {
-        "address": address,
-        "sender": address,
+        "address": get_group_address(group_id) if is_group else sender,
+        "sender": sender,
         "sender_name": name,
-        "room_name": name,
-        "direct": True,
+        "room_name": "" if is_group else name,
+        "direct": not is_group,
         "at": _read_time(message.get("timestamp")),
     }
     if kind == "reaction":
         # Without an emoji the reaction was taken back. That is an event of its own, and says nothing to an agent.
         emoji, target = _text(body.get("emoji"))[:LONGEST_EMOJI], _text(body.get("message_id"))
         if emoji and _ID.match(target):
-            event = f"reaction:{emoji}:{address}"
+            event = f"reaction:{emoji}:{sender}"
             return Inbound(platform_id=target, event=event, text=emoji, **base)
         return Inbound(platform_id=message_id, text="", own=True, **base)
     if kind in ("interactive", "button") and (clicked := _read_click(kind, body)):
@@ -187,27 +227,28 @@ def _read_time(raw: Any) -> int | None:
     return int(text) * SECOND if text.isascii() and text.isdecimal() and len(text) <= 11 else None
 
 
-def render_message(to: str, message: Outbound, media: tuple[str, str] | None = None) -> dict[str, Any]:
+def render_message(to: Recipient, message: Outbound, media: tuple[str, str] | None = None) -> dict[str, Any]:
     """The body of a request. `media`: the id of an uploaded file, and what kind of message it makes."""
     body: dict[str, Any] = {
         "messaging_product": "whatsapp",
-        "recipient_type": "individual",
-        "to": to,
+        **to.render(),
         "biz_opaque_callback_data": message.key[:LONGEST_CALLBACK],
     }
     if message.reply_to:
         body["context"] = {"message_id": message.reply_to}
+    if message.op is Op.REACT and to.is_group:
+        raise Unsupported("react", "whatsapp", "write a message: groups have no reactions of a business")
     if message.op is Op.REACT:
         return body | {"type": "reaction", "reaction": {"message_id": message.target, "emoji": message.reaction}}
     if media is not None:
         return body | _render_media(message, *media)
-    interactive = render_card(message.card) if message.card is not None else None
+    interactive = render_card(message.card) if message.card is not None and not to.is_group else None
     if interactive is not None:
         return body | {"type": "interactive", "interactive": interactive}
     return body | {"type": "text", "text": {"body": render(message.text, WHATSAPP), "preview_url": False}}
 
 
-def render_template(to: str, message: Outbound, name: str, language: str) -> dict[str, Any]:
+def render_template(to: Recipient, message: Outbound, name: str, language: str) -> dict[str, Any]:
     """The words as the one parameter of a template. A parameter has no line breaks, tabs or runs of spaces."""
     words = " ".join(message.text.split())
     if message.card is not None and message.card.buttons and len(words) > LONGEST_CAPTION:
@@ -215,8 +256,7 @@ def render_template(to: str, message: Outbound, name: str, language: str) -> dic
     words = words[:LONGEST_CAPTION] or "…"
     return {
         "messaging_product": "whatsapp",
-        "recipient_type": "individual",
-        "to": to,
+        **to.render(),
         "biz_opaque_callback_data": message.key[:LONGEST_CALLBACK],
         "type": "template",
         "template": {
@@ -246,7 +286,7 @@ def has_caption(kind: str, text: str) -> bool:
     return kind != "audio" and len(text) <= LONGEST_CAPTION
 
 
-def render_files(to: str, message: Outbound, media: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+def render_files(to: Recipient, message: Outbound, media: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """A message for each file; the words are below the first, or before it where they do not fit. `media`: of each file
     the id of its upload, and its kind."""
     parts: list[dict[str, Any]] = []

@@ -22,10 +22,10 @@ declare_channel(
     "x",
     "gatepost.channels.x.adapter:XAccount",
     title="X",
-    features=frozenset({Feature.DELETE, Feature.REACT, Feature.REPLY, Feature.POST}),
+    features=frozenset({Feature.DELETE, Feature.REACT, Feature.REPLY, Feature.POST, Feature.QUOTE, Feature.REPOST}),
     settings=(API_KEY, API_SECRET, TOKEN, TOKEN_SECRET, POLL_S, API_URL),
-    max_text=250,  # X counts 280, where a short link counts 23 and most signs of other scripts two
-    text_unit=TextUnit.BYTES,
+    max_text=280,
+    text_unit=TextUnit.WEIGHTED,
     pace=ChannelPace(everywhere=0.1, burst=3),
     deaf_after_s=3600.0,
     verbs=frozenset({Verb.MENTION}),

@@ -30,11 +30,12 @@ ACCESS = "x-access-level"  # what the keys may do: read, read-write, or messages
 NO_TIER = frozenset({"client-not-enrolled", "user-not-enrolled"})
 WAY_OUT = "make new keys for the app and the account at developer.x.com, and set them with `gatepost channel set`"
 FIELDS = {
-    "tweet.fields": "author_id,conversation_id,created_at,referenced_tweets",
+    "tweet.fields": "author_id,conversation_id,created_at,referenced_tweets,note_tweet",
     "expansions": "author_id",
     "user.fields": "username",
 }
 MOST_ROOMS = 2000
+FEED = frozenset({Op.POST, Op.QUOTE, Op.REPOST})  # what goes to the account's own feed, whatever room is named
 
 
 class XAccount:
@@ -99,14 +100,26 @@ class XAccount:
     # Sending.
 
     async def send(self, address: str, message: Outbound) -> str:
-        conversation = wire.parse_address(address) if message.op is not Op.POST else ""
+        conversation = wire.parse_address(address) if message.op not in FEED else ""
         match message.op:
+            case Op.QUOTE:
+                quoted = {"quote_tweet_id": wire.check_post_id(message.target)}
+                return await self._post({"text": wire.break_names(message.text), **quoted})
+            case Op.REPOST:
+                shared = {"tweet_id": wire.check_post_id(message.target)}
+                path = f"2/users/{await self._get_me()}/retweets"
+                await self._call("POST", path, action="repost a post", json=shared)
+                return wire.render_repost(message.target)
             case Op.POST:
                 return await self._post({"text": wire.break_names(message.text)})
             case Op.SEND | Op.FILE | Op.CARD | Op.VOICE:
                 about = message.reply_to or self._newest.get(address, conversation)
                 reply = {"in_reply_to_tweet_id": wire.check_post_id(about)}
                 return await self._post({"text": wire.break_names(message.text), "reply": reply})
+            case Op.DELETE if reposted := wire.parse_repost(message.target):
+                path = f"2/users/{await self._get_me()}/retweets/{reposted}"
+                await self._call("DELETE", path, action="take back a repost")
+                return message.target
             case Op.DELETE:
                 path = f"2/tweets/{wire.check_post_id(message.target)}"
                 await self._call("DELETE", path, action="delete a post")

@@ -62,12 +62,30 @@ def read_mention(post: Mapping[str, Any], me: str, names: Mapping[str, str]) -> 
         platform_id=str(post["id"]),
         sender=f"x:user/{author}",
         sender_name=names.get(str(author), ""),
-        text=html.unescape(str(post.get("text") or "")),
+        text=html.unescape(_read_text(post)),
         verb=Verb.MENTION,
         own=author == me,
         at=_read_time(post.get("created_at")),
         reply_to=Quote(platform_id=answered) if answered else None,
     )
+
+
+def _read_text(post: Mapping[str, Any]) -> str:
+    """A post of more than 280 characters is cut in `text`, and whole in `note_tweet`."""
+    note = post.get("note_tweet")
+    whole = note.get("text") if isinstance(note, Mapping) else None
+    return str(whole or post.get("text") or "")
+
+
+def render_repost(post: str) -> str:
+    """X gives a repost no id of its own."""
+    return f"repost:{post}"
+
+
+def parse_repost(platform_id: str) -> str:
+    """The post that was reposted; '' if it is no repost."""
+    post = platform_id.removeprefix("repost:")
+    return post if post != platform_id and is_id(post) else ""
 
 
 def _find_answered(listed: Any) -> str:

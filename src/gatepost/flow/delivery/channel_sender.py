@@ -24,7 +24,7 @@ from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, Op, Outbou
 from gatepost.store import growing_drafts
 from gatepost.store.file_passing import FilePassing
 from gatepost.store.messages import Message
-from gatepost.store.outbox import END, EffectOrigin, EffectState, OutboxEffect
+from gatepost.store.outbox import END, REFUSAL, EffectOrigin, EffectState, OutboxEffect
 
 LOG = log.get("delivery")
 REPLIES = frozenset({Op.SEND, Op.FILE, Op.CARD})  # their target is what they answer
@@ -158,6 +158,7 @@ class ChannelSender:
             files=tuple(OutboundFile(**file) for file in payload.get("files", ())),
             prompts=tuple(PromptButton(**prompt) for prompt in payload.get("prompts", ())),
             card=convert(payload["card"], Card) if payload.get("card") else None,
+            refusal=payload.get(REFUSAL, ""),
         )
         # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
         quote = target.text if target and answers and effect.origin == EffectOrigin.TOOL else ""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from gatepost.channels.contract import Channel, ChannelEnded
+from gatepost.channels.contract import Channel, ChannelEnded, LateFailure
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock, to_microseconds
 from gatepost.core.contact import MayAct
@@ -381,6 +381,17 @@ class DeliveryLoop:
             if self._sender.passing is not None:
                 with suppress(Unavailable):  # then they go when they are old
                     await self._sender.passing.remove_sent(paths)
+
+    async def record_late_failure(self, instance: str, failure: LateFailure) -> None:
+        """Take back a message that the platform accepted and did not deliver. Raise Unavailable if that cannot be
+        recorded yet, so that the platform reports it again."""
+        reach, now = self._terms.reach, self._clock.now()
+        address = await self._store.write(outbox_claims.settle_late_failure, reach, instance, failure, now)
+        LOG.warning("not delivered after all", instance=instance, key=failure.key, reason=failure.why)
+        if address:
+            self._bells.room(instance, address)
+        elif failure.key.startswith(CARD_KEY):  # somebody else is asked
+            self._bells.requests()
 
     def _sleep(self, lane: DeliveryLane, at: int) -> None:
         if self._open:

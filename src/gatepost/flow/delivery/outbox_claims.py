@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from gatepost.channels.contract import LateFailure
+from gatepost.core.errors import Unavailable
 from gatepost.flow.delivery.channel_sender import SendJob, SendOutcome
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy
@@ -93,6 +95,26 @@ def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: in
             _add_file_notice(db, reach, effect, outcome.reason, now)
     record_text_outcome(db, reach, effect, outcome.state, outcome.reason, now)
     record_card_outcome(db, effect, outcome.state, now)
+
+
+def settle_late_failure(db: Db, reach: ChannelInstances, instance: str, failure: LateFailure, now: int) -> str:
+    """Take back what a platform accepted and did not deliver; return the address of a room that has work again, or ''.
+    A message that was sent anew has another id, so an old report says nothing about it."""
+    effect = outbox.find_by_key(db, failure.key)
+    if effect is None or effect.instance != instance:
+        return ""
+    if effect.state == EffectState.SENDING:
+        raise Unavailable("the outbox", "the message is still being sent")
+    sent = messages.get(db, effect.message_id)
+    if sent is None or sent.platform_id != failure.platform_id:
+        return ""
+    state = outbox.take_back(db, effect, failure.why, again=failure.again, now=now)
+    if state is EffectState.FAILED:
+        if effect.origin in AGENTS_OWN:
+            _add_context_row(db, effect, f"delivery_{state}", failure.why, now)
+        record_text_outcome(db, reach, effect, state, failure.why, now)
+        record_card_outcome(db, effect, state, now)
+    return effect.address if state is EffectState.PENDING else ""
 
 
 def _add_context_row(db: Db, effect: OutboxEffect, event: str, reason: str, now: int, count: int = 1) -> None:

@@ -35,7 +35,7 @@ from gatepost.flow.intake.late_files import LateFiles
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.intake.passed_attachments import PassedAttachments
 from gatepost.flow.intake.received_codes import MASKS, find_code
-from gatepost.flow.intake.slash_commands import COMMANDS, SlashCommand
+from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.requests.deciding import follow_decision
 from gatepost.flow.sessions.provider_choices import ProviderChoices, read_choices
@@ -323,6 +323,15 @@ async def _end_task(task: asyncio.Task[Any]) -> None:
     await asyncio.wait((task,))
 
 
+def _read_command(cleaned: Inbound, own_names: frozenset[str]) -> SlashCommand | None:
+    """Return the command that a message is. In a first mail it may stand below the subject, if it is one of ours."""
+    found = slash_commands.parse_command(cleaned.text, own_names)
+    if found is not None or not cleaned.heading:
+        return found
+    below = slash_commands.parse_command(cleaned.words, own_names)
+    return below if below is not None and below.act is not CommandAction.PASS else None
+
+
 def make_arrival(
     instance: str,
     inbound: Inbound,
@@ -347,15 +356,17 @@ def make_arrival(
         cleaned = replace(cleaned, text=cleaned.text[:RECORDED], attachments=())
     written = inbound.kind is MessageKind.CHAT and senders.is_person(cleaned.sender)
     spoken = written and inbound.event == "message" and not inbound.forwarded
-    command = slash_commands.parse_command(cleaned.text, own_names) if written and not fault else None
-    code = find_code(cleaned.text, command, page, direct=inbound.direct) if written and not fault else None
+    command = _read_command(cleaned, own_names) if written and not fault else None
+    code = None
+    if written and not fault:
+        code = find_code(cleaned.words, command, page, direct=inbound.direct, own_names=own_names)
     if code is not None:
         masked = MASKS.get(code.kind, cleaned.text)
-        cleaned, command = replace(cleaned, text=masked, extra={}, attachments=()), None
+        cleaned, command = replace(cleaned, text=masked, heading="", extra={}, attachments=()), None
     claimed = is_untrusted(cleaned.sender)  # their codes redeem nothing, but nobody is to read them
     if (written or claimed) and (masked_message := mask_message(cleaned)) is not cleaned:
         cleaned = masked_message
-        command = slash_commands.parse_command(cleaned.text, own_names) if command is not None else None
+        command = _read_command(cleaned, own_names) if command is not None else None
     at = find_moment(inbound.at, now)
     return Arrival(
         instance=instance,
@@ -376,7 +387,7 @@ _parse = lru_cache(maxsize=4096)(addresses.parse)  # the same rooms and people a
 
 def _is_plain(inbound: Inbound) -> bool:
     """Whether there is nothing to clean: the usual case, and it should cost nothing."""
-    if inbound.reply_to or inbound.attachments or inbound.extra or inbound.click:
+    if inbound.reply_to or inbound.attachments or inbound.extra or inbound.click or inbound.heading:
         return False
     names = inbound.sender_name + inbound.thread + inbound.room_name + inbound.forward_from
     everything = names + inbound.platform_id + inbound.event + inbound.text + inbound.sender
@@ -399,6 +410,7 @@ def _cleaned(inbound: Inbound) -> Inbound:
         platform_id=clean(inbound.platform_id),
         event=clean(inbound.event),
         text=clean(inbound.text),
+        heading=clean(inbound.heading),
         sender=clean(inbound.sender),
         sender_name=clean(inbound.sender_name)[:LONGEST_NAME],
         thread=clean(inbound.thread)[:LONGEST_ID],

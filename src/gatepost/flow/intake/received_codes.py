@@ -17,9 +17,16 @@ START = "/start"  # the command by which some platforms hand in what stands in a
 MASKS = {CodeKind.PAIR: pairing.MASKED, CodeKind.INVITE: invitations.MASKED}
 
 
-def find_code(text: str, command: SlashCommand | None, page: Callable[[], str], *, direct: bool) -> ReceivedCode | None:
+def find_code(
+    text: str,
+    command: SlashCommand | None,
+    page: Callable[[], str],
+    *,
+    direct: bool,
+    own_names: frozenset[str] = frozenset(),
+) -> ReceivedCode | None:
     """None: the message is no code, and asks for none. `page`: the address of the web page, '' if there is none.
-    `direct`: nobody else reads the answer."""
+    `direct`: nobody else reads the answer. `own_names`: what we are called."""
     rest = command.text.removeprefix(command.head).strip() if command is not None else ""
     if command is not None and command.act is CommandAction.PAIR:
         base = page() if direct and not rest else ""
@@ -30,7 +37,7 @@ def find_code(text: str, command: SlashCommand | None, page: Callable[[], str], 
         return ReceivedCode(CodeKind.INVITE, invitations.parse_code(rest)) if rest else ReceivedCode(CodeKind.JOIN)
     if len(text) > pairing.LONGEST_CODE:
         return None
-    alone = rest if command is not None and command.head == START else slash_commands.strip_mention(text)
+    alone = rest if command is not None and command.head == START else slash_commands.strip_mention(text, own_names)
     if (code := pairing.find_code(alone)) is not None:
         return ReceivedCode(CodeKind.PAIR, code)
     code = invitations.find_code(alone)

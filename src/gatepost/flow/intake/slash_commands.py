@@ -137,10 +137,9 @@ def skip_own_mention(text: str, own_names: frozenset[str]) -> int:
     return len(text) - len(text.lstrip())
 
 
-def strip_mention(text: str) -> str:
+def strip_mention(text: str, own_names: frozenset[str]) -> str:
     """Without the mention, or the name in brackets, before what is meant."""
-    lead = _LEAD.match(text)
-    return text[lead.end() :] if lead else text
+    return text[_parse_opening(text, own_names)[0] :]
 
 
 def may_use(command: SlashCommand, rights: Rights) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
+from gatepost.channels.slack.emoji import read_emoji, render_emoji
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.slack_socket import EmulatedSocketMode
@@ -28,10 +29,10 @@ SENDING = (
     PlatformFault.NO_ANSWER,
 )
 SCOPES = (
-    "chat:write,channels:history,groups:history,im:history,im:write,channels:read,groups:read,users:read,"
+    "chat:write,channels:history,groups:history,im:history,mpim:history,im:write,channels:read,groups:read,mpim:read,"
+    "users:read,"
     "reactions:read,reactions:write,files:read,files:write,pins:read,pins:write,assistant:write"
 )
-EMOJI = {"👍": "+1", "👎": "-1", "❤️": "heart", "🎉": "tada", "👀": "eyes", "🚀": "rocket", "✅": "white_check_mark"}
 
 
 class SlackPlatform(EmulatedPlatform):
@@ -44,8 +45,8 @@ class SlackPlatform(EmulatedPlatform):
         super().__init__()
         self._last_ts = 0
         self._count = 0
-        self.bot = {"id": "U0BOT", "name": "gatepost", "bot_id": "B0BOT"}
-        self.bot_shown_as = ""  # its display name, if it is another
+        self.bot = {"id": "U0BOT", "name": "gatepost", "real_name": "The Gate Post", "bot_id": "B0BOT"}
+        self.own_emoji = {"our_logo"}  # of this workspace
         self.people: dict[str, str] = {}  # id by short name
         self.channels: dict[str, str] = {}  # room by id
         self.messages: dict[tuple[str, str], dict[str, Any]] = {}  # by channel and ts, as the API gives them
@@ -165,7 +166,7 @@ class SlackPlatform(EmulatedPlatform):
     def react(self, room: str, message: str, emoji: str, *, sender: str = "ann") -> str:
         with self.changed:
             channel = self.find_channel(room)
-            self.add_reaction(channel, message, EMOJI.get(emoji, emoji.strip(":")), self.find_person(sender), sender)
+            self.add_reaction(channel, message, render_emoji(emoji), self.find_person(sender), sender)
         return message
 
     def join(self, room: str, *, sender: str = "ann") -> str:
@@ -279,7 +280,7 @@ class SlackPlatform(EmulatedPlatform):
 
     def add_reaction(self, channel: str, ts: str, name: str, user: str, who: str) -> bool:
         shown = self.find(ts)
-        emoji = next((sign for sign, each in EMOJI.items() if each == name), f":{name}:")
+        emoji = read_emoji(name)
         if (emoji, who) in shown.reactions:
             return False
         shown.reactions = [*shown.reactions, (emoji, who)]

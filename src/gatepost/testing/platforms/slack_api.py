@@ -1,7 +1,7 @@
 """The Web API of the emulated Slack, and where its files lie."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -9,9 +9,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gatepost.channels.slack.emoji import NAMES
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.broken_answers import abort_connection
 from gatepost.testing.platforms.slack import APP_TOKEN, BOT_TOKEN, SENDING, SlackPlatform
+from gatepost.testing.platforms.slack_rules import BY_NAME
 
 Given = dict[str, Any]
 Method = Callable[[SlackPlatform, Given], Given]
@@ -21,6 +23,11 @@ FAULTY = frozenset({"chat.postMessage", "files.completeUploadExternal"})
 
 def fail(error: str, **more: Any) -> Given:
     return {"ok": False, "error": error, **more}
+
+
+def refuse(name: str, **more: Any) -> Given:
+    """The refusal of a rule."""
+    return fail(BY_NAME[name].refusal, **more)
 
 
 def list_routes(platform: SlackPlatform) -> list[Route]:
@@ -64,7 +71,11 @@ async def _serve_method(platform: SlackPlatform, request: Request) -> Response:
         return JSONResponse(fail("missing_scope", needed=platform.lacking, provided=platform.granted))
     method = METHODS.get(name)
     with platform.changed:
-        answer = method(platform, given) if method else fail("unknown_method")
+        lacking = NEEDED.get(name, "")
+        if lacking and lacking not in {each.strip() for each in platform.granted.split(",")}:
+            answer = fail("missing_scope", needed=lacking, provided=platform.granted)
+        else:
+            answer = method(platform, given) if method else refuse("known method")
         platform.changed.notify_all()
     if fault is PlatformFault.NO_ANSWER:
         return abort_connection(platform, request.scope)
@@ -109,42 +120,60 @@ def _open_socket(platform: SlackPlatform, given: Given) -> Given:
 def _post(platform: SlackPlatform, given: Given) -> Given:
     channel, text = str(given.get("channel")), str(given.get("text") or "")
     if channel not in platform.channels:
-        return fail("channel_not_found")
+        return refuse("known channel")
     if not text and not given.get("blocks"):
-        return fail("no_text")
-    if len(text) > 40_000:
-        return fail("msg_too_long")
+        return refuse("empty text")
+    if len(text) > BY_NAME["post length"].limit:
+        return refuse("post length")
+    text, rest = text[:4000], text[4000:]  # a longer one is shown in parts, whatever stands there (chainloop #272)
+    given = {**given, "text": text} if rest else given
     if wrong := _check_blocks(given.get("blocks") or ()):
-        return fail("invalid_blocks", response_metadata={"messages": [wrong]})
+        return refuse(wrong, response_metadata={"messages": [BY_NAME[wrong].source]})
     made = platform.add_message(channel, platform.bot["id"], given)
+    if rest:
+        platform.add_message(channel, platform.bot["id"], {"text": rest})
     return {"channel": channel, "ts": made["ts"], "message": made}
 
 
 def _check_blocks(blocks: Any) -> str:
-    if len(blocks) > 50:
-        return "at most 50 blocks"
+    """Return the name of the rule that a block breaks, or ''."""
+    return next((name for name, size in _list_sizes(blocks) if size > BY_NAME[name].limit), "")
+
+
+def _list_sizes(blocks: Any) -> Iterator[tuple[str, int]]:
+    yield "number of blocks", len(blocks)
     for block in blocks:
-        parts = block.get("elements") or ()
-        if block["type"] == "header" and len(block["text"]["text"]) > 150:
-            return "a header has at most 150 characters"
-        if block["type"] == "section" and len((block.get("text") or {}).get("text", "")) > 3000:
-            return "a section has at most 3000 characters"
-        if len(block.get("fields") or ()) > 10 or len(parts) > 25:
-            return "at most 10 fields, 25 elements"
+        parts, fields = block.get("elements") or (), block.get("fields") or ()
+        if block["type"] == "header":
+            yield "header length", len(block["text"]["text"])
+        if block["type"] == "section":
+            yield "section length", len((block.get("text") or {}).get("text", ""))
+        yield "number of fields", len(fields)
+        yield "field length", max((len(each["text"]) for each in fields), default=0)
+        yield "number of elements", len(parts)
         idents = [part.get("action_id") for part in parts if "action_id" in part]
-        if len(idents) != len(set(idents)):
-            return "action_id is not unique"
-        if any(part["type"] == "checkboxes" and len(part["options"]) > 10 for part in parts):
-            return "at most 10 options"
-    return ""
+        yield "one id for each action", len(idents) - len(set(idents))
+        for part in parts:
+            if part["type"] == "button":
+                yield "button length", len(part["text"]["text"])
+                yield "value of a button", len(part.get("value") or "")
+            if part["type"] == "checkboxes":
+                yield "number of boxes", len(part["options"])
 
 
 def _update(platform: SlackPlatform, given: Given) -> Given:
     place = (str(given.get("channel")), str(given.get("ts")))
     if place not in platform.messages:
-        return fail("message_not_found")
+        return refuse("message to edit")
     if platform.messages[place]["user"] != platform.bot["id"]:
-        return fail("cant_update_message")
+        return refuse("edits of others")
+    text = str(given.get("text") or "")
+    if not text and not given.get("blocks"):
+        return refuse("edit text")
+    if len(text.encode()) > BY_NAME["edit length"].limit:
+        return refuse("edit length")
+    if wrong := _check_blocks(given.get("blocks") or ()):
+        return refuse(wrong, response_metadata={"messages": [BY_NAME[wrong].source]})
     made = platform.change_message(*place, given)
     return {"channel": place[0], "ts": place[1], "text": made.get("text"), "message": made}
 
@@ -152,7 +181,9 @@ def _update(platform: SlackPlatform, given: Given) -> Given:
 def _delete(platform: SlackPlatform, given: Given) -> Given:
     place = (str(given.get("channel")), str(given.get("ts")))
     if place not in platform.messages:
-        return fail("message_not_found")
+        return refuse("message to delete")
+    if platform.messages[place]["user"] != platform.bot["id"]:
+        return refuse("deletions of others")
     platform.remove_message(*place)
     return {"channel": place[0], "ts": place[1]}
 
@@ -160,7 +191,9 @@ def _delete(platform: SlackPlatform, given: Given) -> Given:
 def _react(platform: SlackPlatform, given: Given) -> Given:
     place = (str(given.get("channel")), str(given.get("timestamp")))
     if place not in platform.messages:
-        return fail("message_not_found")
+        return refuse("message to react to")
+    if str(given.get("name")) not in NAMES and str(given.get("name")) not in platform.own_emoji:
+        return refuse("known emoji")
     new = platform.add_reaction(*place, str(given["name"]), platform.bot["id"], "bot")
     return {} if new else fail("already_reacted")
 
@@ -169,10 +202,10 @@ def _pin(pinned: bool) -> Method:
     def apply(platform: SlackPlatform, given: Given) -> Given:
         place = (str(given.get("channel")), str(given.get("timestamp")))
         if place not in platform.messages:
-            return fail("message_not_found")
+            return refuse("message to pin")
         shown = platform.find(place[1])
         if shown.pinned == pinned:
-            return fail("already_pinned" if pinned else "no_pin")
+            return fail("already_pinned") if pinned else refuse("message that is pinned")
         shown.pinned = pinned
         return {}
 
@@ -199,7 +232,7 @@ def _replies(platform: SlackPlatform, given: Given) -> Given:
     """Oldest first, with the message that began the thread."""
     root = str(given.get("ts"))
     if (str(given.get("channel")), root) not in platform.messages:
-        return fail("thread_not_found")
+        return refuse("thread to read")
     rows = [
         made
         for (channel, ts), made in platform.messages.items()
@@ -210,7 +243,7 @@ def _replies(platform: SlackPlatform, given: Given) -> Given:
 
 def _page(platform: SlackPlatform, given: Given, rows: list[Given], *, newest_first: bool) -> Given:
     if given.get("channel") not in platform.channels:
-        return fail("channel_not_found")
+        return refuse("channel to read")
     oldest, latest = Decimal(str(given.get("oldest") or 0)), Decimal(str(given.get("latest") or 10**12))
     found = sorted(
         (each for each in rows if oldest < Decimal(each["ts"]) < latest), key=lambda each: Decimal(each["ts"])
@@ -227,16 +260,18 @@ def _page(platform: SlackPlatform, given: Given, rows: list[Given], *, newest_fi
 
 def _open_direct(platform: SlackPlatform, given: Given) -> Given:
     names = [name for name, each in platform.people.items() if each == given.get("users")]
-    return {"channel": {"id": platform.find_channel(f"direct:{names[0]}")}} if names else fail("user_not_found")
+    return {"channel": {"id": platform.find_channel(f"direct:{names[0]}")}} if names else refuse("person to write to")
 
 
 def _user(platform: SlackPlatform, given: Given) -> Given:
     ident = str(given.get("user"))
     if ident not in (*platform.people.values(), platform.bot["id"]):
-        return fail("user_not_found")
-    name = platform.find_name(ident) if ident != platform.bot["id"] else platform.bot["name"]
-    shown = platform.bot_shown_as if ident == platform.bot["id"] and platform.bot_shown_as else name
-    return {"user": {"id": ident, "name": name, "real_name": name, "profile": {"display_name": shown}}}
+        return refuse("known person")
+    if ident == platform.bot["id"]:  # an app has its name in `real_name` (users.info, read 2026-11-17)
+        name, shown = platform.bot["name"], platform.bot["real_name"]
+        return {"user": {"id": ident, "name": name, "real_name": shown, "profile": {"display_name": ""}}}
+    name = platform.find_name(ident)
+    return {"user": {"id": ident, "name": name, "real_name": name, "profile": {"display_name": name}}}
 
 
 def _channel(platform: SlackPlatform, given: Given) -> Given:
@@ -258,7 +293,7 @@ def _complete_upload(platform: SlackPlatform, given: Given) -> Given:
     if channel not in platform.channels:
         return fail("channel_not_found")
     if any(each not in platform.files for each in idents):
-        return fail("file_not_found")
+        return refuse("file to share")
     files = [platform.files[each] for each in idents]
     body: Given = {"text": given.get("initial_comment") or "", "files": files, "subtype": "file_share"}
     if given.get("thread_ts"):
@@ -271,7 +306,7 @@ def _complete_upload(platform: SlackPlatform, given: Given) -> Given:
 
 def _file(platform: SlackPlatform, given: Given) -> Given:
     found = platform.files.get(str(given.get("file")))
-    return {"file": found} if found else fail("file_not_found")
+    return {"file": found} if found else refuse("known file")
 
 
 def _set_status(platform: SlackPlatform, given: Given) -> Given:
@@ -288,8 +323,8 @@ def _set_title(platform: SlackPlatform, given: Given) -> Given:
 
 
 def _set_prompts(platform: SlackPlatform, given: Given) -> Given:
-    if not 1 <= len(given["prompts"]) <= 4:
-        return fail("invalid_arguments")
+    if not 1 <= len(given["prompts"]) <= BY_NAME["number of prompts"].limit:
+        return refuse("number of prompts")
     platform.prompts[str(given["thread_ts"])] = given["prompts"]
     return {}
 
@@ -315,6 +350,21 @@ METHODS: dict[str, Method] = {
     "pins.remove": _pin(False),
     "reactions.add": _react,
     "users.info": _user,
+}
+
+
+NEEDED = {  # the scope that a method needs, as its page says, read 2026-11-17
+    "assistant.threads.setStatus": "assistant:write",
+    "assistant.threads.setTitle": "assistant:write",
+    "conversations.open": "im:write",
+    "files.completeUploadExternal": "files:write",
+    "files.getUploadURLExternal": "files:write",
+    "files.info": "files:read",
+    "pins.add": "pins:write",
+    "pins.list": "pins:read",
+    "pins.remove": "pins:write",
+    "reactions.add": "reactions:write",
+    "users.info": "users:read",
 }
 
 

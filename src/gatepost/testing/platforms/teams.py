@@ -31,6 +31,8 @@ APP_ID, TENANT = "5a0f0f5e-1111-4222-8333-444455556666", "7b1c0a4e-aaaa-4bbb-8cc
 SECRET, BOT, KEY_ID = "the~client~secret", f"28:{APP_ID}", "key-1"
 ISSUER = "https://api.botframework.com"
 ACTIVITIES = "/emea/v3/conversations/{conversation}/activities"
+NAME = "Porter of the Lab"
+LARGEST_MESSAGE = 40_000  # bytes in UTF-16: learn.microsoft.com, "Format your bot messages", read 2026-11-17
 REACTIONS = {"👍": "like", "❤️": "heart", "😆": "laugh", "😢": "sad"}
 
 
@@ -49,7 +51,7 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
         self._ids = itertools.count(1_700_000_000_001)
         self._rooms: dict[str, str] = {}  # conversation -> room, of those in which the app is
         self._typing: list[str] = []
-        self.bot_name, self.behind_mention = "Porter", " "  # how people mention it
+        self.bot_name, self.behind_mention = NAME, "&nbsp;"  # how people mention it
 
     def get_settings(self) -> dict[str, Any]:
         return {
@@ -230,6 +232,8 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
             room = self._rooms.get(conversation)
             if room is None:
                 return self.render_error(404, "The conversation was not found.")
+            if _is_too_large(body):
+                return self._refuse_size()
             if body["type"] == "typing":
                 self._typing.append(room)
                 return JSONResponse({"id": str(next(self._ids))}, 201)
@@ -244,6 +248,8 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
             shown = self._find_own(request.path_params["message"])
             if shown is None:
                 return self.render_error(404, "The message was not found.")
+            if _is_too_large(body):
+                return self._refuse_size()
             self._show(shown, body)
             shown.edits += 1
         return JSONResponse({"id": shown.id})
@@ -255,6 +261,10 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
                 return self.render_error(404, "The message was not found.")
             shown.deleted = True
         return Response(status_code=200)
+
+    def _refuse_size(self) -> Response:
+        told = {"code": "MessageSizeTooBig", "message": "Message size too large."}
+        return JSONResponse({"error": told}, 413)
 
     def _find_own(self, message: str) -> ShownMessage | None:
         return next(
@@ -269,6 +279,10 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
             lines += [strip_markdown(f"{each['title']}: {each['value']}") for each in block.get("facts", ())]
         shown.text, shown.raw = "\n".join(line for line in lines if line), body
         shown.buttons = [each["title"] for card in cards for each in card.get("actions", ())]
+
+
+def _is_too_large(body: dict[str, Any]) -> bool:
+    return len(json.dumps(body, ensure_ascii=False).encode("utf-16-le")) > LARGEST_MESSAGE
 
 
 _MAKING = threading.Lock()  # each platform has a thread of its own

@@ -55,13 +55,14 @@ class TelegramPlatform(EmulatedPlatform):
         self.topics: set[int] = set()
         self.files: dict[str, GivenFile] = {}
         self.updates: list[dict[str, Any]] = []  # not confirmed
+        self.clicks: set[str] = set()  # that can be answered
         self.answered: list[tuple[str, str]] = []  # clicks, and what was shown
         self.typings: list[str] = []
         self._asked_for: frozenset[str] = frozenset()
         self._polls = 0
         self._ending = False
         self._arrived = asyncio.Event()
-        self._delayed: tuple[str, Any] | None = None
+        self._delayed: list[tuple[str, Any]] = []  # what the next event overtakes
         self.find_chat("team")
 
     def stop(self) -> None:
@@ -262,7 +263,9 @@ class TelegramPlatform(EmulatedPlatform):
             found = self.messages[int(message)]
             buttons = [each for row in found["reply_markup"]["inline_keyboard"] for each in row]
             data = next(each["callback_data"] for each in buttons if each["text"] == label)
-            query = {"id": str(self.make_number()), "from": self.find_person(sender), "message": dict(found)}
+            ident = str(self.make_number())
+            self.clicks.add(ident)
+            query = {"id": ident, "from": self.find_person(sender), "message": dict(found)}
             self.deliver("callback_query", {**query, "chat_instance": "1", "data": data})
         return message
 
@@ -290,14 +293,13 @@ class TelegramPlatform(EmulatedPlatform):
                 return
             fault = self.claim_fault(PlatformFault.DUPLICATE, PlatformFault.REORDER)
             if fault is PlatformFault.REORDER:
-                self._delayed = (name, event)
+                self._delayed.append((name, event))
                 return
             self._add_update(name, event)
             if fault is PlatformFault.DUPLICATE:
                 self.updates.append(self.updates[-1])
-            if self._delayed is not None:
-                delayed, self._delayed = self._delayed, None
-                self._add_update(*delayed)
+            while self._delayed:
+                self._add_update(*self._delayed.pop(0))
             self.changed.notify_all()
         if self.port:
             self.call_soon(self._arrived.set)

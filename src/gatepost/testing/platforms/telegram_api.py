@@ -9,19 +9,58 @@ from starlette.requests import Request
 
 from gatepost.testing.platforms.base import GivenFile
 from gatepost.testing.platforms.telegram_html import UnreadableHtml, count_units, read_html
+from gatepost.testing.platforms.telegram_rules import BY_NAME
 
 if TYPE_CHECKING:
     from gatepost.testing.platforms.telegram import TelegramPlatform
 
-LONGEST_TEXT, LONGEST_CAPTION = 4096, 1024
 LARGEST_UPLOAD, LARGEST_DOWNLOAD = 50 * 1024 * 1024, 20 * 1024 * 1024
 STRUCTURED = ("reply_parameters", "reply_markup", "reaction", "media", "entities", "allowed_updates")
 _REACTIONS = (
-    "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤️\u200d🔥 "
+    "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤\u200d🔥 "
     "🌚 🌭 💯 🤣 ⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨\u200d💻 👀 "
-    "🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷\u200d♂️ 🤷 🤷\u200d♀️ 😡"
+    "🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷\u200d♂ 🤷 🤷\u200d♀ 😡"
 )
-REACTIONS = frozenset(_REACTIONS.split())
+REACTIONS = frozenset(_REACTIONS.split())  # as its list has them, without U+FE0F
+ACTIONS = frozenset(
+    {
+        "typing",
+        "upload_photo",
+        "record_video",
+        "upload_video",
+        "record_voice",
+        "upload_voice",
+        "upload_document",
+        "choose_sticker",
+        "find_location",
+        "record_video_note",
+        "upload_video_note",
+    }
+)
+ENTITIES = frozenset(
+    {
+        "mention",
+        "hashtag",
+        "cashtag",
+        "bot_command",
+        "url",
+        "email",
+        "phone_number",
+        "bold",
+        "italic",
+        "underline",
+        "strikethrough",
+        "spoiler",
+        "blockquote",
+        "expandable_blockquote",
+        "code",
+        "pre",
+        "text_link",
+        "text_mention",
+        "custom_emoji",
+    }
+)
+PARSE_MODES = frozenset({"", "html", "markdown", "markdownv2", "none"})
 Params = dict[str, Any]
 
 
@@ -33,6 +72,12 @@ class BotApiError(Exception):
     def render(self) -> dict[str, Any]:
         answer: dict[str, Any] = {"ok": False, "error_code": self.code, "description": self.description}
         return {**answer, "parameters": self.parameters} if self.parameters else answer
+
+
+def refuse(name: str) -> BotApiError:
+    """The refusal of a rule."""
+    rule = BY_NAME[name]
+    return BotApiError(rule.status, rule.refusal)
 
 
 async def read_params(request: Request) -> Params:
@@ -62,6 +107,8 @@ def find_number(params: Params, name: str) -> int:
 
 
 def _find_chat(platform: "TelegramPlatform", params: Params, name: str = "chat_id") -> dict[str, Any]:
+    if not str(params.get(name) or ""):
+        raise refuse("named chat")
     ident = find_number(params, name)
     if ident in platform.moved:
         raise BotApiError(
@@ -71,7 +118,7 @@ def _find_chat(platform: "TelegramPlatform", params: Params, name: str = "chat_i
         )
     chat = platform.find_chat_by_id(ident)
     if chat is None:
-        raise BotApiError(400, "Bad Request: chat not found")
+        raise refuse("known chat")
     if ident in platform.closed:
         raise BotApiError(403, "Forbidden: bot can't initiate conversation with a user")
     return chat
@@ -79,38 +126,54 @@ def _find_chat(platform: "TelegramPlatform", params: Params, name: str = "chat_i
 
 def _find_message(platform: "TelegramPlatform", params: Params, what: str) -> dict[str, Any]:
     chat = _find_chat(platform, params)
+    if not str(params.get("message_id") or ""):
+        raise refuse("named message")
     found = platform.messages.get(find_number(params, "message_id"))
     if found is None or found["chat"]["id"] != chat["id"]:
-        raise BotApiError(400, f"Bad Request: message to {what} not found")
+        raise refuse(f"message to {what}")
     return found
 
 
-def _read_words(params: Params, field: str, limit: int) -> dict[str, Any]:
+def _read_words(params: Params, field: str) -> dict[str, Any]:
     """The text or caption, with its entities, as the message then has them."""
-    raw = str(params.get(field) or "")
-    if str(params.get("parse_mode") or "").upper() == "HTML":
+    raw, mode = str(params.get(field) or ""), str(params.get("parse_mode") or "").lower()
+    if mode not in PARSE_MODES:
+        raise refuse("parse mode")
+    if mode == "html":
         try:
             words, entities = read_html(raw)
         except UnreadableHtml as error:
             raise BotApiError(400, f"Bad Request: can't parse entities: {error}") from None
     else:
-        words, entities = raw, []
+        words, entities = raw, _read_entities(params, field, raw)
     if field == "text" and not words.strip():
-        raise BotApiError(400, "Bad Request: message text is empty")
-    if count_units(words) > limit:
-        what = "message is too long" if field == "text" else "message caption is too long"
-        raise BotApiError(400, f"Bad Request: {what}")
+        raise refuse("empty text")
+    if count_units(words) > BY_NAME[f"{field} length"].limit:
+        raise refuse(f"{field} length")
     if not words:
         return {}
     return {field: words, "entities" if field == "text" else "caption_entities": entities}
+
+
+def _read_entities(params: Params, field: str, words: str) -> list[dict[str, Any]]:
+    given = params.get("entities" if field == "text" else "caption_entities") or []
+    for each in given:
+        end = int(each["offset"]) + int(each["length"])
+        if each.get("type") not in ENTITIES:
+            raise refuse("kind of an entity")
+        if end > count_units(words):
+            raise refuse("place of an entity")
+    return list(given)
 
 
 def _read_keyboard(params: Params) -> dict[str, Any]:
     markup = params.get("reply_markup") or {}
     for row in markup.get("inline_keyboard") or ():
         for button in row:
-            if not 1 <= len(str(button.get("callback_data", "")).encode()) <= 64:
-                raise BotApiError(400, "Bad Request: BUTTON_DATA_INVALID")
+            if not button.keys() & {"callback_data", "url", "switch_inline_query", "web_app", "copy_text"}:
+                raise refuse("text of a button")
+            if not 1 <= len(str(button.get("callback_data", "-")).encode()) <= BY_NAME["data of a button"].limit:
+                raise refuse("data of a button")
     return {"reply_markup": markup} if markup.get("inline_keyboard") else {}
 
 
@@ -119,7 +182,7 @@ def _read_place(platform: "TelegramPlatform", params: Params, chat: dict[str, An
     if params.get("message_thread_id"):
         thread = find_number(params, "message_thread_id")
         if thread not in platform.messages and thread not in platform.topics:
-            raise BotApiError(400, "Bad Request: message thread not found")
+            raise refuse("known topic")
         place |= {"message_thread_id": thread, "is_topic_message": True}
     reply = params.get("reply_parameters") or {}
     if reply:
@@ -127,14 +190,14 @@ def _read_place(platform: "TelegramPlatform", params: Params, chat: dict[str, An
         if answered is not None:
             place["reply_to_message"] = platform.make_quotable(answered)
         elif not reply.get("allow_sending_without_reply"):
-            raise BotApiError(400, "Bad Request: message to be replied not found")
+            raise refuse("answered message")
     return place
 
 
 def send_message(platform: "TelegramPlatform", params: Params) -> Any:
     chat = _find_chat(platform, params)
     content = {
-        **_read_words(params, "text", LONGEST_TEXT),
+        **_read_words(params, "text"),
         **_read_place(platform, params, chat),
         **_read_keyboard(params),
     }
@@ -144,13 +207,17 @@ def send_message(platform: "TelegramPlatform", params: Params) -> Any:
 def _make_sender(field: str) -> Callable[["TelegramPlatform", Params], Any]:
     def send_file(platform: "TelegramPlatform", params: Params) -> Any:
         chat, file = _find_chat(platform, params), params.get(field)
-        if not isinstance(file, GivenFile):
+        if not file:
             raise BotApiError(400, f"Bad Request: there is no {field} in the request")
+        if isinstance(file, str):  # one that is there already
+            file = platform.files.get(file)
+        if not isinstance(file, GivenFile):
+            raise refuse("known file of a message")
         if len(file.data) > LARGEST_UPLOAD:
             raise BotApiError(413, "Request Entity Too Large")
         if field == "photo" and not file.data.startswith((b"\x89PNG", b"\xff\xd8")):
             raise BotApiError(400, "Bad Request: IMAGE_PROCESS_FAILED")
-        content = {**_read_words(params, "caption", LONGEST_CAPTION), **_read_place(platform, params, chat)}
+        content = {**_read_words(params, "caption"), **_read_place(platform, params, chat)}
         content |= platform.add_file(field, file)
         return platform.add_message(chat, platform.bot, content, files=[file], raw=params)
 
@@ -159,14 +226,16 @@ def _make_sender(field: str) -> Callable[["TelegramPlatform", Params], Any]:
 
 def send_group(platform: "TelegramPlatform", params: Params) -> Any:
     chat, media = _find_chat(platform, params), params.get("media") or []
-    if not 2 <= len(media) <= 10:
-        raise BotApiError(400, "Bad Request: a media group has 2-10 items")
+    if not media:
+        raise BotApiError(400, "Bad Request: there are no messages to send")
+    if len(media) > BY_NAME["size of an album"].limit:
+        raise refuse("size of an album")
     if len({each["type"] == "document" for each in media}) > 1:
         raise BotApiError(400, "Bad Request: documents can't be mixed with other media types")
     album, sent = str(platform.make_number()), []
     for each in media:
         file = params[each["media"].removeprefix("attach://")]
-        content = {**_read_words(each, "caption", LONGEST_CAPTION), **_read_place(platform, params, chat)}
+        content = {**_read_words(each, "caption"), **_read_place(platform, params, chat)}
         content |= {"media_group_id": album, **platform.add_file(each["type"], file)}
         sent.append(platform.add_message(chat, platform.bot, content, files=[file], raw=params))
     return sent
@@ -176,12 +245,12 @@ def edit_text(platform: "TelegramPlatform", params: Params) -> Any:
     message = _find_message(platform, params, "edit")
     if "text" not in message:
         raise BotApiError(400, "Bad Request: there is no text in the message to edit")
-    return _change(platform, message, {**_read_words(params, "text", LONGEST_TEXT), **_read_keyboard(params)})
+    return _change(platform, message, {**_read_words(params, "text"), **_read_keyboard(params)})
 
 
 def edit_caption(platform: "TelegramPlatform", params: Params) -> Any:
     message = _find_message(platform, params, "edit")
-    return _change(platform, message, {**_read_words(params, "caption", LONGEST_CAPTION), **_read_keyboard(params)})
+    return _change(platform, message, {**_read_words(params, "caption"), **_read_keyboard(params)})
 
 
 def edit_markup(platform: "TelegramPlatform", params: Params) -> Any:
@@ -195,13 +264,9 @@ def edit_markup(platform: "TelegramPlatform", params: Params) -> Any:
 def _change(platform: "TelegramPlatform", message: dict[str, Any], new: dict[str, Any]) -> Any:
     names = ("text", "entities", "caption", "caption_entities", "reply_markup")
     if message["from"]["id"] != platform.bot["id"]:
-        raise BotApiError(400, "Bad Request: message can't be edited")
+        raise refuse("edits of others")
     if {name: message[name] for name in names if name in message} == new:
-        raise BotApiError(
-            400,
-            "Bad Request: message is not modified: specified new message content and reply markup are exactly "
-            "the same as a current content and reply markup of the message",
-        )
+        raise refuse("an edit that changes nothing")
     return platform.change_message(message, new)
 
 
@@ -217,7 +282,7 @@ def forward_message(platform: "TelegramPlatform", params: Params) -> Any:
     chat, source = _find_chat(platform, params), _find_chat(platform, params, "from_chat_id")
     found = platform.messages.get(find_number(params, "message_id"))
     if found is None or found["chat"]["id"] != source["id"]:
-        raise BotApiError(400, "Bad Request: message to forward not found")
+        raise refuse("message to forward")
     names = ("text", "entities", "caption", "document", "photo", "voice", "audio", "video")
     content = {name: found[name] for name in names if name in found}
     origin = {"type": "user", "sender_user": found["from"], "date": found["date"]}
@@ -226,10 +291,10 @@ def forward_message(platform: "TelegramPlatform", params: Params) -> Any:
 
 
 def set_reaction(platform: "TelegramPlatform", params: Params) -> Any:
-    message = _find_message(platform, params, "react")
+    message = _find_message(platform, params, "react to")
     emoji = [str(each.get("emoji")) for each in params.get("reaction") or ()]
     if any(each not in REACTIONS for each in emoji) or len(emoji) > 1:
-        raise BotApiError(400, "Bad Request: REACTION_INVALID")
+        raise refuse("emoji of a reaction")
     platform.set_reactions(message, "bot", emoji)
     return True
 
@@ -252,6 +317,8 @@ def unpin_all(platform: "TelegramPlatform", params: Params) -> Any:
 
 
 def send_action(platform: "TelegramPlatform", params: Params) -> Any:
+    if params.get("action") not in ACTIONS:
+        raise refuse("kind of an action")
     platform.typings.append(platform.find_room(_find_chat(platform, params)["id"]))
     return True
 
@@ -259,7 +326,7 @@ def send_action(platform: "TelegramPlatform", params: Params) -> Any:
 def get_file(platform: "TelegramPlatform", params: Params) -> Any:
     found = platform.files.get(str(params.get("file_id")))
     if found is None:
-        raise BotApiError(400, "Bad Request: invalid file_id")
+        raise refuse("known file")
     if len(found.data) > LARGEST_DOWNLOAD:
         raise BotApiError(400, "Bad Request: file is too big")
     ident = str(params["file_id"])
@@ -268,6 +335,8 @@ def get_file(platform: "TelegramPlatform", params: Params) -> Any:
 
 
 def answer_click(platform: "TelegramPlatform", params: Params) -> Any:
+    if str(params.get("callback_query_id")) not in platform.clicks:
+        raise refuse("known click")
     platform.answered.append((str(params.get("callback_query_id")), str(params.get("text") or "")))
     return True
 

@@ -2,10 +2,16 @@
 
 Covered: messages of text, media, interactive buttons and lists, reactions, templates, read marks with the typing sign,
 upload and two-step download of media, statuses with `biz_opaque_callback_data`, the 24-hour window, the limits of
-lengths and numbers. Not covered: groups, flows, catalogues, calls, the management of templates and numbers, and what a
-template's own text is. A rate limit names its wait in Retry-After, which Meta does not promise.
+lengths and numbers, people who hide their number, messages in groups. Not covered: flows, catalogues, calls, the
+management of groups, templates and numbers, and what a template's own text is. A rate limit names its wait in
+Retry-After, which Meta does not promise.
 
-There are no groups: the room `team` is the private chat with ann.
+The room `team` is the private chat with ann: a business makes its groups itself, and few have any. A room `group:lab`
+is a group. Rules of Meta's pages, read 2026-11-17:
+- "Business-scoped user IDs": `user_id` and `from_user_id` are always there; `wa_id` and `from` are left out for people
+  with a username; whom no number is known of is written to by `recipient`, not by `to`.
+- "Group messaging": `group_id` beside `from`; `recipient_type` is `group`; text, media and templates only.
+- "Error codes" and "Status messages": an error comes in the answer, or later by the status `failed`.
 """
 
 import asyncio
@@ -40,6 +46,13 @@ FAULTS = (
 _MARKS = re.compile(r"```(.+?)```|`([^`\n]+)`|(?<!\w)[*_~](\S(?:[^\n]*?\S)?)[*_~](?!\w)", re.DOTALL)
 
 
+GROUP = "group:"  # how the names of rooms begin that are groups
+RE_ENGAGEMENT = {
+    "code": 131047,
+    "title": "Re-engagement message",
+    "message": "Re-engagement message",
+    "error_data": {"details": "More than 24 hours have passed since the recipient last replied to the sender number."},
+}
 OTHER_HOOK = "https://another.example/hook"
 
 
@@ -67,7 +80,9 @@ class WhatsAppPlatform(HookedPlatform):
         self._typing: list[str] = []
         self._read: set[str] = set()
         self._closed: set[str] = set()  # rooms whose last message is more than 24 hours old
-        self._people: dict[str, str] = {}  # number -> name
+        self._closed_late: set[str] = set()  # those of which Meta finds that out only after it took a message
+        self._people: dict[str, str] = {}  # number or user id -> name
+        self._hidden: set[str] = set()  # people who have a username
 
     # How a channel is pointed at it.
 
@@ -83,22 +98,36 @@ class WhatsAppPlatform(HookedPlatform):
         self._people[number] = person
         return number
 
+    def get_user_id(self, person: str) -> str:
+        user_id = f"DE.{self.get_number(person)[::-1]}7"
+        self._people[user_id] = person
+        return user_id
+
+    def hide_number(self, person: str) -> None:
+        """This person takes a username."""
+        with self.changed:
+            self._hidden.add(person)
+
     def get_address(self, room: str) -> str:
+        if room.startswith(GROUP):
+            return f"whatsapp:group/{_get_group_id(room)}"
         return self.get_sender(_get_person(room))
 
     def get_sender(self, person: str) -> str:
-        return f"whatsapp:user/{self.get_number(person)}"
+        return f"whatsapp:user/{self.get_user_id(person) if person in self._hidden else self.get_number(person)}"
 
     def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
-        return super().list_shown(room and f"direct:{_get_person(room)}", by_bot=by_bot)
+        return super().list_shown(room and _get_room(room), by_bot=by_bot)
 
     # What people do.
 
     def receive(self, given: GivenMessage) -> str:
         """Several files are several messages, as people send them; the words are below the first."""
-        if _get_person(given.room) != given.sender or given.thread:
+        if (_get_person(given.room) != given.sender and not given.room.startswith(GROUP)) or given.thread:
             raise NotOffered
-        context = {"context": {"from": NUMBER, "id": given.reply_to}} if given.reply_to else {}
+        context: dict[str, Any] = {"context": {"from": NUMBER, "id": given.reply_to}} if given.reply_to else {}
+        if given.room.startswith(GROUP):
+            context["group_id"] = _get_group_id(given.room)
         if not given.files:
             return self._add(given.sender, "text", {"body": given.text}, given.text, context)
         sent = [
@@ -128,10 +157,12 @@ class WhatsAppPlatform(HookedPlatform):
         files: Sequence[GivenFile] = (),
         shown: bool = True,
     ) -> str:
-        message_id, room = self._new_id(), f"direct:{sender}"
+        group_id = (more or {}).get("group_id", "")
+        message_id, room = self._new_id(), _find_group(group_id) or f"direct:{sender}"
         context = (more or {}).get("context", {})
         with self.changed:
             self._closed.discard(room)
+            self._closed_late.discard(room)
             if shown:
                 self.record.append(
                     ShownMessage(
@@ -143,9 +174,14 @@ class WhatsAppPlatform(HookedPlatform):
                         files=list(files),
                     )
                 )
-        number = self.get_number(sender)
-        message = {"from": number, "id": message_id, "timestamp": str(int(time.time())), "type": kind, kind: body}
-        contact = {"profile": {"name": sender.capitalize()}, "wa_id": number}
+        user_id = self.get_user_id(sender)
+        message = {"id": message_id, "timestamp": str(int(time.time())), "type": kind, kind: body}
+        contact: dict[str, Any] = {"profile": {"name": sender.capitalize()}, "user_id": user_id}
+        message["from_user_id"] = user_id
+        if sender in self._hidden:
+            contact["profile"]["username"] = f"the.{sender}"
+        else:
+            message["from"] = contact["wa_id"] = self.get_number(sender)
         self.emit({"contacts": [contact], "messages": [message | (more or {})]})
         return message_id
 
@@ -167,10 +203,10 @@ class WhatsAppPlatform(HookedPlatform):
                 return self._add(sender, "interactive", body, option["title"], more)
         raise NotOffered
 
-    def close_window(self, person: str) -> None:
-        """A day goes by without a word of this person."""
+    def close_window(self, person: str, *, late: bool = False) -> None:
+        """A day goes by without a word of this person. `late`: Meta takes a message first, and reports it later."""
         with self.changed:
-            self._closed.add(f"direct:{person}")
+            (self._closed_late if late else self._closed).add(f"direct:{person}")
 
     def get_typing(self) -> list[str]:
         with self.changed:
@@ -273,11 +309,11 @@ class WhatsAppPlatform(HookedPlatform):
         if fault is PlatformFault.NO_ANSWER:
             await self.drop_connections()
             await asyncio.sleep(0)
-        number = body["to"]
+        given = body.get("to") or body.get("recipient")
         return JSONResponse(
             {
                 "messaging_product": "whatsapp",
-                "contacts": [{"input": number, "wa_id": number}],
+                "contacts": [{"input": given, **({"wa_id": given} if "to" in body else {"user_id": given})}],
                 "messages": [{"id": message}],
             }
         )
@@ -294,22 +330,33 @@ class WhatsAppPlatform(HookedPlatform):
         return JSONResponse({"success": True})
 
     def _accept(self, body: dict[str, Any]) -> str:
-        kind = body.get("type", "text")
-        person = self._people.get(str(body.get("to", "")))
-        if body.get("messaging_product") != "whatsapp" or person is None:
+        kind, room = body.get("type", "text"), self._find_room(body)
+        if body.get("messaging_product") != "whatsapp" or not room:
             raise GraphError(400, 131026, "(#131026) Message undeliverable")
-        room = f"direct:{person}"
+        if room.startswith(GROUP) and kind in ("interactive", "reaction"):
+            raise GraphError(400, 131009, "(#131009) Parameter value is not valid: groups take text and media")
         with self.changed:
             if room in self._closed and kind != "template":
                 raise GraphError(400, 131047, "(#131047) Re-engagement message")
             if kind == "reaction":
                 return self._accept_reaction(body["reaction"])
             shown = self._render_shown(kind, body, room)
-            self.record.append(shown)
-        number = self.get_number(person)
-        status = {"id": shown.id, "status": "sent", "timestamp": str(int(time.time())), "recipient_id": number}
+            too_late = room in self._closed_late and kind != "template"
+            if not too_late:
+                self.record.append(shown)
+        status: dict[str, Any] = {"id": shown.id, "timestamp": str(int(time.time()))}
+        status |= {"recipient_id": body["to"]} if "to" in body else {"recipient_user_id": body["recipient"]}
+        status |= {"status": "failed", "errors": [RE_ENGAGEMENT]} if too_late else {"status": "sent"}
         self.emit({"statuses": [status | {"biz_opaque_callback_data": shown.key}]}, faulty=False)
         return shown.id
+
+    def _find_room(self, body: dict[str, Any]) -> str:
+        """'' if nobody is there. A number or a group stands in `to`, a business-scoped id in `recipient`."""
+        to, recipient = str(body.get("to", "")), str(body.get("recipient", ""))
+        if body.get("recipient_type") == "group":
+            return _find_group(to)
+        person = self._people.get(to or recipient, "")
+        return f"direct:{person}" if person and ("." in recipient if not to else "." not in to) else ""
 
     def _accept_reaction(self, reaction: dict[str, str]) -> str:
         found = next((each for each in self.record if each.id == reaction["message_id"]), None)
@@ -351,6 +398,18 @@ class WhatsAppPlatform(HookedPlatform):
 
     def _new_id(self) -> str:
         return "wamid." + base64.b64encode(f"message {next(self._ids):010d}".encode()).decode()
+
+
+def _get_room(room: str) -> str:
+    return room if room.startswith(GROUP) else f"direct:{_get_person(room)}"
+
+
+def _get_group_id(room: str) -> str:
+    return base64.urlsafe_b64encode(f"capi_{room}".encode()).decode()
+
+
+def _find_group(group_id: str) -> str:
+    return base64.urlsafe_b64decode(group_id).decode().removeprefix("capi_") if group_id else ""
 
 
 def _get_person(room: str) -> str:

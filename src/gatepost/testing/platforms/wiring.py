@@ -12,6 +12,7 @@ from gatepost.channels.contract import (
     ChannelCursor,
     ChannelDeps,
     ChannelPulse,
+    LateFailure,
     MemoryCursor,
     SupportsClose,
     SupportsHook,
@@ -34,9 +35,11 @@ def make_channel(
     *,
     cursor: ChannelCursor | None = None,
     secrets: dict[str, str] | None = None,
+    failures: list[LateFailure] | None = None,
     **more: Any,
 ) -> tuple[Channel, ChannelDeps]:
-    """The registered channel of this platform's kind. `more`: further settings by their last name."""
+    """The registered channel of this platform's kind. `failures`: where its late failures are put. `more`: further
+    settings by their last name."""
     registry.load_package("gatepost.channels")
     kind = CHANNELS[platform.kind]
     clock = SystemClock()
@@ -46,6 +49,10 @@ def make_channel(
     async def read_secret(wanted: Setting[str]) -> str:
         return kept.get(wanted.name.rpartition(".")[2], "")
 
+    async def report_failure(failure: LateFailure) -> None:
+        if failures is not None:
+            failures.append(failure)
+
     around = ChannelDeps(
         instance=kind.name,
         config=Config(values),
@@ -54,6 +61,7 @@ def make_channel(
         cursor=cursor or MemoryCursor(),
         pulse=ChannelPulse(clock),
         folder=platform.folder,
+        report_failure=report_failure,
     )
     channel = kind.make(around)
     _PLATFORMS[channel] = platform

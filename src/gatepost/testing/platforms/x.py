@@ -1,12 +1,16 @@
 """An emulated X: posts in conversations, mentions in pages, likes; each request has to be signed by the four keys.
 
-It keeps to the API v2 for what our channel uses. It does not have: media, direct messages, quotes, protected accounts,
-prices and quotas, X's own way of counting characters, and OAuth 2.0. Whoever writes here mentions the bot.
+It keeps to the API v2 for what our channel uses. It does not have: media, direct messages, protected accounts, prices
+and quotas, and OAuth 2.0. Whoever writes here mentions the bot. It counts a post as twitter-text 3.1 does: 280 weighted
+characters, of which a link is 23, also a bare one such as main.py (docs.x.com, "Counting characters", and the library's
+`config/v3.json`, read 2026-11-17). A longer post of somebody is cut in `text`; `note_tweet` has it whole, if asked for
+("Posts: fields", read 2026-11-17).
 """
 
 import hmac
 import itertools
 import re
+import unicodedata
 from base64 import b64encode
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -27,6 +31,39 @@ KEYS = {
 }
 ME, NAME = "900", "porter"
 FEED = "feed"  # the room of what the bot posts on its own
+
+
+LONGEST = 280
+_SIGN = "[\u2600-\u27bf\U0001f000-\U0001faff]"
+_EMOJI = re.compile(f"{_SIGN}(?:[\ufe0f\U0001f3fb-\U0001f3ff]|\u200d{_SIGN})*")
+_BARE = re.compile(
+    r"(?:https?://)?(?:[a-z0-9-]+\.)+(?:[a-z]{2}|com|org|net|info|dev|app)(?![a-z0-9-])(?:/[^\s]*)?", re.IGNORECASE
+)
+TOO_LONG = (
+    "Your Tweet text is too long. For more information on how Twitter determines text length see "
+    "https://github.com/twitter/twitter-text."
+)
+
+
+def count_weighted(text: str) -> int:
+    """As twitter-text counts, on its own: links, then emoji, then single signs."""
+    text = unicodedata.normalize("NFC", text)
+    links = len(_BARE.findall(text))
+    rest = _BARE.sub("", text)
+    emoji = len(_EMOJI.findall(rest))
+    signs = _EMOJI.sub("", rest)
+    light = sum(
+        each <= "\u10ff" or "\u2000" <= each <= "\u200d" or "\u2010" <= each <= "\u201f" or "\u2032" <= each <= "\u2037"
+        for each in signs
+    )
+    return 23 * links + 2 * emoji + light + 2 * (len(signs) - light)
+
+
+def _shorten(post: dict[str, Any], *, noted: bool) -> dict[str, Any]:
+    if count_weighted(post["text"]) <= LONGEST:
+        return post
+    whole = {"note_tweet": {"text": post["text"]}} if noted else {}
+    return {**post, "text": f"{post['text'][:270]}… https://t.co/abc", **whole}
 
 
 class XPlatform(RestPlatform):
@@ -103,6 +140,8 @@ class XPlatform(RestPlatform):
             self.route("POST", "/2/tweets", self._create, sends=True),
             self.route("DELETE", "/2/tweets/{number}", self._remove, sends=True),
             self.route("POST", f"/2/users/{ME}/likes", self._like, sends=True),
+            self.route("POST", f"/2/users/{ME}/retweets", self._repost, sends=True),
+            self.route("DELETE", f"/2/users/{ME}/retweets/{{number}}", self._take_back, sends=True),
         ]
         return Starlette(routes=routes)
 
@@ -137,7 +176,9 @@ class XPlatform(RestPlatform):
         query = request.query_params
         since, size, start = int(query.get("since_id", "0")), int(query["max_results"]), query.get("pagination_token")
         with self.changed:
-            posts = [each for each in self._posts.values() if f"@{NAME}" in each["text"] and int(each["id"]) > since]
+            noted = "note_tweet" in query.get("tweet.fields", "")
+            named = [each for each in self._posts.values() if f"@{NAME}" in each["text"] and int(each["id"]) > since]
+            posts = [_shorten(each, noted=noted) for each in named]
             names = [{"id": user, "username": name, "name": name} for name, user in self._people.items()]
         posts.sort(key=lambda each: int(each["id"]), reverse=True)
         first = int(start or 0)
@@ -149,12 +190,32 @@ class XPlatform(RestPlatform):
 
     async def _create(self, request: Request) -> Response:
         body = await request.json()
-        answered = body.get("reply", {}).get("in_reply_to_tweet_id", "")
+        answered, quoted = body.get("reply", {}).get("in_reply_to_tweet_id", ""), body.get("quote_tweet_id", "")
+        if count_weighted(body["text"]) > LONGEST:
+            return self.render_error(403, TOO_LONG)
+        if not body["text"].strip():
+            return self.render_error(400, "The Post must have text, media, poll, quote or card.")
         with self.changed:
+            if quoted and quoted not in self._posts:
+                return self.render_error(400, "The quoted post does not exist.")
             room = next((each for each, root in self._rooms.items() if root == answered), FEED)
             known = [each.room for each in self.record if each.id == answered]
             number = self._add(known[0] if known else room, "bot", body["text"], answered)
         return JSONResponse({"data": {"id": number, "text": body["text"]}}, 201)
+
+    async def _repost(self, request: Request) -> Response:
+        shared = (await request.json())["tweet_id"]
+        with self.changed:
+            if shared not in self._posts:
+                return self.render_error(404, "Could not find the post.")
+            about = self.find(shared)
+            self.record.append(ShownMessage(id=f"repost:{shared}", room=FEED, sender="bot", text=about.text))
+        return JSONResponse({"data": {"retweeted": True}})
+
+    async def _take_back(self, request: Request) -> Response:
+        with self.changed:
+            self.find(f"repost:{request.path_params['number']}").deleted = True
+        return JSONResponse({"data": {"retweeted": False}})
 
     async def _remove(self, request: Request) -> Response:
         number = request.path_params["number"]

@@ -1,0 +1,34 @@
+"""Rules of platforms as data: where each was read, where the adapter keeps it, and a wrong call that is refused.
+
+An emulator refuses by the name of a rule, so that no refusal is without a source. A test makes the wrong call of each.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+READ_ON = "2026-11-17"
+
+
+class PlatformRule(Struct, frozen=True, kw_only=True):
+    """`call`: a method and its arguments, which the platform refuses with `refusal`. In the arguments `$team` stands
+    for a chat, `$own` for a message of the bot there, `$theirs` for one of a person, `$file` for an upload. `adapter`:
+    where it is kept, '' if the adapter never makes such a call."""
+
+    name: str
+    source: str
+    refusal: str
+    call: tuple[str, dict[str, Any]]
+    read_on: str = READ_ON
+    status: int = 400
+    limit: int = 0
+    adapter: str = ""
+
+
+def index_rules(rules: Iterable[PlatformRule]) -> dict[str, PlatformRule]:
+    found: dict[str, PlatformRule] = {}
+    for rule in rules:
+        assert rule.name not in found, rule.name
+        found[rule.name] = rule
+    return found
