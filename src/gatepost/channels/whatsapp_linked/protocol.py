@@ -180,6 +180,7 @@ class Arrived(Struct, frozen=True, kw_only=True, tag="event"):
     id: ShortText = ""  # of the event itself, where it is not the message
     text: LongText = ""
     mentioned: bool = False
+    forwarded: bool = False
     quoted: MessageKey | None = None
     quoted_text: LongText = ""
     files: Annotated[tuple[DeviceFile, ...], Meta(max_length=8)] = ()

@@ -139,7 +139,7 @@ def read_event(arrived: Arrived, open_media: OpenMedia) -> Inbound | None:
     files = tuple(_read_file(each, open_media) for each in arrived.files)
     if not arrived.text and not files:
         return None
-    return common(text=arrived.text, verb=verb, reply_to=quote, attachments=files)
+    return common(text=arrived.text, verb=verb, reply_to=quote, forwarded=arrived.forwarded, attachments=files)
 
 
 def _read_quote(arrived: Arrived) -> Quote | None:
