@@ -246,6 +246,35 @@ def test_what_has_no_words_gets_a_line(content: str) -> None:
     assert any(each in read(**{content: given[content]})[0].text for each in ("1.5", "Bob", "When?", "🎲"))
 
 
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ({"venue": {"title": "Zoo", "address": "Main 1", "location": {}}, "location": {"latitude": 1}}, "[place: Zoo"),
+        ({"location": {"latitude": 1.5, "longitude": 2, "live_period": 60}}, "[live location, which moves on: 1.5, 2]"),
+        ({"story": {"chat": {"title": "News"}, "id": 3}}, "[a story of News, which bots cannot see]"),
+        (
+            {"checklist": {"title": "Buy", "tasks": [{"text": "tea"}, {"text": "milk", "completion_date": 1}]}},
+            "[checklist: Buy — ☐ tea / ☑ milk]",
+        ),
+        ({"paid_media": {"star_count": 5, "paid_media": [{}]}}, "[paid media: 1 for 5 stars, which bots cannot see]"),
+        ({"hologram": {"x": 1}}, "[a message of a kind that is not understood here: hologram]"),
+    ],
+)
+def test_no_kind_of_message_is_lost_without_a_word(message: dict[str, Any], line: str) -> None:
+    assert read(**message)[0].text.startswith(line)
+
+
+def test_a_place_that_moves_wakes_nobody_with_each_step() -> None:
+    step = {"message_id": 3, "date": 10, "edit_date": 11, "chat": GROUP, "from": ANN, "location": {"latitude": 1}}
+    assert read_update({"update_id": 9, "edited_message": step}, ME, {}, open_nothing) == []
+
+
+def test_a_quote_says_that_there_was_a_file() -> None:
+    quoted = {"message_id": 2, "from": ANN, "document": {"file_id": "x", "file_name": "a.csv"}}
+    (found,) = read(text="plot this", reply_to_message=quoted)
+    assert found.reply_to is not None and found.reply_to.text == "[file: a.csv]"
+
+
 # Albums.
 
 

@@ -323,9 +323,10 @@ class StuckMessages(Struct, frozen=True):
 
 
 def list_stuck(db: Db) -> list[StuckMessages]:
+    """List the channels on which messages wait that were tried `STUCK` times or more."""
     rows = db.rows(
-        "SELECT instance, COUNT(*), MAX(reason) FROM outbox WHERE state = 'pending' AND tries >= ? GROUP BY instance"
-        " ORDER BY instance",
+        "SELECT instance, COUNT(*), MAX(reason) FROM outbox WHERE state IN ('pending', 'sending') AND tries >= ?"
+        " GROUP BY instance ORDER BY instance",
         (STUCK,),
     )
     return [StuckMessages(*row) for row in rows]

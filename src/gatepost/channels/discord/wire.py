@@ -131,8 +131,8 @@ def read_message(message: Payload, room: DiscordRoom, me: DiscordSelf, open_url:
         room_name=room.name,
         at=from_snowflake(str(ident)),
         reply_to=_read_quote(message, me),
+        forwarded=_is_forwarded(message),
         attachments=_read_files(message, open_url),
-        forwarded=bool(message.get("message_snapshots")),
     )
 
 
@@ -142,8 +142,26 @@ def read_text(message: Payload) -> str:
     snapshots = message.get("message_snapshots") or ()
     if not text and snapshots:
         text = str((snapshots[0].get("message") or {}).get("content") or "")
+    if not text and not (message.get("attachments") or snapshots):
+        return _describe(message)
     names = {each.get("id"): each.get("global_name") or each.get("username") for each in message.get("mentions") or ()}
     return _NAMED.sub(lambda found: f"@{names[found[1]]}" if names.get(found[1]) else found[0], text)
+
+
+def _is_forwarded(message: Payload) -> bool:
+    """Whether it has nothing but a snapshot of another message. Whose that was, the platform does not say."""
+    return bool(message.get("message_snapshots")) and not message.get("content")
+
+
+def _describe(message: Payload) -> str:
+    """A line for what is neither words nor a file; '' if there is nothing."""
+    if isinstance(poll := message.get("poll"), dict):
+        answers = [str((each.get("poll_media") or {}).get("text") or "") for each in (poll.get("answers") or ())[:10]]
+        return f"[poll: {(poll.get('question') or {}).get('text')} — {' / '.join(answers)}]"
+    if stickers := message.get("sticker_items"):
+        return f"[sticker: {', '.join(str(each.get('name') or '')[:100] for each in stickers[:3])}]"
+    kinds = [name for name in ("embeds", "components", "activity", "application") if message.get(name)]
+    return f"[a message of a kind that is not understood here: {kinds[0]}]" if kinds else ""
 
 
 def _read_verb(message: Payload, me: DiscordSelf) -> Verb:

@@ -19,6 +19,7 @@ MILLISECOND = 1000  # microseconds
 PLACEHOLDER = "\ufffc"  # stands in a text for each mention
 MOST_ATTACHMENTS = 32
 LONGEST_EMOJI = 64
+UNREAD = ("payment", "giftBadge", "storyContext")  # which have nothing that can be shown in words
 _PERSON = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\+[1-9][0-9]{5,18})\Z")
 _GROUP = re.compile(r"[A-Za-z0-9_-]{20,100}\Z")
 _FILE = re.compile(r"[A-Za-z0-9._-]{1,200}\Z")
@@ -164,7 +165,23 @@ def _read_text(data: dict[str, Any], own: OwnAccount) -> tuple[str, bool]:
     text = b"".join([*parts, raw[end:]]).decode("utf-16-le", "replace").replace(PLACEHOLDER, "")
     if not text and (sticker := _object(data.get("sticker"))):
         return f"[sticker {_text(sticker.get('emoji'))}]".replace(" ]", "]"), ours
-    return text, ours
+    return text or _describe(data), ours
+
+
+def _describe(data: dict[str, Any]) -> str:
+    """A line for what is neither words nor a file; '' if nobody said anything."""
+    lines = []
+    for each in _list(data.get("contacts"))[:20]:
+        name = _object(each.get("name"))
+        shown = _text(name.get("display")) or f"{_text(name.get('given'))} {_text(name.get('family'))}".strip()
+        numbers = ", ".join(_text(phone.get("value"))[:40] for phone in _list(each.get("phone"))[:5])
+        lines.append(f"[contact: {shown[:100]}, {numbers}]")
+    if poll := _object(data.get("pollCreate")):
+        options = poll.get("options")
+        named = " / ".join(str(each)[:100] for each in options[:20]) if isinstance(options, list) else ""
+        lines.append(f"[poll: {_text(poll.get('question'))[:300]} — {named}]")
+    lines += [f"[a message of a kind that is not understood here: {each}]" for each in UNREAD if data.get(each)]
+    return "\n".join(lines)
 
 
 def _read_attachments(data: dict[str, Any], room: str, open_attachment: OpenAttachment) -> tuple[Attachment, ...]:

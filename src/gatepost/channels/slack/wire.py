@@ -120,12 +120,15 @@ def read_message(event: Payload, channel: str, me: SlackSelf, names: SlackNames,
     sender, name, own = _read_sender(event, me, names)
     thread = event.get("thread_ts")
     joined = subtype in JOINED
+    shared = _find_shared(event) if not event.get("text") else {}
     return Inbound(
         address=f"slack:{me.team}/channel/{channel}",
         platform_id=str(ts),
         sender=sender,
         sender_name=name,
-        text="" if joined else read_text(str(event.get("text") or ""), names),
+        text="" if joined else read_text(str(event.get("text") or shared.get("text") or ""), names),
+        forwarded=bool(shared),
+        forward_from=str(shared.get("author_name") or "")[:100],
         verb=Verb.JOIN if joined else _read_verb(event, me),
         thread=str(thread) if is_ts(thread) and thread != ts else "",
         direct=channel.startswith("D"),
@@ -136,6 +139,13 @@ def read_message(event: Payload, channel: str, me: SlackSelf, names: SlackNames,
             _read_file(each, open_url) for each in (event.get("files") or ())[:MOST_FILES] if each.get("url_private")
         ),
     )
+
+
+def _find_shared(event: Payload) -> Payload:
+    """The message that somebody passed on without words of their own."""
+    listed = event.get("attachments")
+    found = (each for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict))
+    return next((each for each in found if each.get("is_share")), {})
 
 
 def _read_verb(event: Payload, me: SlackSelf) -> Verb:

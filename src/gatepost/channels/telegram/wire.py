@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatepost.channels.telegram.wordless import describe, describe_file, is_moving
 from gatepost.core.clock import SECOND
 from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
 
@@ -172,7 +173,9 @@ def _read_edit(
 ) -> Iterator[Inbound]:
     found = _read_words(message, me, moved, open_file)
     if found is None or not found.text:
-        return  # a place on a map that moves, or the like
+        return
+    if is_moving(message):
+        return  # each step of a place that is shared would wake somebody
     revision = f"{int(message.get('edit_date') or 0)}-{number}"  # several edits may be of one second
     yield Inbound(
         **{
@@ -260,18 +263,7 @@ def read_text(message: Payload) -> str:
     text = str(message.get("text") or message.get("caption") or "")
     if text:
         return _add_addresses(text, message.get("entities") or message.get("caption_entities") or ())
-    if sticker := message.get("sticker"):
-        return str(sticker.get("emoji") or "")
-    if place := message.get("location"):
-        return f"[location: {place.get('latitude')}, {place.get('longitude')}]"
-    if contact := message.get("contact"):
-        return f"[contact: {read_name(contact)}, {contact.get('phone_number')}]"
-    if poll := message.get("poll"):
-        options = " / ".join(str(each.get("text")) for each in (poll.get("options") or ())[:MOST_JOINED])
-        return f"[poll: {poll.get('question')} — {options}]"
-    if dice := message.get("dice"):
-        return f"[{dice.get('emoji')} {dice.get('value')}]"
-    return ""
+    return describe(message)
 
 
 def _add_addresses(text: str, entities: Any) -> str:
@@ -330,7 +322,8 @@ def _read_quote(message: Payload) -> Quote | None:
     if message.get("is_topic_message") and ident == message.get("message_thread_id"):
         return None
     part = (message.get("quote") or {}).get("text")
-    return Quote(platform_id=str(ident), sender=read_sender(answered)[0], text=str(part or read_text(answered)))
+    text = str(part or read_text(answered) or describe_file(answered))
+    return Quote(platform_id=str(ident), sender=read_sender(answered)[0], text=text)
 
 
 def _read_external_quote(message: Payload) -> Quote:

@@ -173,7 +173,7 @@ def _read_message(message: dict[str, Any], person: str, message_id: str, name: s
     quote, context = _read_quote(message.get("context")), _object(message.get("context"))
     return Inbound(
         platform_id=message_id,
-        text=_read_text(kind, body),
+        text=_read_contacts(message) if kind == "contacts" else _read_text(kind, body),
         verb=Verb.REPLY if quote else Verb.MESSAGE,
         reply_to=quote,
         attachments=_read_media(kind, body, open_media),
@@ -186,6 +186,14 @@ def _read_click(kind: str, body: dict[str, Any]) -> str:
     if kind == "button":
         return _text(body.get("payload"))
     return _text(_object(body.get(_text(body.get("type")))).get("id"))
+
+
+def _read_contacts(message: dict[str, Any]) -> str:
+    lines = []
+    for each in _list(message.get("contacts"))[:20]:
+        numbers = ", ".join(_text(phone.get("phone"))[:40] for phone in _list(each.get("phones"))[:5])
+        lines.append(f"[contact: {_text(_object(each.get('name')).get('formatted_name'))[:100]}, {numbers}]")
+    return "\n".join(lines)
 
 
 def _read_text(kind: str, body: dict[str, Any]) -> str:

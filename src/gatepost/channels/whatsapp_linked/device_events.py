@@ -6,6 +6,7 @@ came: WhatsApp finds a message by them.
 """
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -167,7 +168,57 @@ def _read_content(content: Any) -> tuple[str, tuple[DeviceFile, ...], Any]:
             media = getattr(content, field)
             file = _read_file(content, field, media, kind)
             return getattr(media, "caption", "")[:LONGEST_TEXT], (file,) if file else (), media.contextInfo
-    return content.conversation[:LONGEST_TEXT], (), None
+    if content.conversation:
+        return content.conversation[:LONGEST_TEXT], (), None
+    return _describe(content)
+
+
+def _describe(content: Any) -> tuple[str, tuple[DeviceFile, ...], Any]:
+    """A line for what is neither words nor a file; '' for what the devices tell each other."""
+    there = {field.name: value for field, value in content.ListFields()}
+    for name, found in there.items():
+        if render := KINDS.get(name):
+            return render(found)[:LONGEST_TEXT], (), getattr(found, "contextInfo", None)
+    kinds = [name for name in there if name not in UNSAID]
+    return f"[a message of a kind that is not understood here: {kinds[0]}]" if kinds else "", (), None
+
+
+def _render_poll(poll: Any) -> str:
+    return f"[poll: {poll.name} — {' / '.join(each.optionName for each in poll.options[:12])}]"
+
+
+KINDS: dict[str, Callable[[Any], str]] = {
+    "locationMessage": lambda at: (
+        f"[location: {at.degreesLatitude}, {at.degreesLongitude}] {at.name} {at.address}".strip()
+    ),
+    "liveLocationMessage": lambda at: f"[live location, which moves on: {at.degreesLatitude}, {at.degreesLongitude}]",
+    "contactMessage": lambda contact: f"[contact: {contact.displayName}]",
+    "contactsArrayMessage": lambda some: f"[contacts: {', '.join(each.displayName for each in some.contacts[:20])}]",
+    "pollCreationMessage": _render_poll,
+    "pollCreationMessageV2": _render_poll,
+    "pollCreationMessageV3": _render_poll,
+}
+# What devices tell each other, and what belongs to another message.
+UNSAID = frozenset(
+    (
+        *WRAPPERS,
+        "conversation",
+        "messageContextInfo",
+        "senderKeyDistributionMessage",
+        "fastRatchetKeySenderKeyDistributionMessage",
+        "protocolMessage",
+        "reactionMessage",
+        "encReactionMessage",
+        "pollUpdateMessage",
+        "keepInChatMessage",
+        "pinInChatMessage",
+        "botInvokeMessage",
+        "call",
+        "chat",
+        "placeholderMessage",
+        "secretEncryptedMessage",
+    )
+)
 
 
 def _read_file(content: Any, field: str, media: Any, kind: DeviceMedia) -> DeviceFile | None:

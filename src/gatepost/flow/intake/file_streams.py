@@ -82,7 +82,7 @@ class FileStreams:
         room = (event[0], event[1])
         own = self._rooms.setdefault(room, RoomFetches())
         if own.count >= MOST_OF_ROOM:
-            return FetchedFiles((), tuple(_say_missing(name, TOO_MANY) for name in make_safe_names(given)))
+            return FetchedFiles((), tuple(_render_missing(name, TOO_MANY) for name in make_safe_names(given)))
         own.count += 1
         channel = self._channels.setdefault(event[0], asyncio.Semaphore(AT_ONCE_OF_CHANNEL))
         try:
@@ -148,7 +148,7 @@ class FileTransfer:
         await self._on_disk(_remove, self._media / path)
 
     def _give_up(self, name: str, error: GatepostError) -> None:
-        self._missing.append(_say_missing(name, str(error)))
+        self._missing.append(_render_missing(name, str(error)))
         _log.warning("a file could not be fetched", room=self._room, file=name, error=str(error))
 
     async def _write_stream(self, path: Path, given: Attachment, deadline: float) -> int:
@@ -200,7 +200,7 @@ class FileTransfer:
                     await asyncio.wait((work,))
 
 
-def _say_missing(name: str, why: str) -> str:
+def _render_missing(name: str, why: str) -> str:
     return f"[file: {name}, which could not be fetched: {one_line(why)[:LONGEST_WHY]}]"
 
 
