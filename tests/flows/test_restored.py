@@ -200,6 +200,33 @@ async def test_a_message_that_was_worked_on_or_waited_is_held_in_a_restored_stor
     assert channel.texts(ROOM) == [*said, "echo: hello"]
 
 
+async def test_what_a_turn_had_said_at_the_backup_is_sent_once_when_the_owner_sends_what_was_under_way(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    """Its message goes to the agent again, which says only the rest."""
+    home, backup = tmp_path / "h", tmp_path / "backup.db"
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        await prepare(gateway)
+        group = gateway.home.group("home")
+        ScriptBuilder().otherwise().say("one").wait_for("go").say("two").write(group).chmod(0o644)
+        channel.script(then=SendFault.UNAVAILABLE)
+        await channel.say("hello", address=ROOM)
+        await until(lambda: read_now(gateway, count_pending), "the first part of an answer")
+        copy_store(StorePlace(Home(home).store), backup)
+        channel.script()
+        (group / "go").touch()
+        await channel.wait_for(2)
+        await wait_until_settled(gateway)
+    restore(home, backup)
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        asked = await find_card(gateway)
+        decision = await gateway.store.write(decide, gateway.reach, asked, SEND, BOSS, gateway.clock.now())
+        follow_decision(gateway.bells, decision)
+        account = await wait_until_settled(gateway)
+    assert channel.texts(ROOM) == ["one", "two"] * 2
+    assert account.unaccounted == 0
+
+
 async def test_a_copy_of_a_running_home_holds_what_the_original_sends(tmp_path: Path, channel: FakeChannel) -> None:
     """As `cp -a` makes it."""
     home, copy, other = tmp_path / "h", tmp_path / "copy", FakeChannel()

@@ -58,7 +58,7 @@ def begin_incarnation(
     if reason is IncarnationReason.ROLLED_BACK and last is not None:
         source = "; ".join(filter(None, [f"its last change was at {iso(last)}", source]))
     effects = incarnations.hold_effects(db, reach.list_local(), now)
-    ended = incarnations.end_turns(db, now)
+    ended = incarnations.end_turns(db, incarnations.REASON, now)
     waiting, calls = incarnations.list_waiting(db), incarnations.list_allowed_calls(db)
     incarnations.hold_calls(db, calls, now)
     if not keep_cursors:
@@ -68,7 +68,7 @@ def begin_incarnation(
         about = {
             "perhaps said before": len(effects),
             "not answered": len(waiting),
-            "perhaps answered before": ended,
+            "perhaps answered before": len(ended),
             "allowed, perhaps not done": len(calls),
         }
         new = NewRequest(
@@ -81,7 +81,8 @@ def begin_incarnation(
         )
         asked = ask(db, reach, rules, new, now)
         request_id, rooms = asked.request.id, asked.rooms
-        incarnations.hold_waiting(db, waiting, request_id, asked.request.expires_at or now, now)
+        rows = [*waiting, *incarnations.add_continuations(db, ended, incarnations.REASON, now)]
+        incarnations.hold_waiting(db, rows, request_id, asked.request.expires_at or now, now)
         incarnations.add_rows(db, request_id, effects, calls)
     begun = incarnations.add(db, reason, source, request_id, now)
     if not request_id:
