@@ -26,7 +26,7 @@ from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.waiting import block_until, until
 
-from .conftest import ROOM
+from .conftest import ROOM, make_room
 
 BOSS, DIRECT = "fake:user/boss", "fake:direct/boss"
 
@@ -51,6 +51,12 @@ def damage(path: Path, table: str) -> None:
     with path.open("r+b") as file:
         file.seek((page - 1) * size)
         file.write(b"\xff" * size)
+
+
+def add_owner(db: Db, now: int) -> None:
+    users.add(db, BOSS, "Boss", now)
+    users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
+    direct_rooms.add(db, BOSS, "fake", DIRECT, now)
 
 
 @pytest.mark.parametrize("table", ["messages", "inbox", "routes", "users", "sessions"])
@@ -87,11 +93,6 @@ async def test_damage_that_is_met_while_it_runs_reaches_readiness_health_and_the
 ) -> None:
     monkeypatch.setattr(store_watch, "LOOK_S", 0.05)
 
-    def add_owner(db: Db, now: int) -> None:
-        users.add(db, BOSS, "Boss", now)
-        users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
-        direct_rooms.add(db, BOSS, "fake", DIRECT, now)
-
     def read_damaged(db: Db) -> None:
         raise apsw.CorruptError("database disk image is malformed")
 
@@ -104,6 +105,22 @@ async def test_damage_that_is_met_while_it_runs_reaches_readiness_health_and_the
         findings = await gateway.health.list_findings()
         assert next(each.subject for each in findings if each.level == "fail") == "store"
         await channel.wait_for(lambda sent: any("is not well" in text for text in channel.texts(DIRECT)))
+
+
+async def test_owners_are_told_of_a_store_that_took_nothing_as_soon_as_a_notice_can_be_written(
+    tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(store_watch, "LOOK_S", 0.01)
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await gateway.store.write(add_owner, gateway.clock.now())
+        await gateway.store.write(lambda db: db.rows("PRAGMA query_only = 1"))
+        with pytest.raises(Unavailable):
+            await channel.say("hello", address=ROOM)
+        await until(lambda: "owners could not be told" in caplog.text, "a notice that cannot be written")
+        await make_room(gateway, "query_only = 0")
+        await channel.wait_for(lambda sent: any("not well" in text for text in channel.texts(DIRECT)))
+        await wait_until_settled(gateway)
+        assert len(channel.texts(DIRECT)) == 1
 
 
 async def test_a_store_whose_file_is_removed_while_it_runs_is_told_of_and_saved(
