@@ -111,12 +111,12 @@ async def add_route(
     await gateway.store.write(routes.add, route)
 
 
-async def make_room(gateway: Gateway, pragma: str = "max_page_count = 1000000") -> None:
-    """On a store whose disk was full, or took nothing. A write that came together with one that does not fit fails, and is repeated."""
+async def make_room(gateway: Gateway) -> None:
+    """On a store whose disk was full. A write that came together with one that does not fit fails, and is repeated."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
-                await gateway.store.write(lambda db: db.rows(f"PRAGMA {pragma}"))
+                await gateway.store.write(lambda db: db.rows("PRAGMA max_page_count = 1000000"))
             except Unavailable:
                 continue
             return

@@ -26,7 +26,7 @@ from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.waiting import block_until, until
 
-from .conftest import ROOM, make_room
+from .conftest import ROOM
 
 BOSS, DIRECT = "fake:user/boss", "fake:direct/boss"
 
@@ -111,15 +111,21 @@ async def test_owners_are_told_of_a_store_that_took_nothing_as_soon_as_a_notice_
     tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(store_watch, "LOOK_S", 0.01)
+
+    def fail(*_: object) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    def read_damaged(db: Db) -> None:
+        raise apsw.CorruptError("database disk image is malformed")
+
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await gateway.store.write(add_owner, gateway.clock.now())
-        await gateway.store.write(lambda db: db.rows("PRAGMA query_only = 1"))
-        with pytest.raises(Unavailable):
-            await channel.say("hello", address=ROOM)
-        await until(lambda: "owners could not be told" in caplog.text, "a notice that cannot be written")
-        await make_room(gateway, "query_only = 0")
+        with monkeypatch.context() as full:
+            full.setattr(store_watch, "add_owner_notices", fail)
+            with pytest.raises(Unavailable, match="damaged"):
+                await gateway.store.read(read_damaged)
+            await until(lambda: "owners could not be told" in caplog.text, "a notice that cannot be written")
         await channel.wait_for(lambda sent: any("not well" in text for text in channel.texts(DIRECT)))
-        await wait_until_settled(gateway)
         assert len(channel.texts(DIRECT)) == 1
 
 

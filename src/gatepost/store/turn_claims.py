@@ -149,8 +149,9 @@ def _claim_interrupted(
 
 
 def add_continuation(db: Db, turn: Turn, now: int) -> int:
-    """Queue a message that tells the agent of its doings in a turn. Listed now and not when the turn broke: until here the old attempt's unacknowledged results were still taken. The
-    last of it, shortened: everybody's writes wait for this one."""
+    """Queue a message that tells the agent of its doings in a turn. Listed now and not when the turn broke: until here
+    the old attempt's unacknowledged results were still taken. The last of it, shortened: everybody's writes wait for
+    this one."""
     restarted = turn.error == GATEWAY_STOPPED
     content = {
         "event": "continued",

@@ -117,7 +117,11 @@ class Edge:
         block_until(self._is_up, f"{self.platform.kind} to be up")
 
     def _is_up(self) -> bool:
-        return any(each["state"] == "up" for each in self.daemon.json("channel", "list") if each["instance"] == self.platform.kind)
+        return any(
+            each["state"] == "up"
+            for each in self.daemon.json("channel", "list")
+            if each["instance"] == self.platform.kind
+        )
 
     def wait_until_settled(self) -> None:
         block_until(self._is_settled, "everything to be settled", PATIENT_S)
