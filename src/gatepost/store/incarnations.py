@@ -11,7 +11,7 @@ from msgspec import Struct, json
 
 from gatepost.core import ids
 from gatepost.core.records import replace
-from gatepost.store import inbox, message_steps, outbox, requests, sessions, turn_claims, turns
+from gatepost.store import database_lives, inbox, message_steps, outbox, requests, sessions, turn_claims, turns
 from gatepost.store.database_lives import FAILOVER
 from gatepost.store.inbox import InboxState
 from gatepost.store.machine_memory import MachineMemory, is_same_file
@@ -246,6 +246,18 @@ def add_rows(db: Db, request_id: str, effects: Iterable[int], calls: Iterable[st
     kinds = ((RestoredRowKind.EFFECT, map(str, effects)), (RestoredRowKind.CALL, calls))
     rows = [(request_id, kind, row_id) for kind, found in kinds for row_id in found]
     RESTORED_ROWS.add_rows(db, "ON CONFLICT DO NOTHING", RESTORED_ROWS.names, rows)
+
+
+def hold_open(db: Db, now: int) -> int:
+    """After a failover, hold what was on its way to people and to agents. A turn whose end was forgotten would say its
+    answer again, and so would a message that waits here and was worked on since. Return how many things there were.
+    """
+    effects = database_lives.hold_effects(db, now)
+    ended = end_turns(db, FAILOVER, now)
+    waiting = list_waiting(db)
+    told = add_continuations(db, ended, FAILOVER, now)
+    hold_waiting(db, [*waiting, *told], FAILOVER, now, now)
+    return effects + len(waiting)
 
 
 # What was decided.

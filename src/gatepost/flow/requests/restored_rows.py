@@ -95,16 +95,18 @@ def ask_about_failover(db: Db, reach: ChannelInstances, rules: AskingRules, now:
     life = database_lives.find_unasked(db)
     if life is None:
         return ()
-    effects = database_lives.list_held(db)
+    effects, waiting = database_lives.list_held(db), database_lives.list_waiting(db)
+    about = {"perhaps said before": len(effects), "perhaps answered before": max(0, life.held - len(effects))}
     new = NewRequest(
         kind=RequestKind.RESTORED,
         name=f"failover {life.name}",
         folder=ROOT_FOLDER,
-        input={"perhaps said before": str(len(effects))},
-        why="The database failed over to a standby that may have forgotten the last moments.",
+        input={name: str(count) for name, count in about.items() if count},
+        why=f"The database failed over to a standby that may have forgotten the last moments. {_SHOW}",
         quorum=1,
     )
     asked = ask(db, reach, rules, new, now)
+    incarnations.hold_waiting(db, waiting, asked.request.id, asked.request.expires_at or now, now)
     incarnations.add_rows(db, asked.request.id, effects, ())
     database_lives.set_request(db, life.name, asked.request.id)
     return asked.rooms
