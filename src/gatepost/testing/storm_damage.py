@@ -109,7 +109,7 @@ def damage(path: Path, table: str, chance: random.Random) -> None:
     size = connection.pragma("page_size")
     connection.close()
     with path.open("r+b") as file:
-        file.seek((chance.choice(rows)[0] - 1) * size)
+        file.seek((int(str(chance.choice(rows)[0])) - 1) * size)
         file.write(chance.choice(DAMAGES)(chance, size))
 
 

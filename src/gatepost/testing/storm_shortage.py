@@ -95,7 +95,7 @@ def _run_shortage(
     for _ in range(rounds):
         edge.people.write_for(chance.uniform(0.5, 2.0))
         lasts = chance.uniform(1.0, 8.0)
-        edge.write_during(lambda lasts=lasts: act(lasts))
+        edge.write_during(partial(act, lasts))
     edge.people.write_for(1.0)
     edge.wait_until_settled()
     lost, doubled, excused = judge(edge.record)
