@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from gatepost.flow.channel_health import ChannelState
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.platforms.base import EmulatedPlatform, ShownMessage
 from gatepost.testing.platforms.telegram import TelegramPlatform
@@ -57,7 +58,7 @@ def list_exchanges(record: Sequence[ShownMessage]) -> list[Exchange]:
     return list(found.values())
 
 
-def list_told(record: Sequence[ShownMessage]) -> Counter[str]:
+def count_apologies(record: Sequence[ShownMessage]) -> Counter[str]:
     """Count in each room the messages of which people were told that nobody answers them."""
     told = Counter[str]()
     for each in record:
@@ -89,7 +90,7 @@ class EdgePeople:
             self._platform.wait_for(bool, self._random.uniform(0.0, 4.0 / self._rooms))
 
 
-class Edge:
+class EdgeGateway:
     """`daemon`: runs in `folder`/home, unless it was stopped."""
 
     def __init__(self, folder: Path, platform: EmulatedPlatform, daemon: DaemonProcess, people: EdgePeople) -> None:
@@ -118,7 +119,7 @@ class Edge:
 
     def _is_up(self) -> bool:
         return any(
-            each["state"] == "up"
+            each["state"] == ChannelState.UP
             for each in self.daemon.json("channel", "list")
             if each["instance"] == self.platform.kind
         )
@@ -144,7 +145,7 @@ def open_edge(
     platform: Callable[[], EmulatedPlatform] = TelegramPlatform,
     fault: str = "",
     script: ScriptBuilder = SLOW_ECHO,
-) -> Iterator[Edge]:
+) -> Iterator[EdgeGateway]:
     """`fault`: what the gateway runs before anything else."""
     with platform() as made:
         daemon = DaemonProcess(folder / "home", **SETTINGS)
@@ -157,7 +158,7 @@ def open_edge(
         owner = made.get_sender(OWNER)
         run_command(daemon, "user", "add", owner, "--name", "Ann")
         run_command(daemon, "user", "role", owner, "owner")
-        edge = Edge(folder, made, daemon, EdgePeople(made, rooms, seed))
+        edge = EdgeGateway(folder, made, daemon, EdgePeople(made, rooms, seed))
         try:
             edge.start()
             script.write(daemon.home / "groups" / "home").chmod(0o644)

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 from msgspec import Struct
 
-from gatepost.testing.edges import MODE, Edge, open_edge
+from gatepost.testing.edges import MODE, EdgeGateway, open_edge
 from gatepost.testing.storm_restore import RestoreCounts, RestoreRound, decide, find_held, list_unread, restore_home
 from gatepost.testing.storms import StormTime, list_true, run_command, storm
 
@@ -61,7 +61,7 @@ def run_damage_storm(folder: Path, seed: int, *, tables: tuple[str, ...] = TABLE
 
 
 def _run_round(
-    edge: Edge, chance: random.Random, table: str, *, sends: bool, found: list[RestoreRound]
+    edge: EdgeGateway, chance: random.Random, table: str, *, sends: bool, found: list[RestoreRound]
 ) -> tuple[bool, bool]:
     """Return whether the gateway came up on the damaged store, and whether it said what is wrong."""
     began, archive = edge.place, edge.folder / "backup.tar.gz"
@@ -73,7 +73,7 @@ def _run_round(
     edge.daemon.stop()
     damage(edge.daemon.home / "gatepost.db", table, chance)
     killed, unread = edge.place, list_unread(edge.platform)
-    came, said = _look(edge)
+    came, said = _check_start(edge)
     restore_home(edge.daemon.home, archive)
     archive.unlink()
     edge.start()
@@ -113,7 +113,7 @@ def damage(path: Path, table: str, chance: random.Random) -> None:
         file.write(chance.choice(DAMAGES)(chance, size))
 
 
-def _look(edge: Edge) -> tuple[bool, bool]:
+def _check_start(edge: EdgeGateway) -> tuple[bool, bool]:
     """Return whether it came up, and whether it said so: at the start, or by its doctor and its owner."""
     try:
         edge.daemon.start()

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gatepost.testing.edges import MODE, OWNERS_ROOM, Edge, Exchange, list_exchanges, list_told, open_edge
+from gatepost.store import incarnations
+from gatepost.store.requests import RequestKind
+from gatepost.testing.edges import MODE, OWNERS_ROOM, EdgeGateway, Exchange, count_apologies, list_exchanges, open_edge
 from gatepost.testing.platforms.base import EmulatedPlatform, ShownMessage
 from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.platforms.zulip import ZulipPlatform
@@ -65,7 +67,7 @@ class RestoreRound(Struct, frozen=True, kw_only=True):
     def judge(self, record: Sequence[ShownMessage]) -> "RoundCounts":
         record = record[: self.ended]
         found = [each for each in list_exchanges(record) if each.written >= self.began]
-        told = list_told(record[self.killed :])
+        told = count_apologies(record[self.killed :])
         wrong = (self._count_doubled, self._count_unapproved, self._is_silent, self._is_reread)
         return RoundCounts(
             details=[f"{each} in {self}" for each in found if any(look(each) for look in wrong)],
@@ -176,7 +178,7 @@ def run_restore_storm(
         )
 
 
-def _run_round(edge: Edge, chance: random.Random, *, sends: bool) -> RestoreRound:
+def _run_round(edge: EdgeGateway, chance: random.Random, *, sends: bool) -> RestoreRound:
     began, archive = edge.place, edge.folder / "backup.tar.gz"
     edge.people.write_for(chance.uniform(0.5, 2.0))
     backup_from = edge.place
@@ -229,13 +231,13 @@ def list_unread(platform: EmulatedPlatform) -> frozenset[str]:
     return frozenset(str(each["message"].get("text")) for each in updates if "message" in each)
 
 
-def find_held(edge: Edge) -> frozenset[str]:
+def find_held(edge: EdgeGateway) -> frozenset[str]:
     """Return the questions that are held, and those whose answers are. The owner has a card about them."""
     held = [
         str(row["text"])
         for state in ("held", "uncertain")
         for row in edge.daemon.json("ledger", "list", "--state", state, "--limit", "100000")
-        if row["reason"] == "restored" or state == "held"
+        if row["reason"] == incarnations.REASON or state == "held"
     ]
     if held:
         cards = len(_list_open(edge))
@@ -244,18 +246,18 @@ def find_held(edge: Edge) -> frozenset[str]:
     return frozenset(found[1] if (found := ANSWER.search(text)) else text for text in held)
 
 
-def _has_card(edge: Edge) -> bool:
+def _has_card(edge: EdgeGateway) -> bool:
     return "Drop them" in str(edge.platform.list_shown(OWNERS_ROOM)[-1])
 
 
-def decide(edge: Edge, *, sends: bool) -> None:
+def decide(edge: EdgeGateway, *, sends: bool) -> None:
     for each in _list_open(edge):
         run_command(edge.daemon, "permit", "allow" if sends else "deny", each)
 
 
-def _list_open(edge: Edge) -> list[str]:
+def _list_open(edge: EdgeGateway) -> list[str]:
     waiting = edge.daemon.json("permit", "ls")
-    return [each["request"]["id"] for each in waiting if each["request"]["kind"] == "restored"]
+    return [each["request"]["id"] for each in waiting if each["request"]["kind"] == RequestKind.RESTORED]
 
 
 storm(MODE, "restores")(run_restore_storm)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gatepost.testing.edges import MODE, OWNERS_ROOM, Edge, list_exchanges, list_told, open_edge
+from gatepost.testing.edges import MODE, OWNERS_ROOM, EdgeGateway, count_apologies, list_exchanges, open_edge
 from gatepost.testing.platforms.base import ShownMessage
 from gatepost.testing.storms import StormTime, list_true, storm
 
@@ -61,7 +61,7 @@ class ShortageCounts(Struct, frozen=True, kw_only=True):
 def judge(record: Sequence[ShownMessage]) -> tuple[int, int, int]:
     """Return how many were lost, said twice, and not answered although their senders know."""
     lost = doubled = excused = 0
-    told = list_told(record)
+    told = count_apologies(record)
     for each in list_exchanges(record):
         doubled += max(0, len(each.answers) - 1)
         if not each.answers and told[each.room]:
@@ -78,17 +78,17 @@ def count_notices(record: Sequence[ShownMessage]) -> int:
 
 def run_full_disk_storm(folder: Path, seed: int, *, rounds: int = ROUNDS, rooms: int = ROOMS) -> ShortageCounts:
     disk = folder / "disk"
-    with _mount_small_disk(disk), open_edge(disk, seed, rooms) as edge:
-        return _run_shortage(edge, "full disk", seed, rounds, partial(_fill, disk), tells_owner=True)
+    with _open_small_disk(disk), open_edge(disk, seed, rooms) as edge:
+        return _run_shortage(edge, "full disk", seed, rounds, partial(_write_until_full, disk), tells_owner=True)
 
 
 def run_descriptor_storm(folder: Path, seed: int, *, rounds: int = ROUNDS, rooms: int = ROOMS) -> ShortageCounts:
     with open_edge(folder, seed, rooms) as edge:
-        return _run_shortage(edge, "descriptors", seed, rounds, partial(_take_descriptors, edge), tells_owner=False)
+        return _run_shortage(edge, "descriptors", seed, rounds, partial(_limit_descriptors, edge), tells_owner=False)
 
 
 def _run_shortage(
-    edge: Edge, name: str, seed: int, rounds: int, act: Callable[[float], object], *, tells_owner: bool
+    edge: EdgeGateway, name: str, seed: int, rounds: int, act: Callable[[float], object], *, tells_owner: bool
 ) -> ShortageCounts:
     """`act`: takes something away for so many seconds."""
     chance = random.Random(seed)
@@ -115,7 +115,7 @@ def _run_shortage(
 
 
 @contextmanager
-def _mount_small_disk(disk: Path) -> Iterator[None]:
+def _open_small_disk(disk: Path) -> Iterator[None]:
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=0711", "tmpfs", str(disk)]
     done = subprocess.run(mount, capture_output=True, text=True)
@@ -126,7 +126,7 @@ def _mount_small_disk(disk: Path) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
-def _fill(disk: Path, lasts: float) -> None:
+def _write_until_full(disk: Path, lasts: float) -> None:
     """Whatever becomes free meanwhile is taken, too."""
     ends, path = time.monotonic() + lasts, disk / "filled"
     with path.open("wb", buffering=0) as file:
@@ -139,7 +139,7 @@ def _fill(disk: Path, lasts: float) -> None:
     path.unlink()
 
 
-def _take_descriptors(edge: Edge, lasts: float) -> None:
+def _limit_descriptors(edge: EdgeGateway, lasts: float) -> None:
     """It keeps those that it has, and gets no other."""
     pid = edge.daemon.pid
     known = resource.prlimit(pid, resource.RLIMIT_NOFILE)
