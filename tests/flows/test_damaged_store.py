@@ -53,6 +53,12 @@ def damage(path: Path, table: str) -> None:
         file.write(b"\xff" * size)
 
 
+def add_owner(db: Db, now: int) -> None:
+    users.add(db, BOSS, "Boss", now)
+    users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
+    direct_rooms.add(db, BOSS, "fake", DIRECT, now)
+
+
 @pytest.mark.parametrize("table", ["messages", "inbox", "routes", "users", "sessions"])
 async def test_a_gateway_does_not_start_on_a_damaged_store_and_says_the_way_back(
     tmp_path: Path, channel: FakeChannel, table: str
@@ -87,11 +93,6 @@ async def test_damage_that_is_met_while_it_runs_reaches_readiness_health_and_the
 ) -> None:
     monkeypatch.setattr(store_watch, "LOOK_S", 0.05)
 
-    def add_owner(db: Db, now: int) -> None:
-        users.add(db, BOSS, "Boss", now)
-        users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
-        direct_rooms.add(db, BOSS, "fake", DIRECT, now)
-
     def read_damaged(db: Db) -> None:
         raise apsw.CorruptError("database disk image is malformed")
 
@@ -104,6 +105,28 @@ async def test_damage_that_is_met_while_it_runs_reaches_readiness_health_and_the
         findings = await gateway.health.list_findings()
         assert next(each.subject for each in findings if each.level == "fail") == "store"
         await channel.wait_for(lambda sent: any("is not well" in text for text in channel.texts(DIRECT)))
+
+
+async def test_owners_are_told_of_a_store_that_took_nothing_as_soon_as_a_notice_can_be_written(
+    tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(store_watch, "LOOK_S", 0.01)
+
+    def fail(*_: object) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    def read_damaged(db: Db) -> None:
+        raise apsw.CorruptError("database disk image is malformed")
+
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await gateway.store.write(add_owner, gateway.clock.now())
+        with monkeypatch.context() as full:
+            full.setattr(store_watch, "add_owner_notices", fail)
+            with pytest.raises(Unavailable, match="damaged"):
+                await gateway.store.read(read_damaged)
+            await until(lambda: "owners could not be told" in caplog.text, "a notice that cannot be written")
+        await channel.wait_for(lambda sent: any("not well" in text for text in channel.texts(DIRECT)))
+        assert len(channel.texts(DIRECT)) == 1
 
 
 async def test_a_store_whose_file_is_removed_while_it_runs_is_told_of_and_saved(

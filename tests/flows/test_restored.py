@@ -19,8 +19,9 @@ from gatepost.flow.requests.deciding import decide, follow_decision
 from gatepost.flow.store_life import MARKER
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.store_checks import check_incarnation
-from gatepost.store import direct_rooms, inbox, incarnations, ledger, turns, users, waiting_requests
+from gatepost.store import database_lives, direct_rooms, inbox, incarnations, ledger, turns, users, waiting_requests
 from gatepost.store.backup import copy_store
+from gatepost.store.database_lives import DatabaseLife
 from gatepost.store.inbox import InboxState
 from gatepost.store.incarnations import IncarnationReason
 from gatepost.store.ledger import LedgerStatus
@@ -198,6 +199,66 @@ async def test_a_message_that_was_worked_on_or_waited_is_held_in_a_restored_stor
         follow_decision(gateway.bells, decision)
         await wait_until_settled(gateway)
     assert channel.texts(ROOM) == [*said, "echo: hello"]
+
+
+async def test_what_a_turn_had_said_at_the_backup_is_sent_once_when_the_owner_sends_what_was_under_way(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    """Its message goes to the agent again, which says only the rest."""
+    home, backup = tmp_path / "h", tmp_path / "backup.db"
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        await prepare(gateway)
+        group = gateway.home.group("home")
+        ScriptBuilder().otherwise().say("one").wait_for("go").say("two").write(group).chmod(0o644)
+        channel.script(then=SendFault.UNAVAILABLE)
+        await channel.say("hello", address=ROOM)
+        await until(lambda: read_now(gateway, count_pending), "the first part of an answer")
+        copy_store(StorePlace(Home(home).store), backup)
+        channel.script()
+        (group / "go").touch()
+        await channel.wait_for(2)
+        await wait_until_settled(gateway)
+    restore(home, backup)
+    async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
+        asked = await find_card(gateway)
+        decision = await gateway.store.write(decide, gateway.reach, asked, SEND, BOSS, gateway.clock.now())
+        follow_decision(gateway.bells, decision)
+        account = await wait_until_settled(gateway)
+    assert channel.texts(ROOM) == ["one", "two"] * 2
+    assert account.unaccounted == 0
+
+
+async def test_a_turn_that_runs_while_the_database_fails_over_says_no_more_until_the_owner_decides(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    """Its gateway lives on, and so does its sandbox."""
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await prepare(gateway)
+        group = gateway.home.group("home")
+        ScriptBuilder().otherwise().say("one").wait_for("go").say("two").write(group).chmod(0o644)
+        await channel.say("hello", address=ROOM)
+        await channel.wait_for(1)
+        await wait_until_sent(gateway)
+        held = await gateway.store.write(incarnations.hold_open, gateway.clock.now())
+        await gateway.store.write(add_life, held, gateway.clock.now())
+        (group / "go").touch()
+        gateway.bells.requests()
+        await until(lambda: read_now(gateway, waiting_requests.list_pending), "a card")
+        assert channel.texts(ROOM) == ["one"]
+        asked = await find_card(gateway)
+        decision = await gateway.store.write(decide, gateway.reach, asked, SEND, BOSS, gateway.clock.now())
+        follow_decision(gateway.bells, decision)
+        account = await wait_until_settled(gateway)
+    assert channel.texts(ROOM) == ["one", "two"]
+    assert account.unaccounted == 0
+
+
+def add_life(db: Db, held: int, now: int) -> None:
+    database_lives.add(db, DatabaseLife("1/2", "a", 0, held, now))
+
+
+async def wait_until_sent(gateway: Gateway) -> None:
+    await until(lambda: not read_now(gateway, count_pending), "nothing to be on its way")
 
 
 async def test_a_copy_of_a_running_home_holds_what_the_original_sends(tmp_path: Path, channel: FakeChannel) -> None:

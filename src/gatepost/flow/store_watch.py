@@ -22,6 +22,7 @@ from gatepost.store.place import OLD_LOG, PUT_BACK, SAVED
 from gatepost.store.port import OpenStore
 
 LOOK_S = 5.0
+AGAIN = 600_000_000  # microseconds, until owners are told of the same trouble once more if it comes and goes
 LOST = (
     f"its file was removed or replaced while the gateway runs. It is saved as {SAVED} in the home, now and when the"
     f" gateway stops: {PUT_BACK}. {OLD_LOG}"
@@ -47,7 +48,9 @@ class StoreWatch:
         self._unchecked = tuple(unchecked)
         self._stopping = threading.Event()
         self._file = file
-        self._damage, self._lost, self._read_only, self._told = "", "", False, ""
+        self._damage, self._lost, self._read_only = "", "", False
+        self._noticed, self._untold = "", ""  # the trouble that was last seen, and that owners do not know of yet
+        self._told, self._told_at = "", 0
 
     def find_trouble(self) -> str:
         """Why nobody should rely on the store; '' if nothing is known."""
@@ -77,13 +80,19 @@ class StoreWatch:
         while True:
             self._read_only = await asyncio.to_thread(self._home.is_read_only)
             await self._check_file()
-            trouble = self.find_trouble()
-            if trouble and trouble != self._told:
-                self._told = trouble
-                _log.error("the store is not well", trouble=trouble)
-                self._bells.operation()
-                await self._notify_owners(trouble)
+            await self._notice(self.find_trouble())
             await asyncio.sleep(LOOK_S)
+
+    async def _notice(self, trouble: str) -> None:
+        """A full disk takes no notice to owners, so they are told as soon as it can be written, also afterwards."""
+        if trouble and trouble != self._noticed:
+            _log.error("the store is not well", trouble=trouble)
+            self._bells.operation()
+            if trouble != self._told or self._clock.now() - self._told_at > AGAIN:
+                self._untold = trouble
+        self._noticed = trouble
+        if self._untold and await self._notify_owners(self._untold, is_over=not trouble):
+            self._told, self._told_at, self._untold = self._untold, self._clock.now(), ""
 
     async def _check_file(self) -> None:
         if self._file and not self._lost and not await asyncio.to_thread(is_in_place, self._home.store, self._file):
@@ -100,13 +109,15 @@ class StoreWatch:
             _log.error("the store whose file is gone could not be saved", error=str(error))
             self._lost = f"{LOST}; it could not be saved ({error}), so do not stop the gateway before it can"
 
-    async def _notify_owners(self, trouble: str) -> None:
-        """As far as that can be written."""
-        now, text = self._clock.now(), f"The store of this gateway is not well: {trouble}"
+    async def _notify_owners(self, trouble: str, *, is_over: bool) -> bool:
+        """False: that cannot be written now."""
+        now, is_or_was = self._clock.now(), "was not well for a while" if is_over else "is not well"
+        text = f"The store of this gateway {is_or_was}: {trouble}"
         try:
             rooms = await self._store.write(add_owner_notices, self._reach, f"store:{now}", text, now)
         except GatepostError as error:
             _log.error("owners could not be told of the store", error=str(error))
-            return
+            return False
         for room in rooms:
             self._bells.room(*room)
+        return True

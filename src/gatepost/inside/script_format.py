@@ -117,6 +117,10 @@ class CompletedEffects:
         self.continued = continued
         self._left = list(done)
 
+    def add(self, done: list[CompletedEffect]) -> None:
+        """Of messages that join the turn, and were worked on before."""
+        self._left += done
+
     def claim_text(self, text: str, seq: int) -> bool:
         """Whether this answer to that message is among it. A long one may have gone out in several parts."""
         for entry in self._left:

@@ -6,7 +6,7 @@ a person decides. PostgreSQL alone has such lives.
 
 from msgspec import Struct
 
-from gatepost.store import outbox
+from gatepost.store import inbox, outbox
 from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.table import Table
@@ -18,7 +18,7 @@ class DatabaseLife(Struct, frozen=True):
     name: str  # the server's own id, its timeline, and, if it was set back, when it was started
     gateway: str  # that noticed it
     synchronous: int  # 1: its commits waited for a standby, when a gateway last looked
-    held: int  # effects that were open when it began, and are held; -1: none were, because nothing was lost
+    held: int  # effects and messages that were open when it began, and are held; -1: none, because nothing was lost
     since: int
     request_id: str = ""  # by which somebody decides about what is held; '': nobody was asked yet
 
@@ -75,6 +75,15 @@ def list_held(db: Db) -> list[int]:
         (FAILOVER,),
     )
     return [int(row[0]) for row in rows]
+
+
+def list_waiting(db: Db) -> list[tuple[int, int]]:
+    """Return (row, message) of what agents were to answer, held since a failover, that no request is about."""
+    rows = db.rows(
+        f"SELECT id, message_id FROM inbox WHERE {inbox.OPEN} AND state = 'held' AND reason = ? ORDER BY id",
+        (FAILOVER,),
+    )
+    return [(int(row[0]), int(row[1])) for row in rows]
 
 
 def set_request(db: Db, name: str, request_id: str) -> None:

@@ -10,7 +10,8 @@ from enum import StrEnum
 from msgspec import Struct, json
 
 from gatepost.core import ids
-from gatepost.store import inbox, message_steps, outbox, requests, sessions, turns
+from gatepost.core.records import replace
+from gatepost.store import database_lives, inbox, message_steps, outbox, requests, sessions, turn_claims, turns
 from gatepost.store.database_lives import FAILOVER
 from gatepost.store.inbox import InboxState
 from gatepost.store.machine_memory import MachineMemory, is_same_file
@@ -18,7 +19,7 @@ from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.sessions import SessionState
 from gatepost.store.table import Table
-from gatepost.store.turns import TurnState
+from gatepost.store.turns import Turn, TurnState
 
 MOST_LIVES = 100  # starts that a store remembers: a home that moves between machines is known again
 REASON = "restored"  # of what is held
@@ -184,7 +185,7 @@ def hold_effects(db: Db, local: Iterable[str], now: int) -> list[int]:
     return sorted(int(row_id) for row_id, _, state in rows if state == EffectState.UNCERTAIN)
 
 
-def end_turns(db: Db, now: int) -> int:
+def end_turns(db: Db, reason: str, now: int) -> list[Turn]:
     """Every open turn was perhaps done. Its messages wait for a decision; what told it of its own doings is over."""
     found = turns.list_open(db)
     for turn in found:
@@ -192,10 +193,18 @@ def end_turns(db: Db, now: int) -> int:
             if entry.state is InboxState.WORKING and (message.platform_id or "").startswith(
                 turns.continuation_prefix(turn)
             ):
-                inbox.set_state(db, entry.id, InboxState.CANCELLED, REASON, None, now)
-        turns.end(db, turn, TurnState.FAILED, REASON, "{}", now)
+                inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
+        turns.end(db, turn, TurnState.FAILED, reason, "{}", now)
         sessions.set_state(db, turn.session_id, SessionState.IDLE, now)  # nothing is wrong with it
-    return len(found)
+    return found
+
+
+def add_continuations(db: Db, ended: Iterable[Turn], reason: str, now: int) -> list[tuple[int, int]]:
+    """Tell agents what they had said in a turn whose messages are given to them again: they say only the rest of it.
+    (row, message) of each."""
+    speaking = [turn for turn in ended if outbox.count_done(db, turn.id)]
+    rows = [turn_claims.add_continuation(db, replace(turn, error=reason), now) for turn in speaking]
+    return [(entry.id, entry.message_id) for row in rows if (entry := inbox.get(db, row)) is not None]
 
 
 def list_waiting(db: Db) -> list[tuple[int, int]]:
@@ -237,6 +246,18 @@ def add_rows(db: Db, request_id: str, effects: Iterable[int], calls: Iterable[st
     kinds = ((RestoredRowKind.EFFECT, map(str, effects)), (RestoredRowKind.CALL, calls))
     rows = [(request_id, kind, row_id) for kind, found in kinds for row_id in found]
     RESTORED_ROWS.add_rows(db, "ON CONFLICT DO NOTHING", RESTORED_ROWS.names, rows)
+
+
+def hold_open(db: Db, now: int) -> int:
+    """After a failover, hold what was on its way to people and to agents. A turn whose end was forgotten would say its
+    answer again, and so would a message that waits here and was worked on since. Return how many things there were.
+    """
+    effects = database_lives.hold_effects(db, now)
+    ended = end_turns(db, FAILOVER, now)
+    waiting = list_waiting(db)
+    told = add_continuations(db, ended, FAILOVER, now)
+    hold_waiting(db, [*waiting, *told], FAILOVER, now, now)
+    return effects + len(waiting)
 
 
 # What was decided.

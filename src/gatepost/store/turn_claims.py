@@ -131,7 +131,8 @@ def _claim_interrupted(
     )
     if not changed:
         raise OutdatedDecision("the turn was changed meanwhile")
-    _add_continuation(db, turn, now)
+    row_id = add_continuation(db, turn, now)
+    db.put("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))
     entries = [entry for entry, _ in inbox.list_for_turn(db, turn.id)]
     batch = [
         (entry.id, entry.message_id)
@@ -148,9 +149,10 @@ def _claim_interrupted(
     return TurnClaim(claimed, rows, continued=True, conversation=conversation, returning=True, compacts=compacts)
 
 
-def _add_continuation(db: Db, turn: Turn, now: int) -> None:
-    """Listed now and not when the turn broke: until here the old attempt's unacknowledged results were still taken. The
-    last of it, shortened: everybody's writes wait for this one."""
+def add_continuation(db: Db, turn: Turn, now: int) -> int:
+    """Queue a message that tells the agent of its doings in a turn. Listed now and not when the turn broke: until here
+    the old attempt's unacknowledged results were still taken. The last of it, shortened: everybody's writes wait for
+    this one."""
     restarted = turn.error == GATEWAY_STOPPED
     content = {
         "event": "continued",
@@ -182,8 +184,7 @@ def _add_continuation(db: Db, turn: Turn, now: int) -> None:
         db, turn, f"{continuation_prefix(turn)}{turn.epoch}{RESTARTED if restarted else ''}", content, now
     )
     assert message_id is not None
-    row_id = inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
-    db.put("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))
+    return inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
 
 
 def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int) -> TurnClaim | None:

@@ -21,6 +21,7 @@ from gatepost.testing.storms import (
     get_verdict,
     list_true,
     open_cluster,
+    plant_fault,
     start_all,
     storm,
 )
@@ -85,7 +86,7 @@ def run_random_storm(
     """`fault`: one that is planted, by its name."""
     with open_cluster(folder, NAMES, size.places) as (cluster, platform):
         if fault:
-            _plant(folder, cluster, FAULTS[fault])
+            plant_fault(folder, cluster.daemons.values(), FAULTS[fault])
         start_all(cluster, platform, size.rooms, ECHO)
         _slow_down(cluster)
         platform.answer_s = ANSWER_S
@@ -105,15 +106,6 @@ def run_random_storm(
         verdict = get_verdict(people, cluster, cluster.first)
         unanswered = len(people.list_unanswered())
         return RandomCounts(verdict=_excuse(verdict, unanswered), kills=made, unanswered=unanswered)
-
-
-def _plant(folder: Path, cluster: Cluster, fault: str) -> None:
-    site = folder / "fault" / "sitecustomize.py"
-    site.parent.mkdir()
-    site.write_text(fault, encoding="utf-8")
-    for daemon in cluster.daemons.values():
-        daemon.anew = True
-        daemon.env["PYTHONPATH"] = str(site.parent)
 
 
 def _slow_down(cluster: Cluster) -> None:

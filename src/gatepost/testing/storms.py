@@ -11,7 +11,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -294,7 +294,7 @@ def open_gate(cluster: Cluster) -> None:
 
 
 def render_settings(platform: EmulatedPlatform) -> str:
-    lines = ["[channels.telegram]", 'kind = "telegram"']
+    lines = [f"[channels.{platform.kind}]", f'kind = "{platform.kind}"']
     lines += [
         f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value}"
         for name, value in platform.get_settings().items()
@@ -317,6 +317,16 @@ def open_rooms(daemon: DaemonProcess, platform: EmulatedPlatform, count: int) ->
     """Everybody may write to the bot in private."""
     for room in range(count):
         run_command(daemon, "room", "policy", platform.get_address(f"direct:p{room}"), "public")
+
+
+def plant_fault(folder: Path, daemons: Iterable[DaemonProcess], fault: str) -> None:
+    """Before they start: each runs that text before anything else."""
+    site = folder / "fault" / "sitecustomize.py"
+    site.parent.mkdir()
+    site.write_text(fault, encoding="utf-8")
+    for daemon in daemons:
+        daemon.anew = True
+        daemon.env["PYTHONPATH"] = str(site.parent)
 
 
 def run_command(daemon: DaemonProcess, *args: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from tests.store.conftest import make_desk
 
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
@@ -17,7 +18,7 @@ from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.request_loop import RequestLoop, move_due
 from gatepost.messages.outbound import Op
-from gatepost.store import database_lives, groups, outbox, requests, sessions
+from gatepost.store import database_lives, groups, inbox, incarnations, outbox, requests, sessions, turns
 from gatepost.store.database_lives import DatabaseLife
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.port import Db
@@ -136,3 +137,29 @@ def test_an_owner_is_asked_once_about_what_a_failover_left_open(db: Db) -> None:
     assert decided.decided and ("fake", "fake:room/9") in decided.rooms
     found = outbox.get(db, effect.id)
     assert found is not None and found.state is EffectState.PENDING
+
+
+@pytest.mark.parametrize("sends", [True, False])
+def test_a_turn_that_a_failover_left_open_is_run_again_only_if_an_owner_says_so(db: Db, sends: bool) -> None:
+    """Its end may be forgotten, and its answer said. An agent that has it again is told what it had said."""
+    add_people(db)
+    desk = make_desk(db)
+    turn = desk.begun("first")
+    desk.say("part", "I look", turn=turn)
+    desk.hear("second")
+    database_lives.add(db, DatabaseLife("1/2", "a", 0, incarnations.hold_open(db, NOON), NOON))
+
+    assert turns.list_open(db) == [] and desk.claim() is None
+    move_due(db, RULES, PEOPLE, NOON)
+    [request] = requests.REQUESTS.list(db, "WHERE kind = 'restored'")
+    assert request.input == {"perhaps said before": "1", "perhaps answered before": "2"}
+    assert desk.states() == ["held", "held"] and desk.claim() is None
+    decide(db, PEOPLE, request.id, list_choices(request)[0 if sends else 1], BOB, NOON)
+    claim = desk.claim()
+    if not sends:
+        assert claim is None and desk.states() == ["cancelled", "cancelled"]
+        return
+    assert claim is not None
+    [told] = [message for _, message in inbox.list_for_turn(db, claim.turn.id) if message.kind == "system"]
+    assert len(claim.rows) == 3
+    assert (told.content["event"], told.content["done"][0]["text"]) == ("continued", "I look")

@@ -9,7 +9,7 @@ from tests.store.conftest import LEASE, NOON, ROOM, make_desk
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.serve.health.gateway_checks import judge_failovers
-from gatepost.store import database_lives, outbox
+from gatepost.store import database_lives, outbox, turns
 from gatepost.store.database_lives import FAILOVER
 from gatepost.store.gateways import GatewayIdentity
 from gatepost.store.outbox import EffectState
@@ -129,6 +129,45 @@ async def test_what_was_open_is_held_after_a_failover_that_forgot_something() ->
             assert found is not None and found.reason == FAILOVER
             [told] = judge_failovers(await theirs.read(database_lives.list_all))
             assert "may have forgotten the last moments; 2 messages held" in told.text
+
+
+def answer_first(db: Db) -> None:
+    """A turn says its answer, which is sent, and ends; the next message is worked on and answered, too."""
+    desk = make_desk(db)
+    turn = turns.find_open(db, desk.session.id)
+    assert turn is not None
+    said = desk.say("answer", "echo: first", turn=turn)
+    outbox.record_outcome(db, said.id, EffectState.SENT, "", NOON, "p-1")
+    assert desk.finish(turn)
+    claim = desk.claim()
+    assert claim is not None and turns.begin(db, claim.turn.id, claim.turn.epoch, claim.rows, NOON)
+    desk.say("next", "echo: second", turn=claim.turn)
+    assert desk.finish(claim.turn)
+
+
+def begin_first(db: Db) -> None:
+    """A turn says a part of its answer, and another message waits behind it."""
+    desk = make_desk(db)
+    turn = desk.begun("first")
+    desk.say("part", "I look", turn=turn)
+    desk.hear("second")
+
+
+async def test_a_turn_whose_end_was_forgotten_is_held_and_not_run_again() -> None:
+    with running_servers() as servers:
+        async with joined(servers.url, "a") as (lease, store):
+            await store.write(begin_first)
+            lease.beat()
+            servers.cut()
+            await store.write(answer_first)  # which nobody will know of
+            lease.beat()
+            servers.fail_over()
+            renew(lease)
+            assert await store.read(turns.list_open) == []
+            assert await store.read(lambda db: make_desk(db).states()) == ["held", "held"]
+            assert await store.write(lambda db: make_desk(db).claim()) is None
+            assert await store.read(read_states) == ["uncertain"]
+            assert await store.read(read_lives) == [-1, 3]
 
 
 async def test_a_synchronous_standby_forgot_nothing_so_nothing_is_held() -> None:

@@ -58,7 +58,7 @@ def begin_incarnation(
     if reason is IncarnationReason.ROLLED_BACK and last is not None:
         source = "; ".join(filter(None, [f"its last change was at {iso(last)}", source]))
     effects = incarnations.hold_effects(db, reach.list_local(), now)
-    ended = incarnations.end_turns(db, now)
+    ended = incarnations.end_turns(db, incarnations.REASON, now)
     waiting, calls = incarnations.list_waiting(db), incarnations.list_allowed_calls(db)
     incarnations.hold_calls(db, calls, now)
     if not keep_cursors:
@@ -68,7 +68,7 @@ def begin_incarnation(
         about = {
             "perhaps said before": len(effects),
             "not answered": len(waiting),
-            "perhaps answered before": ended,
+            "perhaps answered before": len(ended),
             "allowed, perhaps not done": len(calls),
         }
         new = NewRequest(
@@ -81,7 +81,8 @@ def begin_incarnation(
         )
         asked = ask(db, reach, rules, new, now)
         request_id, rooms = asked.request.id, asked.rooms
-        incarnations.hold_waiting(db, waiting, request_id, asked.request.expires_at or now, now)
+        rows = [*waiting, *incarnations.add_continuations(db, ended, incarnations.REASON, now)]
+        incarnations.hold_waiting(db, rows, request_id, asked.request.expires_at or now, now)
         incarnations.add_rows(db, request_id, effects, calls)
     begun = incarnations.add(db, reason, source, request_id, now)
     if not request_id:
@@ -94,16 +95,18 @@ def ask_about_failover(db: Db, reach: ChannelInstances, rules: AskingRules, now:
     life = database_lives.find_unasked(db)
     if life is None:
         return ()
-    effects = database_lives.list_held(db)
+    effects, waiting = database_lives.list_held(db), database_lives.list_waiting(db)
+    about = {"perhaps said before": len(effects), "perhaps answered before": max(0, life.held - len(effects))}
     new = NewRequest(
         kind=RequestKind.RESTORED,
         name=f"failover {life.name}",
         folder=ROOT_FOLDER,
-        input={"perhaps said before": str(len(effects))},
-        why="The database failed over to a standby that may have forgotten the last moments.",
+        input={name: str(count) for name, count in about.items() if count},
+        why=f"The database failed over to a standby that may have forgotten the last moments. {_SHOW}",
         quorum=1,
     )
     asked = ask(db, reach, rules, new, now)
+    incarnations.hold_waiting(db, waiting, asked.request.id, asked.request.expires_at or now, now)
     incarnations.add_rows(db, asked.request.id, effects, ())
     database_lives.set_request(db, life.name, asked.request.id)
     return asked.rooms

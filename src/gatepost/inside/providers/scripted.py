@@ -144,6 +144,7 @@ class Scripted:
     async def push(self, batch: Batch) -> None:
         if not self._running:
             raise NotImplementedError("no turn is running")
+        self._spoken.add(read_completed_effects(batch))
         self._add_batch(batch)
 
     async def interrupt(self) -> None:

@@ -8,7 +8,7 @@ import psycopg
 from msgspec import Struct
 
 from gatepost.core import log
-from gatepost.store import database_lives
+from gatepost.store import database_lives, incarnations
 from gatepost.store.database_lives import DatabaseLife
 from gatepost.store.port import Db
 
@@ -92,6 +92,6 @@ class ServerLife:
         if before.synchronous and not is_lost:
             _log.warning("the database failed over to a synchronous standby", server=name)
             return
-        held = database_lives.hold_effects(db, now)
+        held = incarnations.hold_open(db, now)
         database_lives.set_held(db, name, held)
         _log.error("the database failed over and may have forgotten the last moments", server=name, held=held)
