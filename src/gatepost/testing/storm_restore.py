@@ -37,14 +37,6 @@ from gatepost.store import incarnations
 incarnations.cancel_effects = incarnations.release_effects
 incarnations.end_waiting = lambda db, request_id, state, now: incarnations.release_waiting(db, request_id, now)
 """,
-    # A restored store forgets the messages that its agents were to answer.
-    "forgetful_restore": """
-from gatepost.store import incarnations
-
-incarnations.hold_waiting = lambda db, rows, *_: [
-    db.run("UPDATE inbox SET state = 'cancelled' WHERE id = ?", (row[0],)) for row in rows
-]
-""",
 }
 
 
