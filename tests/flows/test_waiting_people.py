@@ -12,6 +12,7 @@ from gatepost.testing.provider import ScriptBuilder
 ROOM, OTHER = "fake:room/1", "fake:room/2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("after", "told"), [(0, [notices.INTERRUPTED]), (60_000_000, [])])
 async def test_who_waits_for_an_interrupted_answer_is_told_once_that_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, told: list[str]
