@@ -7,7 +7,7 @@ import pytest
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import DAY
 from gatepost.core.settings import Config
-from gatepost.flow import onboarding
+from gatepost.flow import newcomer_groups, onboarding
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
@@ -153,6 +153,31 @@ def test_a_stranger_is_greeted_once_a_day_where_there_is_an_entrance(db: Db) -> 
     platform.write("hello", now=NOON + DAY)
     assert platform.notices() == [onboarding.GREETING] * 2
     assert newcomers.list_all(db) == [] and users.get(db, EVE) is None
+
+
+def test_a_member_of_another_agent_who_writes_directly_is_not_called_unknown(db: Db) -> None:
+    open_entrance(db)
+    groups.add(db, "club", "Club", "scripted", NOON)
+    users.add(db, EVE, "Eve", NOON)
+    users.add_member(db, EVE, "club", "test", NOON)
+    platform = Platform(db)
+    platform.write("hello")
+    platform.write("anybody?")
+    assert platform.notices() == [onboarding.KNOWN_ELSEWHERE.format("Club")]
+
+
+@pytest.mark.parametrize(
+    ("person", "name"),
+    [
+        ("Ann Lee", "Ann Lee"),
+        ("  Zoë\u202e#42 ", "Zoë 42"),
+        ("🦊", ""),
+        ("x" * 100, "x" * 40),
+        ("a\nb](http://c)", "a b http c"),
+    ],
+)
+def test_the_group_of_a_newcomer_is_named_like_the_person(person: str, name: str) -> None:
+    assert newcomer_groups.make_group_name(person) == name
 
 
 def test_a_stranger_in_a_strict_room_is_greeted_and_one_in_another_is_not(db: Db) -> None:

@@ -81,7 +81,7 @@ async def replay(gateway: Gateway, **changes: Any) -> tuple[str, list[ReplayedTu
         return await gateway.store.write(fn)
 
     made = await gateway.replayer.start(await find_source(gateway), ReplayWish(**changes), "operator", write)
-    found = await gateway.store.read(replays.get, made.session_id)
+    found = await gateway.store.read(replays.get, made.replayId)
     assert found is not None
     async with asyncio.timeout(PATIENCE_S):
         while True:

@@ -92,14 +92,14 @@ async def test_bad_input_is_named(agent: GateAgent) -> None:
         assert field in answer.text
 
 
-async def test_a_session_tells_its_facts_and_no_address(agent: GateAgent) -> None:
+async def test_a_session_tells_its_facts_and_its_room(agent: GateAgent) -> None:
     facts = result(await agent.call("inspect_session"))
     assert facts["session_id"] == agent.session.id
     assert (facts["folder"], facts["tier"], facts["provider"]) == ("acme/eng", 2, "scripted")
     assert (facts["state"], facts["seq"], facts["attempt"]) == ("running", 1, 1)
     assert str(facts["turn"]).startswith("t-")
-    assert facts["room"] is None
-    assert ROOM not in json.dumps(facts)
+    assert facts["room"] == ROOM
+    assert result(await agent.call("inspect_session", limit=None))["room"] == ROOM
 
 
 async def test_a_session_that_spans_rooms_tells_the_address_of_its_turn(tmp_path: Path, store: SqliteStore) -> None:

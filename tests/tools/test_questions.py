@@ -52,6 +52,20 @@ def test_what_people_could_not_answer_is_refused_with_the_way_out(questions: lis
     assert why in str(refused.value)
 
 
+def test_options_may_be_plain_texts() -> None:
+    assert check({"question": "Which?", "options": ["Tea", "Coffee"]}) == check(
+        {"question": "Which?", "options": [{"label": "Tea"}, {"label": "Coffee"}]}
+    )
+
+
+async def test_one_question_may_be_given_with_its_title_and_plain_options(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await GateAgent.create(tmp_path, store)
+    one = {"title": "Deploy", "question": "Approve deployment?", "options": ["Yes", "No", "Defer"]}
+    assert "nobody can be asked here" in (await agent.call("ask_user_question", **one)).text
+    assert "give either questions" in (await agent.call("ask_user_question", questions=[DRINK], **one)).text
+    assert "has 0 items" in (await agent.call("ask_user_question")).text
+
+
 async def test_without_anybody_to_ask_it_says_so(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store)
     answer = await agent.call("ask_user_question", questions=[DRINK])

@@ -125,11 +125,8 @@ async def test_arizuko_17_a_world_schedules_for_groups_within_it(tmp_path: Path,
     assert (await get(store, below["taskId"])).folder == "w/a"
 
 
-async def test_arizuko_17_an_agent_that_was_granted_it_schedules_for_itself_alone(
-    tmp_path: Path, store: SqliteStore
-) -> None:
-    granted = (parse("schedule_task"), parse("pause_task"), parse("list_tasks"))
-    agent = await make_agent(tmp_path, store, "w/a", rules=granted)
+async def test_arizuko_17_an_agent_schedules_for_itself_alone(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await make_agent(tmp_path, store, "w/a")
     await add_room(store, "w/a/b", "fake:room/2")
     own = told(await agent.call("schedule_task", targetJid=ROOM, prompt="x", cron="1h"))
     assert (await get(store, own["taskId"])).folder == "w/a"
@@ -137,12 +134,19 @@ async def test_arizuko_17_an_agent_that_was_granted_it_schedules_for_itself_alon
     assert below.failed and "a task there would be w/a/b's" in below.text
 
 
-async def test_arizuko_17_a_worker_schedules_nothing_whatever_it_was_granted(
-    tmp_path: Path, store: SqliteStore
-) -> None:
-    worker = await make_agent(tmp_path, store, "w/a/b", rules=(parse("schedule_task"), parse("list_tasks")))
-    assert (await worker.call("schedule_task", targetJid=ROOM, prompt="x", cron="1h")).failed
-    assert told(await worker.call("list_tasks"))["tasks"] == []
+async def test_arizuko_17_a_worker_schedules_in_its_own_rooms_alone(tmp_path: Path, store: SqliteStore) -> None:
+    worker = await make_agent(tmp_path, store, "w/a/b")
+    await add_room(store, "w/a", "fake:room/2")
+    own = told(await worker.call("schedule_task", prompt="x", cron="1h"))["taskId"]
+    assert ((await get(store, own)).folder, (await get(store, own)).address) == ("w/a/b", ROOM)
+    assert (await worker.call("schedule_task", targetJid="fake:room/2", prompt="x", cron="1h")).failed
+    assert [each["taskId"] for each in told(await worker.call("list_tasks"))["tasks"]] == [own]
+
+
+async def test_a_task_without_a_room_is_in_the_room_of_the_turn(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await make_agent(tmp_path, store)
+    made = told(await agent.call("schedule_task", prompt="news?", cron="1h"))
+    assert (await get(store, made["taskId"])).address == ROOM
 
 
 async def test_a_task_of_others_is_as_unknown_as_one_that_is_not_there(tmp_path: Path, store: SqliteStore) -> None:

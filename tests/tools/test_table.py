@@ -18,7 +18,8 @@ load_package("gatepost.tools")
 
 TABLE = {  # the deepest tier that has a tool
     Tier.WORKER: "reply send_file like edit get_work inspect_messages get_thread find_messages inspect_session"
-    " log_external_cost set_title set_branch ask_user_question send_card",
+    " log_external_cost set_title set_branch ask_user_question send_card schedule_task update_task pause_task"
+    " resume_task cancel_task list_tasks inspect_tasks",
     Tier.AGENT: "send post send_voice delete dislike forward quote repost pin_message unpin_message unpin_all"
     " pane_set_prompts pane_set_title fetch_history get_history inspect_routing inspect_identity refresh_groups"
     " set_work fork_topic list_sessions network_list network_request escalate_group send_to_agent observe_group"
@@ -26,8 +27,7 @@ TABLE = {  # the deepest tier that has a tool
     Tier.WORLD: "register_group delegate_group write_skill set_group_open set_observe_window"
     " inject_message reset_session replay_session compare_replay read_session"
     " list_routes add_route set_routes delete_route list_acl"
-    " invite_create issue_chat_link issue_webhook list_tokens revoke_token schedule_task update_task pause_task"
-    " resume_task cancel_task list_tasks inspect_tasks"
+    " invite_create issue_chat_link issue_webhook list_tokens revoke_token"
     " set_web_route del_web_route list_web_routes get_web_host",
     Tier.ROOT: "network_allow network_deny set_web_host",
 }

@@ -39,6 +39,7 @@ LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says
 AGAIN_S = 1.0
 MOST_NAMES = 50  # that are tried for one group
 LONGEST_REASON = 300
+LONGEST_NAME = 40  # characters of a group's name
 ACTION = "onboarding.settle"
 
 READY = "Your agent is ready. Everything that you write here goes to it."
@@ -97,7 +98,7 @@ class NewcomerGroups:
         place = SeedPlace(folder=folder, instance=newcomer.instance, address=newcomer.address, created_by=by)
         seed = await asyncio.to_thread(pop_seed, prototype, place, read_rules(self._config), now)
         uid = await group_uid(self._store, self._config, self._clock, folder)
-        name = folder.rpartition("/")[2]  # not what a stranger calls herself: agents read the names of groups
+        name = make_group_name(newcomer.name) or folder.rpartition("/")[2]
         commit = partial(self._store.write, settle, self._reach, newcomer, folder, name, now, seed)
         await make_group(self._store, self._home, folder, uid, commit, name=name, prototype=prototype)
         self._bells.tools()
@@ -114,6 +115,13 @@ class NewcomerGroups:
             if await self._store.write(choose_folder, newcomer.id, folder):
                 return folder
         raise Invalid("folder", f"every name like {newcomer.parent}/{base} is taken")
+
+
+def make_group_name(person: str) -> str:
+    """What a person calls herself, as the name of her group; '' if nothing of it can stand there. Agents read the names
+    of groups: so it is letters and figures alone, and short."""
+    kept = "".join(char if char.isalnum() else " " for char in person)
+    return " ".join(kept.split())[:LONGEST_NAME].strip()
 
 
 def list_admitted(db: Db, home: Home) -> list[Newcomer]:

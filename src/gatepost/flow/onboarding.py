@@ -20,7 +20,7 @@ from gatepost.flow.intake.glob import compile_glob
 from gatepost.flow.requests.asking import list_approvers
 from gatepost.messages.inbound import MessageKind
 from gatepost.messages.text import one_line
-from gatepost.store import direct_rooms, newcomers
+from gatepost.store import direct_rooms, groups, newcomers
 from gatepost.store.inbox import InboxState
 from gatepost.store.newcomers import Entrance, Newcomer, NewcomerState, NewNewcomer
 from gatepost.store.outbox import EffectOrigin
@@ -36,6 +36,10 @@ _SIGNS = frozenset('*?[]|"')  # have a meaning in the match of a route
 
 GREETING = (
     "I do not know you yet. Write /join to get an agent of your own, or send the code of an invitation if you have one."
+)
+KNOWN_ELSEWHERE = (
+    "No agent is set up for this direct chat. Write to {} where you know it, or write /join to get an agent of your"
+    " own."
 )
 NO_CODE = "Write /join and the code of your invitation."
 ADMITTED = "Welcome! Your agent is being set up. You are told here when it is ready."
@@ -103,8 +107,19 @@ def greet(case: MessageContext, result: IntakeResult) -> IntakeResult:
     entrance = find_entrance(case.rules.read(case.db, newcomers.list_entrances), who)
     if entrance is None or newcomers.find(case.db, who.sender, entrance.folder) is not None:
         return result
-    case.add_notice(GREETING, key=f"notice:greeting:{who.instance}:{who.sender}:{case.now // DAY}")
+    said = _render_greeting(case, who.sender)
+    case.add_notice(said, key=f"notice:greeting:{who.instance}:{who.sender}:{case.now // DAY}")
     return replace(result, told=True)
+
+
+def _render_greeting(case: MessageContext, sender: str) -> str:
+    """Somebody who belongs to an agent elsewhere is no stranger."""
+    roles = case.rules.read(case.db, sender_rights.read_standing, sender).roles
+    if not roles.roles and not roles.member_of:
+        return GREETING
+    folder = min(roles.member_of, default="")
+    group = groups.get(case.db, folder) if folder else None
+    return KNOWN_ELSEWHERE.format(group.name or folder if group is not None else "the agent")
 
 
 def find_entrance(entrances: Iterable[Entrance], who: Applicant) -> Entrance | None:

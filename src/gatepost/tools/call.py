@@ -133,12 +133,13 @@ class ReplayWish(Struct, frozen=True, kw_only=True):
 
 
 class StartedReplay(Struct, frozen=True):
-    """`session_id`: of the replay; `turns`: how many it repeats."""
+    """`session_id`: of the replay, which compare_replay takes as `replayId`; `turns`: how many it repeats."""
 
     session_id: str
     source_id: str
     folder: str
     turns: int
+    replayId: str
 
 
 class ReplayStarter(Protocol):

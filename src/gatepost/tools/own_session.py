@@ -37,7 +37,7 @@ class WorkSaved(Struct, frozen=True):
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """Of one session. Where it speaks is told only if it spans rooms; otherwise an agent needs no address."""
+    """Of one session. `room`: where it speaks now; None if it has no room."""
 
     session_id: str
     folder: str
@@ -127,7 +127,7 @@ async def inspect_session(
         seq=session.seq,
         turn=turn.id if turn else None,
         attempt=turn.attempt if turn else 0,
-        room=(turn or session).address if session.mode == SessionMode.AGENT_SHARED else None,
+        room=(turn or session).address or None,
     )
 
 
@@ -155,7 +155,7 @@ def _facts(db: Db, call: ToolCall, topic: str | None, limit: int | None) -> Sess
         seq=session.next_seq - 1,
         turn=turn.id if turn else None,
         attempt=turn.attempt if turn else 0,
-        room=session.address if session.mode == SessionMode.AGENT_SHARED else None,
+        room=(turn or session).address or None,
         topic=session.thread,
         received=received,
         sent=sent,

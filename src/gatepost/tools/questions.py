@@ -56,7 +56,8 @@ class UserQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     question: Annotated[str, Meta(description="The whole question, at most 1000 characters.")]
     header: Annotated[str, Meta(description="A short name for it, at most 40 characters.")] = ""
     options: Annotated[
-        list[QuestionOption], Meta(description="At most 8. None: people answer in their own words.")
+        list[QuestionOption | str],
+        Meta(description="At most 8, each with a label, or plain texts. None: people answer in their own words."),
     ] = []
     multi_select: Annotated[bool, Meta(description="Several options may be chosen.")] = False
     free_text: Annotated[bool, Meta(description="Words of their own are an answer, too.")] = False
@@ -79,9 +80,12 @@ class QuestionResult(msgspec.Struct, frozen=True):
 async def ask_user_question(
     call: ToolCall,
     questions: Annotated[
-        list[UserQuestion],
+        list[UserQuestion] | None,
         Meta(description="1 to 4 questions; people get one after the other.", extra={BODY: True}),
-    ],
+    ] = None,
+    question: Annotated[str, Meta(description="In place of `questions`: the only one.", extra={BODY: True})] = "",
+    title: Annotated[str, Meta(description="A short name for that one.", extra={BODY: True})] = "",
+    options: Annotated[list[QuestionOption | str] | None, Meta(description="Of that one.", extra={BODY: True})] = None,
     timeout: Annotated[
         float | None, Meta(description="Seconds until the defaults count, or the question expires. Usually a day.")
     ] = None,
@@ -94,7 +98,7 @@ async def ask_user_question(
     longest = call.around.config[EXPIRE_S]
     if timeout is not None and not 1 <= timeout <= longest:
         raise Invalid("timeout", f"is {timeout:g} seconds; 1 to {longest:g} are possible")
-    asked, people = make_input(questions), call.around.questions
+    asked, people = make_input(_join_questions(questions or [], question, title, options or [])), call.around.questions
     if people is None:
         raise Refused(call.caller.folder, call.tool, why="nobody can be asked here")
     return render_result(await people.ask(call, asked, timeout))
@@ -115,6 +119,17 @@ def render_result(request: Request) -> QuestionResult:
     )
 
 
+def _join_questions(
+    questions: list[UserQuestion], question: str, title: str, options: list[QuestionOption | str]
+) -> list[UserQuestion]:
+    """One question with its title and options may be given without a list."""
+    if not question and not title and not options:
+        return questions
+    if questions:
+        raise Invalid("questions", "give either questions, or one question with its title and options")
+    return [UserQuestion(question=question, header=title[:LONGEST_HEADER], options=options)]
+
+
 def make_input(asked: list[UserQuestion]) -> dict[str, Any]:
     """What is asked, checked, as a request keeps it."""
     if not 1 <= len(asked) <= MOST_QUESTIONS:
@@ -128,7 +143,7 @@ def make_input(asked: list[UserQuestion]) -> dict[str, Any]:
 
 
 def _check_question(field: str, asked: UserQuestion) -> dict[str, Any]:
-    options = asked.options
+    options = [QuestionOption(each) if isinstance(each, str) else each for each in asked.options]
     if len(options) > MOST_OPTIONS:
         raise Invalid(f"{field}: options", f"has {len(options)} items; {MOST_OPTIONS} are possible")
     if asked.multi_select and len(options) < 2:

@@ -128,7 +128,7 @@ def _sends(arguments: Mapping[str, Any]) -> str:
 
 
 @tool(
-    tier=Tier.WORLD,
+    tier=Tier.WORKER,
     scoped_by="targetJid",
     group="scheduling",
     effects=(Subject.SCHEDULE, Subject.SPEAK),
@@ -136,7 +136,10 @@ def _sends(arguments: Mapping[str, Any]) -> str:
 )
 async def schedule_task(
     call: ToolCall,
-    targetJid: Annotated[str, Meta(description="The room where it runs, and where the answer goes.")],
+    targetJid: Annotated[
+        str | None,
+        Meta(description="The room where it runs, and where the answer goes. Left out: the room of this turn."),
+    ] = None,
     prompt: Prompt = "",
     cron: When = "",
     contextMode: Context = "group",
@@ -154,7 +157,7 @@ async def schedule_task(
     """
     rules, place = task_changes.read_rules(call.around.config), call.place
     folder = place.folder or call.caller.folder
-    _check_owner(call, folder, targetJid)
+    _check_owner(call, folder, place.address)
     asked = TaskRequest(
         folder=folder,
         instance=place.instance,
@@ -197,11 +200,11 @@ def _read_context(said: str) -> TaskContext:
 
 
 def _may_own(call: ToolCall, folder: str) -> bool:
-    """Root: every group's tasks. A world: those within it. An agent that was granted it: its own. A worker: none."""
+    """Root: every group's tasks. A world: those within it. Every other agent: its own, in its own rooms."""
     tier, own = call.caller.tier, call.caller.folder
-    if tier is Tier.WORKER or not call.allows(folder):
+    if not call.allows(folder):
         return False
-    return folder == own if tier is Tier.AGENT else may_act_on(TreeScope.SUBTREE, own, folder)
+    return folder == own if tier in (Tier.AGENT, Tier.WORKER) else may_act_on(TreeScope.SUBTREE, own, folder)
 
 
 def _check_owner(call: ToolCall, folder: str, target: str) -> None:
@@ -237,7 +240,7 @@ async def _find_approval(call: ToolCall, arguments: Mapping[str, Any]) -> str:
 
 
 @tool(
-    tier=Tier.WORLD,
+    tier=Tier.WORKER,
     group="scheduling",
     effects=(Subject.SCHEDULE, Subject.SPEAK),
     idempotent=True,
@@ -281,14 +284,14 @@ async def update_task(
     return await _change(call, taskId, update)
 
 
-@tool(tier=Tier.WORLD, group="scheduling", effects=(Subject.SCHEDULE,), idempotent=True)
+@tool(tier=Tier.WORKER, group="scheduling", effects=(Subject.SCHEDULE,), idempotent=True)
 async def pause_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     """Hold a scheduled task: it does not run until resume_task. A run that has begun goes on."""
     by = f"agent:{call.caller.folder}"
     return await _change(call, taskId, lambda db: task_changes.pause_task(db, taskId, by, call.now))
 
 
-@tool(tier=Tier.WORLD, group="scheduling", effects=(Subject.SCHEDULE,), idempotent=True)
+@tool(tier=Tier.WORKER, group="scheduling", effects=(Subject.SCHEDULE,), idempotent=True)
 async def resume_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     """Let a paused task run again, from its next time on. What it missed meanwhile is not made up for.
 
@@ -304,14 +307,14 @@ async def resume_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     return await _change(call, taskId, resume)
 
 
-@tool(tier=Tier.WORLD, group="scheduling", effects=(Subject.SCHEDULE, Subject.ERASE), destructive=True)
+@tool(tier=Tier.WORKER, group="scheduling", effects=(Subject.SCHEDULE, Subject.ERASE), destructive=True)
 async def cancel_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
     """End a scheduled task for good. A run that has begun goes on. To hold it for a while use pause_task."""
     by = f"agent:{call.caller.folder}"
     return await _change(call, taskId, lambda db: task_changes.cancel_task(db, taskId, by, call.now))
 
 
-@tool(tier=Tier.WORLD, group="scheduling", read_only=True, idempotent=True)
+@tool(tier=Tier.WORKER, group="scheduling", read_only=True, idempotent=True)
 async def list_tasks(
     call: ToolCall,
     after: Annotated[str, Meta(description="Only those behind this taskId.")] = "",
@@ -332,7 +335,7 @@ def _list_visible(db: Db, call: ToolCall, after: str, most: int) -> tuple[list[T
     return [each for each in page[:most] if _may_own(call, each.folder)], len(page) > most
 
 
-@tool(tier=Tier.WORLD, group="scheduling", read_only=True, idempotent=True)
+@tool(tier=Tier.WORKER, group="scheduling", read_only=True, idempotent=True)
 async def inspect_tasks(
     call: ToolCall,
     task_id: Annotated[str | None, Meta(description="One task, with its runs. Left out: all, without runs.")] = None,

@@ -13,6 +13,7 @@ from gatepost.store.origins import Origin
 from gatepost.store.outbox import OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
+from gatepost.store.sessions import SessionMode
 from gatepost.store.tasks import Task, TaskState
 from gatepost.store.users import UserRole
 
@@ -172,6 +173,19 @@ async def test_a_prompt_is_not_run_once_its_agent_may_not_schedule_any_more(desk
     await desk.store.write(acl.add_rule, "acme", "!schedule_task", "operator", 1)
     await fire(desk)
     await assert_refused(desk, task, "forbids acme to schedule it")
+
+
+@pytest.mark.parametrize("folder", ["acme/ann", "acme/people/ann"])
+async def test_a_task_of_an_agent_below_a_world_runs_at_its_time(desk: TaskDesk, folder: str) -> None:
+    def make(db: Db) -> None:
+        for each in ("acme/people", folder):
+            groups.add(db, each, "", "", 1)
+        sessions.find_or_add(db, SessionMode.PER_THREAD, folder, INSTANCE, ROOM, "", 1)
+
+    await desk.store.write(make)
+    task = await desk.add("1h", prompt="look", folder=folder, created_by=f"agent:{folder}")
+    await fire(desk)
+    assert [(each.state, each.reason) for each in await desk.log(task)] == [("queued", "")]
 
 
 async def test_a_task_that_another_groups_agent_made_ends_with_that_group(desk: TaskDesk) -> None:

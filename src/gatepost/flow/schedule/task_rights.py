@@ -142,7 +142,7 @@ class TaskJudge:
         policy = self._find_policy(task)
         if policy is None:
             return ""
-        ask = _make_request(SCHEDULE, Tier.WORLD, policy.folder, task)
+        ask = _make_request(SCHEDULE, Tier.WORKER, policy.folder, task)
         return next((f"{each.rule!r} of {each.folder} holds it" for each in policy.list_holds(ask)), "")
 
     def list_holds(self, task: Task) -> tuple[GroupHold, ...]:
@@ -183,7 +183,7 @@ class TaskJudge:
         policy = self._find_policy(task)
         if policy is None:
             return f"the group {get_maker(task)}, whose agent made it, is gone"
-        if not self._may_call(policy, task, SCHEDULE, Tier.WORLD):
+        if not self._may_call(policy, task, SCHEDULE, Tier.WORKER):
             return f"a rule of this gateway forbids {policy.folder} to schedule it"
         if task.text and not self._may_call(policy, task, SEND, Tier.AGENT):
             return f"a rule of this gateway forbids {policy.folder} to send there"

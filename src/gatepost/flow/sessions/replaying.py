@@ -186,7 +186,7 @@ class SessionReplayer:
                 if chain.origins:
                     origins.add_next_step(db, message_id, chain)
                 inbox.enqueue(db, message_id, made.id, made.folder, RIGHTS, now)
-        return StartedReplay(replay_id, session.id, session.folder, len(source.turns))
+        return StartedReplay(replay_id, session.id, session.folder, len(source.turns), replay_id)
 
 
 def check_wish(wish: ReplayWish) -> ReplayWish:

@@ -5,6 +5,7 @@ continued. Rows that wait here are looked at, so they are never overdue.
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -37,6 +38,7 @@ from gatepost.store.turns import TurnState
 HALTED_TURNS = "turns that a panic ended"  # as something to be written
 CHANGED = "it was changed"  # why a session starts anew
 DRAINED = "the gateway ends"
+NO_PLACE_S = 10.0  # after which somebody who waits for a place is told
 FILLED_S = 30.0  # between two tries to wake an agent that filled the disk
 GONE_S = 2.0  # what the kernel has to end a killed sandbox
 
@@ -53,6 +55,7 @@ class SessionSupervisor:
         self._others: list[Callable[[], None]] = []
         self._kept_asleep: set[str] = set()
         self._outdated: set[str] = set()  # changed while they started
+        self._unplaced: dict[str, float] = {}  # since when people wait for a place; inf: they were told
         self._bell = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._stopping = False
@@ -392,6 +395,7 @@ class SessionSupervisor:
             await asyncio.sleep(0.5)
             if self.limits.has_room() and self._slots.waiting:
                 self._bell.set()
+            await self._tell_unplaced()
             if self.parts.freezer.is_frozen:
                 continue  # nobody in there could say anything: that time is counted against nobody
             now = self.parts.listening.tick()
@@ -412,6 +416,16 @@ class SessionSupervisor:
                     live.talk.interrupt()
                 elif verdict is SessionVerdict.OVERTIME:
                     live.kill(Ending("the agent took too long"))
+
+    async def _tell_unplaced(self) -> None:
+        """Who waits for a free place sees so, once for each time that they wait."""
+        now, waiting = asyncio.get_running_loop().time(), self._slots.list_waiting_people() if self._slots.awake else ()
+        self._unplaced = {each: self._unplaced.get(each, now) for each in waiting}
+        for session_id in [each for each, since in self._unplaced.items() if now - since >= NO_PLACE_S]:
+            self._unplaced[session_id] = math.inf
+            with suppress(Unavailable):
+                tell = turn_settlement.add_place_notice
+                self._ring(await self.parts.store.write(tell, self.parts, session_id, lane=session_id))
 
     def _group_changed(self, folder: str) -> None:
         """Its sandboxes start anew by the new word: at once if they rest, else after their turn."""

@@ -77,6 +77,10 @@ class SessionSlots:
         """Whether it waits for a place, and no person for it."""
         return session_id in self._background
 
+    def list_waiting_people(self) -> list[str]:
+        """The sessions that wait for a place because a person asked them something."""
+        return list(self._people)
+
     def set_background(self, session_id: str, background: bool) -> None:
         """Whether one that holds a place works for a schedule now."""
         if background and session_id in self._awake:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from gatepost.access.budgets import make_notice_key
 from gatepost.core import log
+from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unavailable
 from gatepost.core.records import replace
 from gatepost.flow import panic_notice
@@ -15,11 +16,15 @@ from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass
-from gatepost.store import agents, budgets, costs, inbox, outbox, request_cards, sessions, turn_failures, turns
+from gatepost.messages.inbound import MessageKind
+from gatepost.store import agents, budgets, costs, firings, inbox, outbox, request_cards, sessions, turn_failures, turns
 from gatepost.store.budgets import STOP, BudgetNotice
+from gatepost.store.inbox import InboxState
+from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db, LockKind
 from gatepost.store.sessions import Session
+from gatepost.store.sleeping_turns import ASLEEP
 from gatepost.store.switches import Switch
 from gatepost.store.turn_failures import OVERTIME, FailureCause, TurnFailure
 from gatepost.store.turns import Turn, TurnState
@@ -27,6 +32,7 @@ from gatepost.store.turns import Turn, TurnState
 FINAL = frozenset(TurnErrorClass) - {TurnErrorClass.RETRYABLE}  # trying again cannot help
 
 HALTED = "the operator has stopped everything"
+INTERRUPTED_AFTER = 10 * SECOND  # a turn that broke off sooner goes on without a word
 AGAIN_S = 1.0  # between two tries to reach the store
 
 _log = log.get("sessions")
@@ -128,7 +134,8 @@ async def _settle(
         broken = settle(db)
         if broken is not None and broken.turn is not None and broken.retry_at is None:
             keep_draft(db, parts.reach, broken.turn, parts.reach.get_draft(session.id), parts.clock.now())
-        return _add_failure_notice(db, parts, session, broken, error_class)
+        told = _add_failure_notice(db, parts, session, broken, error_class)
+        return told or _add_interruption_notice(db, parts, session, broken)
 
     while True:
         try:
@@ -164,6 +171,34 @@ def _add_failure_notice(
     return where.instance, where.address
 
 
+def _add_interruption_notice(
+    db: Db, parts: SessionDeps, session: Session, broken: TurnFailure | None
+) -> tuple[str, str] | None:
+    """Somebody who has waited for a while is told once that a turn goes on, however often it breaks. The room to ring,
+    None if nobody is told."""
+    turn = broken.turn if broken is not None else None
+    if broken is None or turn is None or turn.begun_at is None or broken.retry_at is None or session.agent:
+        return None
+    young = parts.clock.now() - turn.begun_at < INTERRUPTED_AFTER
+    if young or turn.rights == firings.RIGHTS or broken.reason in (OVERTIME, ASLEEP):
+        return None
+    _add_notice(db, parts, session.id, f"interrupted/{turn.id}", turn, notices.INTERRUPTED)
+    return turn.instance, turn.address
+
+
+def add_place_notice(db: Db, parts: SessionDeps, session_id: str) -> tuple[str, str] | None:
+    """Whoever waits because all places are taken is told once for their message. The room to ring, None if nobody is
+    told: nobody waits any more, or no person does."""
+    session, waiting = sessions.get(db, session_id), inbox.list_open(db, session_id)
+    if session is None or session.agent or turns.find_open(db, session_id) is not None or not waiting:
+        return None
+    entry, message = waiting[0]
+    if entry.state is not InboxState.QUEUED or message.kind is not MessageKind.CHAT:
+        return None
+    _add_notice(db, parts, session_id, f"place/{entry.id}", message, notices.NO_PLACE)
+    return message.instance, message.address
+
+
 def _has_budget_notice(db: Db, turn: Turn, parts: SessionDeps) -> bool:
     """Return True if the room heard in this turn that a budget has no room for it: to hear it twice helps nobody."""
     applicable = budgets.list_applicable(db, turn.folder, costs.find_payer(db, turn.id), parts.clock.now())
@@ -172,7 +207,9 @@ def _has_budget_notice(db: Db, turn: Turn, parts: SessionDeps) -> bool:
     return any(each is not None and each.created_at >= turn.started_at for each in told)
 
 
-def _add_notice(db: Db, parts: SessionDeps, session_id: str, key: str, where: Turn | Session, text: str) -> None:
+def _add_notice(
+    db: Db, parts: SessionDeps, session_id: str, key: str, where: Turn | Session | Message, text: str
+) -> None:
     notice = OutgoingMessage(
         key=f"notice/{key}",
         origin=EffectOrigin.NOTICE,

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gatepost.core.clock import SECOND
 from gatepost.core.settings import Config
 from gatepost.flow.intake.admission import sessions_to_stop
 from gatepost.flow.intake.commands.stop import FOR_OTHERS, NOT_RUNNING
@@ -148,7 +147,7 @@ async def test_a_stop_needs_no_mention_where_only_a_mention_wakes_the_agent(desk
     await only_routes(desk, "verb=mention")
     await desk.say("work", ADA, verb=Verb.MENTION)
     turn = await desk.claim()
-    desk.clock.advance(3600 * SECOND)  # nobody is engaged any more
+    desk.clock.advance(3600)  # nobody is engaged any more
 
     assert (await desk.say("/stop", ADA)).state == "answered"
     assert (await desk.turn(turn.id)).error == f"stopped by {ADA}"
@@ -184,7 +183,7 @@ async def test_a_stop_is_no_context_for_an_agent_that_observes_the_room(desk: Co
     )
     await desk.say("work", ADA, verb=Verb.MENTION)
     turn = await desk.claim()
-    desk.clock.advance(3600 * SECOND)
+    desk.clock.advance(3600)
 
     assert (await desk.say("/stop", ADA)).state == "answered"
     assert (await desk.turn(turn.id)).ended_at is not None

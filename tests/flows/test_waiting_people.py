@@ -1,0 +1,49 @@
+"""Somebody who waits for an answer sees why: it was interrupted, or all places are taken."""
+
+from pathlib import Path
+
+import pytest
+
+from gatepost.flow.sessions import notices, session_supervisor, turn_settlement
+from gatepost.testing.channel import FakeChannel
+from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.provider import ScriptBuilder
+
+ROOM, OTHER = "fake:room/1", "fake:room/2"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("after", "told"), [(0, [notices.INTERRUPTED]), (60_000_000, [])])
+async def test_who_waits_for_an_interrupted_answer_is_told_once_that_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, told: list[str]
+) -> None:
+    monkeypatch.setattr(turn_settlement, "INTERRUPTED_AFTER", after)
+    channel = FakeChannel()
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, sessions__retry_s=0.1) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        script = ScriptBuilder().turn("work").crash().say("done")
+        script.write(gateway.home.group("home")).chmod(0o644)
+        await channel.say("work")
+        await channel.wait_for(len(told) + 1)
+        await wait_until_settled(gateway)
+        assert channel.texts() == [*told, "done"]
+
+
+async def test_who_waits_for_a_place_sees_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_supervisor, "NO_PLACE_S", 0.0)
+    channel = FakeChannel()
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, sessions__most_awake=1) as gateway:
+        for room in (ROOM, OTHER):
+            await open_room(gateway, "fake", room)
+        script = ScriptBuilder().turn("long").say("begun").wait_for("go")
+        script.write(gateway.home.group("home")).chmod(0o644)
+        await channel.say("long", address=ROOM)
+        await channel.wait_for(1)
+        await channel.say("hello", address=OTHER)
+        await channel.wait_for(2)
+        assert channel.texts(OTHER) == [notices.NO_PLACE]
+        (gateway.home.group("home") / "go").touch()
+        await channel.wait_for(3)
+        await wait_until_settled(gateway)
+        assert channel.texts(OTHER) == [notices.NO_PLACE, "echo: hello"]
+        assert channel.texts(ROOM) == ["begun"]
