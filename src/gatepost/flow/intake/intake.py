@@ -65,6 +65,8 @@ LONGEST_ID = 512
 RECORDED = 2000  # characters of a text that was too long to be taken
 MEGABYTE = 1024 * 1024
 
+WAIT_WINDOW_S = 60.0  # in which a room waits for files once
+MOST_WAITED = 10_000  # rooms of which it is known how long they have waited
 CHOICES_KEPT = 5 * SECOND  # how long it is remembered which providers and models there are
 URGENT_S = 0.3  # a store that has not taken a /stop by then does not keep the agent running
 
@@ -114,6 +116,7 @@ class Intake:
         self._threads = FairThreadPool(share=1)  # by room
         self._streams = FileStreams(home.media, self._threads, clock)
         self._fetching: dict[EventKey, asyncio.Task[FetchedFiles]] = {}  # of messages that are not accepted yet
+        self._waited: dict[tuple[str, str], tuple[float, float]] = {}  # by room: since when, and how long, for files
         self._followed = FollowedThreads(reach)
         self._passed = PassedAttachments(store, reach, passing)
         self.late_files = LateFiles(store, clock, bells, reach, self._passed)
@@ -202,9 +205,13 @@ class Intake:
     async def _wait_for_files(
         self, event: EventKey, given: Sequence[Attachment], most_bytes: int
     ) -> FetchedFiles | asyncio.Task[FetchedFiles]:
-        """The files, or the task that fetches them if that takes long. A room that waits for files already does not
-        wait for further ones: many of them would hold up what is said there."""
-        wait = 0.0 if self._streams.count(*event[:2]) else self._config[late_files.WAIT_S]
+        """The files, or the task that fetches them if that takes long. A room waits so long in a minute, and not while
+        it waits for others already: many files would hold up what is said there, and in some channels everybody."""
+        room, now = event[:2], asyncio.get_running_loop().time()
+        since, waited = self._waited.get(room, (now, 0.0))
+        if now - since >= WAIT_WINDOW_S:
+            since, waited = now, 0.0
+        wait = 0.0 if self._streams.count(*room) else max(self._config[late_files.WAIT_S] - waited, 0.0)
         fetching = asyncio.create_task(
             self._streams.fetch(event, given, most_bytes, self._config[file_streams.TIMEOUT_S])
         )
@@ -213,6 +220,9 @@ class Intake:
         except asyncio.CancelledError:  # the channel is stopped
             await _end_task(fetching)
             raise
+        self._waited[room] = (since, waited + asyncio.get_running_loop().time() - now)
+        if len(self._waited) > MOST_WAITED:
+            del self._waited[next(iter(self._waited))]
         return fetching.result() if done else fetching
 
     async def _accept(self, arrival: Arrival, now: int, spare: bool) -> IntakeResult:
