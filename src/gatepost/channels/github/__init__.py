@@ -54,9 +54,10 @@ declare_channel(
         before="Make an account for the bot, invite it to the repositories, and make a fine-grained token for it with"
         " the permissions Issues and Pull requests: read and write.",
         after="In each repository, under Settings > Webhooks, add <web.url>/channels/<instance> with the content type"
-        " application/json, the same secret, and the events Issues, Issue comments, Pull requests and Pull request"
-        " review comments.",
+        " application/json, the same secret, and the events Issues, Issue comments, Pull requests, Pull request"
+        " reviews and Pull request review comments.",
         ask=(REPOSITORIES, TOKEN, WEBHOOK_SECRET),
+        optional=(WEBHOOK_SECRET,),  # asking alone works, too
     ),
     unchecked={
         AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
