@@ -374,6 +374,8 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     connection: ChannelConnection = ChannelConnection.ONE
     # Whether the platform shows a card whole, with its buttons. None: if `render_text` of it fits `max_text`.
     fits_card: Callable[[Card], bool] | None = None
+    # From a room and a reaction: what to use instead, '' if it works there. None: every emoji does.
+    explain_reaction: Callable[[str, str], str] | None = None
     drafts: bool = False  # an answer grows while it is written: its instance's option says so
     unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
@@ -403,6 +405,7 @@ class ChannelTraits(TypedDict, total=False):
     per_server: bool
     connection: ChannelConnection
     fits_card: Callable[[Card], bool] | None
+    explain_reaction: Callable[[str, str], str] | None
     unchecked: Mapping[AddCheck, str]
     tailor: Callable[[ChannelKind, str, Config], ChannelKind] | None
 
@@ -434,12 +437,12 @@ def channel(
     return register
 
 
-def import_later(function: str) -> Callable[[Card], bool]:
+def import_later(function: str) -> Callable[..., Any]:
     """A function of a module that is imported when it is first called. `function` is `package.module:name`."""
     module, _, name = function.partition(":")
 
-    def call(card: Card) -> bool:
-        return bool(getattr(importlib.import_module(module), name)(card))
+    def call(*given: object) -> Any:
+        return getattr(importlib.import_module(module), name)(*given)
 
     return call
 

@@ -4,7 +4,14 @@ GitHub does not repeat a delivery that failed, so the adapter also lists what ch
 public address that alone works too, only later.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelConnection, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelConnection,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    import_later,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import SUBJECT_VERBS, Verb
 from gatepost.messages.outbound import Feature
@@ -62,5 +69,6 @@ declare_channel(
     unchecked={
         AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
     },
+    explain_reaction=import_later("gatepost.channels.github.wire:explain_reaction"),
     tested_against="our emulator of 2026-11; never run against GitHub itself",
 )

@@ -227,7 +227,7 @@ class GitHubComments:
     async def _react(self, room: wire.IssueRoom, message: Outbound) -> None:
         content = wire.find_reaction(message.reaction)
         if content is None:
-            raise Unsupported(f"react with {message.reaction!r}", "github", f"use one of {' '.join(wire.REACTIONS)}")
+            raise Unsupported(f"react with {message.reaction!r}", "github", wire.explain_reaction("", message.reaction))
         kind, number = wire.parse_target(message.target)
         if not number:
             raise NotFound("message", message.target)

@@ -71,7 +71,7 @@ def parse_room(address: str) -> IssueRoom | None:
 
 
 def parse_target(target: str) -> tuple[str, str]:
-    """Return the kind of a message and its number; ('', '') if it is none. The kinds are `issue`, `review` for a comment
+    """Return the kind of a message and its number; ('', '') if it is none. The kinds: `issue`, `review` for a comment
     on a line, `REVIEW`, and '' for a comment."""
     kind, _, number = target.rpartition("-")
     known = kind in ("", "issue", "review", REVIEW) and number.isascii() and number.isdecimal() and len(number) <= 20
@@ -82,6 +82,11 @@ def find_reaction(emoji: str) -> str | None:
     """GitHub's word for an emoji; None if it has none."""
     bare = emoji.translate(_VARIANTS)
     return REACTIONS.get(bare) or (bare if bare in REACTIONS.values() else None)
+
+
+def explain_reaction(address: str, reaction: str) -> str:
+    """Return what to use in place of a reaction that GitHub does not have, or ''."""
+    return "" if find_reaction(reaction) is not None else f"use one of {' '.join(REACTIONS)}"
 
 
 def render_mark(key: str) -> str:
