@@ -11,6 +11,7 @@ A channel of one file uses `@channel`. One that needs a library, or much code, i
 import hashlib
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
@@ -65,14 +66,24 @@ class ChannelPulse:
         self._clock = clock
         self.last: int | None = None  # the last beat, on the monotonic clock
         self.beats = 0
+        self.misses = 0  # tries without an answer, one after another
         self.note = ""  # what people should know of it although it is well
 
     def beat(self) -> None:
         self.last = self._clock.monotonic()
         self.beats += 1
+        self.misses = 0
+
+    def miss(self, why: str, *, at_once: bool = False) -> None:
+        """Record a try to reach the platform that failed; the channel tries again by itself. `at_once`: it asks seldom,
+        so that one such try says enough."""
+        self.misses += 1
 
     def reset(self) -> None:
         self.last = None
+
+
+PULSE: ContextVar[ChannelPulse | None] = ContextVar("PULSE", default=None)  # of the channel that listens in this task
 
 
 class ChannelCursor(Protocol):

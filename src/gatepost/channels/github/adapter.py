@@ -18,6 +18,7 @@ from gatepost.channels.contract import (
     Receive,
 )
 from gatepost.channels.github import API_URL, NAME, POLL_S, REPOSITORIES, TOKEN, WEBHOOK_SECRET, wire
+from gatepost.channels.kit.backoff import report_miss
 from gatepost.channels.kit.hooks import SIGNATURE, HookInbox, has_signature, is_signed, parse_object
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.markup import GITHUB, render
@@ -83,6 +84,7 @@ class GitHubComments:
                     self._around.beat()
                 except Unavailable as error:
                     _log.warning("GitHub was not asked whole", instance=self._around.instance, error=str(error))
+                    report_miss(error, at_once=True)
                 await asyncio.sleep(self._config[POLL_S])
 
     async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
