@@ -599,3 +599,22 @@ def test_backticks_in_a_block_do_not_end_it_however_long_the_text_is() -> None:
     assert render_embed(card)["description"].count("```") == 2
     shown = render_text(f"{text[:-4][:1700]}\n```\n\n" + "[" * 200)
     assert shown.count("```") == 2 and len(shown) <= 2000
+
+
+@pytest.mark.parametrize("sign", ["x", "🙂", "*"])
+async def test_a_decided_card_keeps_to_the_size_of_an_embed_whatever_it_holds(
+    platform: DiscordPlatform, channel: Channel, sign: str
+) -> None:
+    room = platform.get_address("team")
+    shown = Card(title="May it?", buttons=(CardButton("1", "Yes"),))
+    sent = await channel.send(room, Outbound(key="c", op=Op.CARD, card=shown))
+    fields = tuple(CardField(sign * 100, sign * 2000) for _ in range(30))
+    done = Card(title=sign * 400, text=sign * 9000, fields=fields, done=sign * 3000)
+    await channel.send(room, Outbound(key="e", op=Op.EDIT, card=done, target=sent))
+    assert platform.find(sent).edits == 1
+
+
+async def test_a_post_stands_in_the_channel_itself(platform: DiscordPlatform, channel: Channel) -> None:
+    room = platform.get_address("team")
+    await channel.send(room, Outbound(key="p", op=Op.POST, text="news", thread=platform.send("hello")))
+    assert [(each.text, each.thread) for each in platform.list_shown("team")] == [("news", "")]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gatepost.channels.contract import (
+    CHANNELS,
     MYSELF,
     Channel,
     ChannelEnded,
@@ -18,7 +19,7 @@ from gatepost.channels.contract import (
     SupportsHook,
     SupportsLookup,
 )
-from gatepost.channels.github import wire
+from gatepost.channels.github import WEBHOOK_SECRET, wire
 from gatepost.channels.kit.hooks import sign
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages import address
@@ -27,6 +28,7 @@ from gatepost.messages.outbound import Op, Outbound
 from gatepost.testing.platforms.base import PlatformFault
 from gatepost.testing.platforms.github import LOGIN, SECRET, GitHubPlatform
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost.testing.waiting import until
 
 TEAM = "github:acme/site/issue/1"
 NEVER = 3600.0  # for tests in which the webhook alone brings events
@@ -381,3 +383,35 @@ def test_what_the_bot_itself_closes_is_its_own() -> None:
     payload = {"action": "closed", "pull_request": pull, "repository": {"full_name": "acme/site"}, "sender": sender}
     event = wire.read_delivery("pull_request", payload, wire.BotNames(LOGIN, LOGIN))
     assert event is not None and event.own
+
+
+async def test_a_submitted_review_arrives_with_its_verdict_and_its_words(
+    platform: GitHubPlatform, received: ReceivedEvents
+) -> None:
+    number = platform.open_pull_request("Cache pages", "please", sender="bob")
+    platform.submit_review(number, "")  # it only holds comments on lines
+    review = platform.submit_review(number, f"@{LOGIN} please mend it", state="changes_requested")
+    platform.submit_review(number, "", state="approved", sender="bob")
+    _, first, second = await received.wait_for(3)
+    assert (first.address, first.platform_id) == (f"github:acme/site/issue/{number}", review)
+    assert (first.text, first.verb) == (f"[requests changes] @{LOGIN} please mend it", Verb.MENTION)
+    assert (second.text, second.sender) == ("[approved]", platform.get_sender("bob"))
+
+
+async def test_reviews_and_comments_on_lines_that_no_webhook_brought_are_asked_for(platform: GitHubPlatform) -> None:
+    cursor, received = MemoryCursor(), ReceivedEvents()
+    number = platform.open_pull_request("Cache pages", "please")
+    channel, _ = make_channel(platform, cursor=cursor)
+    async with listening(channel, received):
+        await until(lambda: "pulls/comments acme/site" in cursor.saved and "issues acme/site" in cursor.saved)
+        platform.hook_url = "http://127.0.0.1:9/channels/it"
+        line = platform.review("why so?", room=f"issue {number}")
+        review = platform.submit_review(number, "fine", state="approved")
+        events = await received.wait_for(lambda seen: {line, review} <= {each.platform_id for each in seen})
+    found = {each.platform_id: (each.address, each.text) for each in events}
+    room = f"github:acme/site/issue/{number}"
+    assert (found[line], found[review]) == ((room, "[src/main.py] why so?"), (room, "[approved] fine"))
+
+
+def test_a_webhook_is_optional() -> None:
+    assert WEBHOOK_SECRET in CHANNELS["github"].guide.optional

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gatepost.channels.contract import ChannelEnded, EndReason
-from gatepost.channels.irc import adapter, wire
+from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason
+from gatepost.channels.irc import ACCOUNT, PASSWORD, adapter, wire
 from gatepost.channels.irc.adapter import IrcChannel
 from gatepost.channels.irc.wire import CaseMapping, parse_line, read_join, read_mapping, read_message
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
@@ -235,3 +235,7 @@ def test_lines_are_cut_by_bytes_and_never_inside_of_a_character() -> None:
 def test_lines_are_read(raw: bytes, command: str, params: tuple[str, ...], nick: str) -> None:
     line = wire.parse_line(raw)
     assert (line.command, line.params, line.nick) == (command, params, nick)
+
+
+def test_an_account_is_optional() -> None:
+    assert CHANNELS["irc"].guide.optional == (ACCOUNT, PASSWORD)

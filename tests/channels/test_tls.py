@@ -17,6 +17,7 @@ from gatepost.channels.email.imap import ImapSession, MailServerLogin
 from gatepost.channels.email.smtp import open_smtp
 from gatepost.channels.irc.adapter import IrcChannel
 from gatepost.channels.kit.tls import make_tls
+from gatepost.channels.xmpp.files import XmppFiles
 from gatepost.channels.xmpp.session import XmppSession, close_connection
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
@@ -125,6 +126,41 @@ async def test_irc_refuses_a_certificate_that_is_not_its_servers(
 async def test_irc_does_not_know_an_authority_that_is_not_set(authority: ThrowawayAuthority) -> None:
     with refused("unable to get local issuer certificate"):
         await check_irc(authority, Shown.RIGHT, "")
+
+
+# Files of XMPP, from an upload service behind TLS.
+
+
+async def fetch_xmpp_file(authority: ThrowawayAuthority, shown: Shown, ca_file: str) -> bytes:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\ndata")
+            await writer.drain()
+        writer.close()
+
+    context = make_certificate(authority, shown).make_context()
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        place = f"{HOST}:{server.sockets[0].getsockname()[1]}"
+        files = XmppFiles("bot@example.org", (place,), ca_file)
+        read = files.open_url(f"https://{place}/1/a.txt")
+        assert read is not None
+        try:
+            return b"".join([chunk async for chunk in read()])
+        finally:
+            await files.close()
+
+
+async def test_a_file_of_xmpp_is_read_by_the_authority_of_the_stream(authority: ThrowawayAuthority) -> None:
+    assert await fetch_xmpp_file(authority, Shown.RIGHT, str(authority.ca_file)) == b"data"
+
+
+@pytest.mark.parametrize("shown", [Shown.WRONG_NAME, Shown.SELF_SIGNED])
+async def test_a_file_of_xmpp_behind_a_wrong_certificate_is_not_read(
+    authority: ThrowawayAuthority, shown: Shown
+) -> None:
+    with pytest.raises(Unavailable):
+        await fetch_xmpp_file(authority, shown, str(authority.ca_file))
 
 
 # Mail that goes out.

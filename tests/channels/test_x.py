@@ -8,7 +8,7 @@ from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason, Memory
 from gatepost.channels.x import adapter, wire
 from gatepost.channels.x.adapter import XAccount
 from gatepost.channels.x.oauth import AccountKeys, sign
-from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
@@ -90,7 +90,7 @@ async def test_the_bot_answers_posts_likes_and_deletes(platform: XPlatform) -> N
         await channel.send(room, Outbound(key="3", op=Op.REACT, target=theirs, reaction="❤️"))
         await channel.send(room, Outbound(key="4", op=Op.DELETE, target=sent))
         assert platform.find(theirs).reactions == [("❤️", "bot")] and platform.texts("team") == []
-        with pytest.raises(Invalid, match="likes alone"):
+        with pytest.raises(Unsupported, match="likes alone"):
             await channel.send(room, Outbound(key="5", op=Op.REACT, target=theirs, reaction="🎉"))
         with pytest.raises(Unsupported):
             await channel.send(room, Outbound(key="6", op=Op.EDIT, target=sent, text="x"))

@@ -1,11 +1,19 @@
 """The health of a channel: decisions on values, and the states that evidence leads to."""
 
+import asyncio
+
 import pytest
 
-from gatepost.channels.contract import ChannelEnded, EndReason
+from gatepost.channels.contract import ChannelEnded, EndReason, Receive
+from gatepost.channels.kit.backoff import Backoff
 from gatepost.core.clock import SECOND, SystemClock
+from gatepost.core.errors import Unavailable
 from gatepost.flow.channel_health import ChannelHealth, ChannelState, is_deaf, next_wait, parse_report, render_trouble
+from gatepost.flow.channel_listener import run_channel
+from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.outbound import Outbound
 from gatepost.serve.control.contract import to_json
+from gatepost.testing.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -82,3 +90,45 @@ def test_one_that_has_ended_stays_so_whatever_still_beats() -> None:
     assert (report.state, report.reason, report.is_well) == (ChannelState.ENDED, EndReason.SECOND_POLLER, False)
     assert render_trouble(report) == ("ended: another program receives; stop it, then `gatepost channel restart north`")
     assert render_trouble(parse_report(to_json(report))) == render_trouble(report)
+
+
+def test_one_whose_platform_is_not_reached_is_not_up_until_it_beats() -> None:
+    health = ChannelHealth("north", "beacon", SystemClock(), deaf_after_s=400)
+    health.begin()
+    health.pulse.beat()
+    health.pulse.miss("refused")
+    assert health.state is ChannelState.UP  # a connection was renewed
+    health.pulse.miss("refused")
+    assert (health.state, health.report().error) == (ChannelState.RETRYING, "refused")
+    health.pulse.beat()
+    assert health.state is ChannelState.UP
+    health.pulse.miss("refused", at_once=True)
+    assert health.state is ChannelState.RETRYING
+    silent = ChannelHealth("south", "beacon", SystemClock())
+    silent.begin()
+    silent.pulse.miss("refused", at_once=True)
+    assert silent.state is ChannelState.UP  # nothing would ever show that it is well again
+
+
+async def test_a_channel_that_tries_to_connect_in_vain_says_so_at_once() -> None:
+    class Vain:
+        async def listen(self, receive: Receive) -> None:
+            backoff = Backoff(0.001, 0.001)
+            while True:
+                try:
+                    raise Unavailable("the server", "connection refused")
+                except Unavailable:
+                    await backoff.wait()
+
+        async def send(self, address: str, message: Outbound) -> str:
+            raise AssertionError
+
+    async def receive(inbound: Inbound) -> Receipt:
+        raise AssertionError
+
+    health = ChannelHealth("north", "beacon", SystemClock(), deaf_after_s=400)
+    task = asyncio.create_task(run_channel(Vain(), health, receive))  # type: ignore[arg-type]
+    await until(lambda: health.state is ChannelState.RETRYING)
+    assert "connection refused" in health.report().error
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

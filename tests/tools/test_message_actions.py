@@ -10,6 +10,7 @@ import pytest
 
 from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
+from gatepost.channels.contract import CHANNELS
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
@@ -447,3 +448,37 @@ async def test_what_the_gateway_itself_said_is_not_passed_on(
     answer = await agent.call(name, sourceMsgId="p-9", **more)
     assert answer.failed and "was said by the gateway itself" in answer.text
     assert await effects_of(agent) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "room"),
+    [
+        ("x", "x:conversation/1"),
+        ("mastodon", "mastodon:feed"),
+        ("bluesky", "bluesky:feed"),
+        ("whatsapp", "whatsapp:group/abcdef"),
+    ],
+)
+async def test_a_dislike_that_the_platform_does_not_have_is_refused_at_once(
+    agent: GateAgent, kind: str, room: str
+) -> None:
+    load_package("gatepost.channels")
+    explain = CHANNELS[kind].explain_reaction
+    assert explain is not None and explain(room, "👎")
+    fake = replace(FakeChannel(platform=PLATFORM).kind, explain_reaction=lambda _, reaction: explain(room, reaction))
+    reach = agent.around.reach
+    assert isinstance(reach, ChannelInstances)
+    reach._kinds = {PLATFORM: fake}
+    answer = await agent.call("dislike", targetId=1)
+    assert answer.failed and "dislike" in answer.text
+    assert await agent.store.read(outbox.list_pending_rooms) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "reaction"), [("x", "❤️"), ("mastodon", "⭐"), ("telegram", "✅"), ("github", "🎉"), ("slack", "🧑‍💻")]
+)
+def test_a_reaction_that_the_platform_has_is_let_through(kind: str, reaction: str) -> None:
+    load_package("gatepost.channels")
+    explain = CHANNELS[kind].explain_reaction
+    assert explain is not None and explain("", reaction) == ""
+    assert kind in ("slack",) or explain("", "🧦")

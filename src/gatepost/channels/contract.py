@@ -11,6 +11,7 @@ A channel of one file uses `@channel`. One that needs a library, or much code, i
 import hashlib
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
@@ -65,14 +66,24 @@ class ChannelPulse:
         self._clock = clock
         self.last: int | None = None  # the last beat, on the monotonic clock
         self.beats = 0
+        self.misses = 0  # tries without an answer, one after another
         self.note = ""  # what people should know of it although it is well
 
     def beat(self) -> None:
         self.last = self._clock.monotonic()
         self.beats += 1
+        self.misses = 0
+
+    def miss(self, why: str, *, at_once: bool = False) -> None:
+        """Record a try to reach the platform that failed; the channel tries again by itself. `at_once`: it asks seldom,
+        so that one such try says enough."""
+        self.misses += 1
 
     def reset(self) -> None:
         self.last = None
+
+
+PULSE: ContextVar[ChannelPulse | None] = ContextVar("PULSE", default=None)  # of the channel that listens in this task
 
 
 class ChannelCursor(Protocol):
@@ -374,6 +385,8 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     connection: ChannelConnection = ChannelConnection.ONE
     # Whether the platform shows a card whole, with its buttons. None: if `render_text` of it fits `max_text`.
     fits_card: Callable[[Card], bool] | None = None
+    # From a room and a reaction: what to use instead, '' if it works there. None: every emoji does.
+    explain_reaction: Callable[[str, str], str] | None = None
     drafts: bool = False  # an answer grows while it is written: its instance's option says so
     unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
@@ -403,6 +416,7 @@ class ChannelTraits(TypedDict, total=False):
     per_server: bool
     connection: ChannelConnection
     fits_card: Callable[[Card], bool] | None
+    explain_reaction: Callable[[str, str], str] | None
     unchecked: Mapping[AddCheck, str]
     tailor: Callable[[ChannelKind, str, Config], ChannelKind] | None
 
@@ -434,12 +448,12 @@ def channel(
     return register
 
 
-def import_later(function: str) -> Callable[[Card], bool]:
+def import_later(function: str) -> Callable[..., Any]:
     """A function of a module that is imported when it is first called. `function` is `package.module:name`."""
     module, _, name = function.partition(":")
 
-    def call(card: Card) -> bool:
-        return bool(getattr(importlib.import_module(module), name)(card))
+    def call(*given: object) -> Any:
+        return getattr(importlib.import_module(module), name)(*given)
 
     return call
 

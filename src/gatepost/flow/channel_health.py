@@ -16,6 +16,7 @@ LONGEST_WAIT_S = 60.0
 FIRST_WAIT_S = 1.0
 UNPROVEN_S = 10.0  # so long a channel without evidence has to run until it counts as one that works
 LONGEST_ERROR = 500
+MOST_MISSES = 2  # tries to reach the platform: one that fails alone is a connection that was renewed
 SHORTEST_HIDDEN = 6  # characters; a shorter one is a word that may stand anywhere
 
 
@@ -54,11 +55,16 @@ class ChannelReport(Struct, frozen=True, kw_only=True):
 
 
 class ListenPulse(ChannelPulse):
-    """Whoever watches is told of each beat."""
+    """Whoever watches is told of each beat, and of tries that fail one after another."""
 
-    def __init__(self, clock: Clock, on_beat: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, on_beat: Callable[[], None], on_miss: Callable[[str], None]) -> None:
         super().__init__(clock)
-        self._on_beat = on_beat
+        self._on_beat, self._on_miss = on_beat, on_miss
+
+    def miss(self, why: str, *, at_once: bool = False) -> None:
+        super().miss(why, at_once=at_once)
+        if at_once or self.misses >= MOST_MISSES:
+            self._on_miss(why)
 
     def beat(self) -> None:
         super().beat()
@@ -70,7 +76,7 @@ class ChannelHealth:
 
     def __init__(self, instance: str, kind_name: str, clock: Clock, deaf_after_s: float = 0.0) -> None:
         self.instance, self.kind_name, self.deaf_after_s = instance, kind_name, deaf_after_s
-        self.pulse = ListenPulse(clock, self._record_beat)
+        self.pulse = ListenPulse(clock, self._record_beat, self._record_miss)
         self._clock = clock
         self._kind: ChannelKind | None = None
         self.state, self._since = ChannelState.STARTING, clock.now()
@@ -120,6 +126,12 @@ class ChannelHealth:
         self._beat_at, self._failing_since = self._clock.now(), None
         if self.state in UNPROVEN:
             self._set(ChannelState.UP)
+
+    def _record_miss(self, why: str) -> None:
+        """It listens, and the platform is not reached: the channel goes on trying. One that never beats would count as
+        broken for ever. Among several gateways this is no reason to leave it to another: it is away for all."""
+        if self.deaf_after_s and self.state in (ChannelState.STARTING, ChannelState.UP, ChannelState.RETRYING):
+            self._set(ChannelState.RETRYING, why)
 
     def record_break(self, error: str, wait_s: float) -> None:
         self._restart(ChannelState.RETRYING, error, wait_s)

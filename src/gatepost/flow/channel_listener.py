@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gatepost.channels.contract import Channel, ChannelEnded, Receive
+from gatepost.channels.contract import PULSE, Channel, ChannelEnded, Receive
 from gatepost.core import log
 from gatepost.flow.channel_health import ChannelHealth, render_trouble
 from gatepost.messages.inbound import Inbound, Receipt
@@ -26,6 +26,7 @@ async def run_channel(channel: Channel, health: ChannelHealth, receive: Receive)
         health.record_event()
         return receipt
 
+    PULSE.set(health.pulse)  # for this task, and all that it starts
     wait = 0.0
     while True:
         health.begin()

@@ -230,6 +230,10 @@ async def unpin_all(call: ToolCall, chatJid: Room = None) -> SendReceipt:
 
 
 async def _react(call: ToolCall, named: int | str, reaction: str) -> SendReceipt:
+    """A reaction that the platform does not have is refused before any row is written."""
+    reach, place = call.around.reach, call.place
+    if hint := reach.explain_reaction(place.instance, place.address, reaction):
+        raise Unsupported(call.tool, reach.platform(place.instance), hint)
     return await outbox_effects.add_message_effect(
         call, Op.REACT, lambda db: outbox_effects.find_target(db, call, named), reaction=reaction
     )

@@ -4,7 +4,7 @@
 private conversations. People are `bluesky:user/<did>`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, import_later
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -48,5 +48,6 @@ declare_channel(
     unchecked={
         AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
     },
+    explain_reaction=import_later("gatepost.channels.bluesky.wire:explain_reaction"),
     tested_against="our emulator of 2026-11, with atproto 0.0.73; never run against Bluesky",
 )

@@ -46,8 +46,8 @@ class BlueskyPosting:
             case Op.REPOST:
                 return await self._create(REPOST, message.key, await self._render_subject(message.target))
             case Op.REACT:
-                if message.reaction.replace("\ufe0f", "").strip(":").lower() not in wire.LIKES:
-                    raise Unsupported(f"the reaction {message.reaction[:20]}", "bluesky", "posts have only ❤ here")
+                if hint := wire.explain_reaction(wire.FEED, message.reaction):
+                    raise Unsupported(f"the reaction {message.reaction[:20]}", "bluesky", hint)
                 await self._create(LIKE, message.key, await self._render_subject(message.target))
                 return message.target
             case Op.DELETE:

@@ -54,6 +54,12 @@ class RecordRef(Struct, frozen=True):
     cid: str
 
 
+def explain_reaction(address: str, reaction: str) -> str:
+    """Return what to use in place of a reaction that a post does not have, or ''. Messages have every emoji."""
+    known = address != FEED or reaction.replace("\ufe0f", "").strip(":").lower() in LIKES
+    return "" if known else "posts have only ❤ here; use like with ❤, or reply"
+
+
 def make_key(key: str) -> str:
     """The name of the record for one effect. The same key gives the same name, shaped as the network's clock does."""
     digest = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")

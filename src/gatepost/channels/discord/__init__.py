@@ -40,6 +40,7 @@ declare_channel(
             Feature.UNPIN_ALL,
             Feature.CARDS,
             Feature.VOICE,
+            Feature.POST,
             Feature.LOOKUP,
             Feature.KEYED,
             Feature.DIRECT,

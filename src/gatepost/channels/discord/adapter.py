@@ -218,7 +218,8 @@ class DiscordChannel:
     # Sending.
 
     async def send(self, address: str, message: Outbound) -> str:
-        channel = _find_channel(address, message.thread)
+        # A post stands in the channel itself, wherever it was asked for.
+        channel = _find_channel(address, "" if message.op is Op.POST else message.thread)
         if message.op in MESSAGES:
             return await self._post(channel, message)
         http, target = await self._get_http(), message.target
@@ -245,7 +246,7 @@ class DiscordChannel:
         return target
 
     async def _post(self, channel: str, message: Outbound) -> str:
-        if message.op not in (Op.SEND, Op.FILE, Op.CARD, Op.VOICE):
+        if message.op not in (Op.SEND, Op.FILE, Op.CARD, Op.VOICE, Op.POST):
             raise Unsupported(message.op.value, "discord", "use send")
         http = await self._get_http()
         async with self._attempts.attempt(message.key, thread=channel):

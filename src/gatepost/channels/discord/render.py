@@ -11,7 +11,7 @@ from gatepost.core.errors import Unsupported
 from gatepost.flow.delivery.plain_text import read_fence
 from gatepost.messages.card import Card
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.messages.text_size import TextUnit, measure
+from gatepost.messages.text_size import TextUnit, measure, shorten
 
 NOBODY: dict[str, Any] = {"parse": []}  # no text of an agent calls people by itself
 STYLES = {"primary": 1, "danger": 4}
@@ -101,9 +101,10 @@ def render_embed(card: Card) -> dict[str, Any]:
         return _compose_embed(card)
     if card.buttons and not card.done:
         raise Unsupported("card", "discord", f"a card has at most {LONGEST_EMBED} signs; send the rest before it")
-    said = escape(card.done)[:LONGEST_VALUE]
-    text = render(card.text, DISCORD)[: LONGEST_DESCRIPTION - LONGEST_VALUE - 2]
-    return {"title": card.title[:LONGEST_NAME], "description": f"{text}\n\n{said}".strip()}
+    said = shorten(escape(card.done), LONGEST_VALUE, TextUnit.UTF16)
+    text = shorten(render(card.text, DISCORD), LONGEST_DESCRIPTION - LONGEST_VALUE - 2, TextUnit.UTF16)
+    title = shorten(card.title, LONGEST_NAME, TextUnit.UTF16)
+    return {"title": title, "description": f"{text}\n\n{said}".strip()}
 
 
 def _compose_embed(card: Card) -> dict[str, Any]:

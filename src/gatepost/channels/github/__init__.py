@@ -4,7 +4,14 @@ GitHub does not repeat a delivery that failed, so the adapter also lists what ch
 public address that alone works too, only later.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelConnection, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelConnection,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    import_later,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import SUBJECT_VERBS, Verb
 from gatepost.messages.outbound import Feature
@@ -54,12 +61,14 @@ declare_channel(
         before="Make an account for the bot, invite it to the repositories, and make a fine-grained token for it with"
         " the permissions Issues and Pull requests: read and write.",
         after="In each repository, under Settings > Webhooks, add <web.url>/channels/<instance> with the content type"
-        " application/json, the same secret, and the events Issues, Issue comments, Pull requests and Pull request"
-        " review comments.",
+        " application/json, the same secret, and the events Issues, Issue comments, Pull requests, Pull request"
+        " reviews and Pull request review comments.",
         ask=(REPOSITORIES, TOKEN, WEBHOOK_SECRET),
+        optional=(WEBHOOK_SECRET,),  # asking alone works, too
     ),
     unchecked={
         AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
     },
+    explain_reaction=import_later("gatepost.channels.github.wire:explain_reaction"),
     tested_against="our emulator of 2026-11; never run against GitHub itself",
 )

@@ -18,6 +18,7 @@ from gatepost.channels.contract import (
     Receive,
 )
 from gatepost.channels.github import API_URL, NAME, POLL_S, REPOSITORIES, TOKEN, WEBHOOK_SECRET, wire
+from gatepost.channels.kit.backoff import report_miss
 from gatepost.channels.kit.hooks import SIGNATURE, HookInbox, has_signature, is_signed, parse_object
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.markup import GITHUB, render
@@ -35,6 +36,11 @@ PAGE = 100
 MOST_PAGES = 20
 LOOKED_BACK = timedelta(days=30)  # no effect waits for so long
 SECONDARY_WAIT_S = 60.0  # GitHub's own advice where it names no time
+LISTS: dict[str, wire.ReadListed] = {
+    "issues/comments": wire.read_comment,
+    "pulls/comments": wire.read_line_comment,
+    "issues": wire.read_issue,
+}
 SCOPES = {"repo", "public_repo"}
 
 _log = log.get("github")
@@ -78,6 +84,7 @@ class GitHubComments:
                     self._around.beat()
                 except Unavailable as error:
                     _log.warning("GitHub was not asked whole", instance=self._around.instance, error=str(error))
+                    report_miss(error, at_once=True)
                 await asyncio.sleep(self._config[POLL_S])
 
     async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
@@ -128,7 +135,7 @@ class GitHubComments:
     async def _catch_up(self, repository: str) -> None:
         """Comments and issues that were made or changed since the last time; the ledger knows those it has."""
         bot = await self._get_bot()
-        for kind, read in (("issues/comments", wire.read_comment), ("issues", wire.read_issue)):
+        for kind, read in LISTS.items():
             name = f"{kind} {repository.casefold()}"
             since = await self._around.cursor.load(name)
             if not since:  # what was said before the bot came is not for it
@@ -137,8 +144,10 @@ class GitHubComments:
             async for page in self._list_since(f"repos/{repository}/{kind}", since):
                 for item in page:
                     # An issue is listed for every comment on it; it is new to us if it was made since we last asked.
-                    if kind == "issues/comments" or str(item.get("created_at")) >= since:
-                        await self._receive_listed(item, read(repository, item, bot), repository, bot)
+                    if kind != "issues" or str(item.get("created_at")) >= since:
+                        await self._receive_listed(item, read, repository, bot)
+                    if kind == "issues" and isinstance(item.get("pull_request"), dict):
+                        await self._receive_reviews(item, since, repository, bot)
                     if kind == "issues" and str(item.get("closed_at") or "") >= since:
                         await self._receive_closing(item, repository, bot)
                 if page:
@@ -148,15 +157,29 @@ class GitHubComments:
         """Another gateway may be further, or may have begun earlier."""
         await self._around.cursor.update(lambda saved: (saved or to) if first else max(saved, to), name)
 
+    async def _receive_reviews(self, item: dict[str, Any], since: str, repository: str, bot: wire.BotNames) -> None:
+        """No list has the reviews of a repository; a pull request that changed has those of its own."""
+        number = item.get("number")
+        try:
+            async for page in self._list(f"repos/{repository}/pulls/{number}/reviews"):
+                for review in page:
+                    event = wire.read_review(repository, item, review, bot)
+                    if event is not None and str(review.get("submitted_at")) >= since:
+                        await self._inbox.receive_one(event)
+        except PlatformRefusal as error:
+            if error.status not in (404, 410):
+                raise
+
     async def _receive_listed(
-        self, item: dict[str, Any], event: Inbound | None, repository: str, bot: wire.BotNames
+        self, item: dict[str, Any], read: wire.ReadListed, repository: str, bot: wire.BotNames
     ) -> None:
+        event = read(repository, item, bot, edited=False)
         if event is None:
             return
         receipt = await self._inbox.receive_one(event)
         if receipt.new or event.own or not wire.is_edited(item) or event.platform_id.startswith("issue-"):
             return
-        edit = wire.read_comment(repository, item, bot, edited=True)
+        edit = read(repository, item, bot, edited=True)
         if edit is not None:
             await self._inbox.receive_one(edit)
 
@@ -206,10 +229,12 @@ class GitHubComments:
     async def _react(self, room: wire.IssueRoom, message: Outbound) -> None:
         content = wire.find_reaction(message.reaction)
         if content is None:
-            raise Unsupported(f"react with {message.reaction!r}", "github", f"use one of {' '.join(wire.REACTIONS)}")
+            raise Unsupported(f"react with {message.reaction!r}", "github", wire.explain_reaction("", message.reaction))
         kind, number = wire.parse_target(message.target)
         if not number:
             raise NotFound("message", message.target)
+        if kind == wire.REVIEW:
+            raise Unsupported("react to a review", "github", "write a comment")
         path = {"issue": f"issues/{number}", "review": f"pulls/comments/{number}"}.get(
             kind, f"issues/comments/{number}"
         )

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -12,6 +12,8 @@ from gatepost.core.clock import SECOND
 from gatepost.messages.inbound import Inbound, Verb
 from gatepost.messages.outbound import Outbound
 
+REVIEW = "submitted-review"  # how the ids of reviews as a whole begin
+STATES = {"approved": "approved", "changes_requested": "requests changes", "commented": "", "dismissed": "dismissed"}
 REACTIONS = {
     "👍": "+1",
     "👎": "-1",
@@ -44,6 +46,14 @@ class IssueRoom(Struct, frozen=True):
         return f"repos/{self.repository}/issues/{self.number}"
 
 
+class ReadListed(Protocol):
+    """Reads an item of a list of a repository. `edited`: as an edit of what is known."""
+
+    def __call__(
+        self, repository: str, item: dict[str, Any], bot: "BotNames", /, *, edited: bool = False
+    ) -> Inbound | None: ...
+
+
 class BotNames(Struct, frozen=True):
     """`login`: of the account that writes; `mentioned`: by which people call it."""
 
@@ -61,9 +71,10 @@ def parse_room(address: str) -> IssueRoom | None:
 
 
 def parse_target(target: str) -> tuple[str, str]:
-    """Of which kind a message is (`issue`, `review`, '' for a comment), and its number; ('', '') if it is none."""
+    """Return the kind of a message and its number; ('', '') if it is none. The kinds: `issue`, `review` for a comment
+    on a line, `REVIEW`, and '' for a comment."""
     kind, _, number = target.rpartition("-")
-    known = kind in ("", "issue", "review") and number.isascii() and number.isdecimal() and len(number) <= 20
+    known = kind in ("", "issue", "review", REVIEW) and number.isascii() and number.isdecimal() and len(number) <= 20
     return (kind, number) if known else ("", "")
 
 
@@ -71,6 +82,11 @@ def find_reaction(emoji: str) -> str | None:
     """GitHub's word for an emoji; None if it has none."""
     bare = emoji.translate(_VARIANTS)
     return REACTIONS.get(bare) or (bare if bare in REACTIONS.values() else None)
+
+
+def explain_reaction(address: str, reaction: str) -> str:
+    """Return what to use in place of a reaction that GitHub does not have, or ''."""
+    return "" if find_reaction(reaction) is not None else f"use one of {' '.join(REACTIONS)}"
 
 
 def render_mark(key: str) -> str:
@@ -91,13 +107,17 @@ def read_delivery(event: str, payload: dict[str, Any], bot: BotNames) -> Inbound
     repository = _text(_object(payload.get("repository")).get("full_name"))
     action = _text(payload.get("action"))
     name = {"issue_comment": "issue", "issues": "issue"}.get(event, "pull_request")
-    if event not in ("issue_comment", "issues", "pull_request", "pull_request_review_comment"):
+    if event not in ("issue_comment", "issues", "pull_request", "pull_request_review", "pull_request_review_comment"):
         return None
     subject = _object(payload.get(name))
     room = _read_room(repository, subject)
     if room is None:
         return None
     title = _text(subject.get("title"))
+    if event == "pull_request_review":
+        review = _object(payload.get("review"))
+        known = {"submitted": "opened", "edited": "edited"}.get(action, "")
+        return _read_review(room, title, review, known, bot)
     if event in ("issue_comment", "pull_request_review_comment"):
         prefix = "review-" if event == "pull_request_review_comment" else ""
         comment = _object(payload.get("comment"))
@@ -124,6 +144,32 @@ def read_comment(repository: str, comment: dict[str, Any], bot: BotNames, *, edi
     number = _text(comment.get("issue_url")).rpartition("/")[2]
     room = _read_room(repository, {"number": int(number) if number.isascii() and number.isdecimal() else 0})
     return _read_event(room, "", comment, "", "edited" if edited else "opened", bot) if room else None
+
+
+def read_line_comment(
+    repository: str, comment: dict[str, Any], bot: BotNames, *, edited: bool = False
+) -> Inbound | None:
+    """Of the list of comments on lines of a repository's pull requests."""
+    number = _text(comment.get("pull_request_url")).rpartition("/")[2]
+    room = _read_room(repository, {"number": int(number) if number.isascii() and number.isdecimal() else 0})
+    return _read_event(room, "", comment, "review-", "edited" if edited else "opened", bot) if room else None
+
+
+def read_review(repository: str, pull: dict[str, Any], review: dict[str, Any], bot: BotNames) -> Inbound | None:
+    """Of the list of reviews of a pull request."""
+    room = _read_room(repository, pull)
+    return _read_review(room, _text(pull.get("title")), review, "opened", bot) if room else None
+
+
+def _read_review(room: IssueRoom, title: str, review: dict[str, Any], action: str, bot: BotNames) -> Inbound | None:
+    """A review without words or a verdict only holds comments on lines, which come by themselves."""
+    state = STATES.get(_text(review.get("state")).lower())
+    body, at = strip_mark(_text(review.get("body"))), review.get("submitted_at")
+    text = " ".join(filter(None, (f"[{state}]" if state else "", body)))
+    if state is None or not text:
+        return None
+    item = {**review, "body": text, "created_at": at, "updated_at": review.get("updated_at") or at}
+    return _read_event(room, title, item, f"{REVIEW}-", action, bot)
 
 
 def read_issue(repository: str, issue: dict[str, Any], bot: BotNames, *, edited: bool = False) -> Inbound | None:

@@ -43,6 +43,7 @@ declare_channel(
         before="Choose a network and a nick; register the nick there (/msg NickServ HELP) to have an account.",
         after="Say the bot's nick in one of its channels, or write to it with /msg.",
         ask=(HOST, NICK, ROOMS, ACCOUNT, PASSWORD),
+        optional=(ACCOUNT, PASSWORD),
     ),
     tested_against="ngIRCd 26.1, and our own line server of 2026-11",
 )

@@ -2,9 +2,11 @@
 
 import asyncio
 import random
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from gatepost.channels.contract import PULSE
 from gatepost.core.errors import Unavailable
 
 T = TypeVar("T")
@@ -14,12 +16,15 @@ LONGEST_ASKED_S = 120.0  # of what a platform asks us to wait
 
 
 class Backoff:
-    """Waits between tries, each about twice as long as the one before it."""
+    """Waits between tries, each about twice as long as the one before it. `connects`: they are tries to reach the
+    platform, and people are told that it does not answer."""
 
-    def __init__(self, first: float = FIRST_WAIT_S, longest: float = LONGEST_WAIT_S) -> None:
-        self._first, self._longest, self._next = first, longest, first
+    def __init__(self, first: float = FIRST_WAIT_S, longest: float = LONGEST_WAIT_S, *, connects: bool = True) -> None:
+        self._first, self._longest, self._next, self._connects = first, longest, first, connects
 
     async def wait(self, at_least: float | None = None) -> None:
+        if self._connects:
+            report_miss(sys.exception())
         wait = max(self._next * random.uniform(0.75, 1.0), at_least or 0.0)
         self._next = min(self._next * 2, self._longest)
         await asyncio.sleep(wait)
@@ -28,9 +33,16 @@ class Backoff:
         self._next = self._first
 
 
+def report_miss(error: BaseException | None, *, at_once: bool = False) -> None:
+    """Tell the health of the channel that listens in this task that its platform was not reached."""
+    pulse = PULSE.get()
+    if pulse is not None:
+        pulse.miss(str(error or "") or "the platform does not answer", at_once=at_once)
+
+
 async def retry_until_done(job: Callable[[], Awaitable[T]]) -> T:
     """An event is never dropped because the store, or the platform, is away for a while."""
-    backoff = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S)
+    backoff = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S, connects=False)
     while True:
         try:
             return await job()

@@ -11,7 +11,7 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -83,18 +83,20 @@ class PlatformHttp:
         find_retry_after: Callable[[httpx2.Response, Any], float | None] | None = None,
         read_error: ReadError | None = None,
         is_own_place: Callable[[str], bool] | None = None,
+        make_tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         """`way_out`: what the operator does about a token that is refused. `find_retry_after`: where the platform says
         elsewhere than in the Retry-After header how long to wait. `read_error`: what an answer means, where its status
         does not say it; it is asked about each answer, and None leaves it to the status. `is_own_place`: the addresses
-        that `headers` go to, where the API's own origin is not all."""
+        that `headers` go to, where the API's own origin is not all. `make_tls`: with the authorities that count in the
+        place of the system's; it is called in a thread."""
         self.platform, self.base_url = platform, base_url.rstrip("/") + "/"
         check_web_address(base_url)
         parts = urlsplit(self.base_url)
         self._origin, self._headers = (parts.scheme, parts.netloc), dict(headers or {})
         self._way_out, self._find_retry_after, self._read_error = way_out, find_retry_after, read_error
         self._is_own_place = is_own_place or self._is_origin
-        self._timeout = timeout
+        self._timeout, self._make_tls = timeout, make_tls or _get_tls
         self._making: asyncio.Task[httpx2.AsyncClient] | None = None
 
     async def _get_client(self) -> httpx2.AsyncClient:
@@ -104,14 +106,15 @@ class PlatformHttp:
         return await asyncio.shield(self._making)
 
     async def _make_client(self) -> httpx2.AsyncClient:
-        verify = await asyncio.to_thread(_get_tls)
+        verify = await asyncio.to_thread(self._make_tls)
         wire = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, socket_options=list_socket_options())
         return httpx2.AsyncClient(transport=wire, timeout=self._timeout, follow_redirects=False, trust_env=False)
 
     async def close(self) -> None:
         making, self._making = self._making, None
         if making is not None:
-            await (await making).aclose()
+            with suppress(ChannelEnded):  # there is no client: its certificates could not be read
+                await (await making).aclose()
 
     async def call(
         self,

@@ -4,7 +4,7 @@
 private mentions of one person. People are `mastodon:account/<id>`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, import_later
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -55,5 +55,6 @@ declare_channel(
     unchecked={
         AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
     },
+    explain_reaction=import_later("gatepost.channels.mastodon.wire:explain_reaction"),
     tested_against="our emulator of 2026-11, with Mastodon.py 2.3; never run against a Mastodon server",
 )

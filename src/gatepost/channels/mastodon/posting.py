@@ -50,7 +50,7 @@ class MastodonPosting:
                 case Op.DELETE:
                     return await self._change("DELETE", message.target, "", "delete a post")
                 case Op.REACT:
-                    wire.check_like(message.reaction)
+                    wire.check_like(address, message.reaction)
                     return await self._change("POST", message.target, "/favourite", "favourite a post")
                 case Op.REPOST:
                     return await self._change("POST", message.target, "/reblog", "boost a post")

@@ -78,9 +78,15 @@ def check_status_id(text: str) -> str:
     return text
 
 
-def check_like(reaction: str) -> None:
-    if reaction.replace("\ufe0f", "").strip(":").lower() not in LIKES:
-        raise Unsupported(f"the reaction {reaction[:20]}", "mastodon", "there are only favourites here; react with ⭐")
+def explain_reaction(address: str, reaction: str) -> str:
+    """Return what to use in place of a reaction that Mastodon does not have, or ''."""
+    known = reaction.replace("\ufe0f", "").strip(":").lower() in LIKES
+    return "" if known else "there are only favourites here; use like with ⭐, or reply"
+
+
+def check_like(address: str, reaction: str) -> None:
+    if hint := explain_reaction(address, reaction):
+        raise Unsupported(f"the reaction {reaction[:20]}", "mastodon", hint)
 
 
 def render_plain(content: str) -> str:

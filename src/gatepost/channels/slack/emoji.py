@@ -30,3 +30,8 @@ def render_emoji(emoji: str) -> str:
         return given
     plain = emoji.strip()
     return _BY_EMOJI.get(_SHADES.sub("", plain) or plain, "")
+
+
+def explain_reaction(address: str, reaction: str) -> str:
+    """Return what to use in place of a sign that has no name on Slack, or ''."""
+    return "" if render_emoji(reaction) else "use an emoji, or a name of the workspace's own such as :tada:"

@@ -7,6 +7,7 @@ import asyncio
 from typing import Any
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, HookRequest, HookResponse, Receive
+from gatepost.channels.kit.backoff import report_miss
 from gatepost.channels.kit.hooks import HookInbox, parse_object
 from gatepost.channels.kit.http import PlatformRefusal
 from gatepost.channels.teams import APP_ID, CHECK_S, TENANT, wire
@@ -42,6 +43,7 @@ class TeamsBot:
                     self._around.beat()
                 except Unavailable as error:
                     LOG.info("Microsoft did not answer", instance=self._around.instance, error=str(error))
+                    report_miss(error, at_once=True)
                 await asyncio.sleep(self._config[CHECK_S])
 
     async def check_hook_head(self, head: HookRequest) -> HookResponse | None:

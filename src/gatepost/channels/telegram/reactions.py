@@ -32,10 +32,15 @@ ALLOWED = {emoji.translate(_VARIATIONS): emoji for emoji in _ALLOWED.split()}  #
 NEAREST = {other: near for near, others in _NEAR.items() for other in others.split()}
 
 
+def explain_reaction(address: str, reaction: str) -> str:
+    """Return what to use in place of a reaction that Telegram does not have, or ''."""
+    plain = reaction.strip().translate(_VARIATIONS)
+    return "" if plain in ALLOWED or plain in NEAREST else "use one of 👍 👎 ❤ 🔥 👏 😁 🤔 🎉 🙏 👌 👀 💯 🤝 🫡"
+
+
 def find_reaction(emoji: str) -> str:
-    """What to react with. Unsupported, with what can be used, if nothing is near."""
+    """Return what to react with. Raise Unsupported, with what can be used, if nothing is near."""
+    if hint := explain_reaction("", emoji):
+        raise Unsupported(f"react with {emoji[:20]}", "telegram", hint)
     plain = emoji.strip().translate(_VARIATIONS)
-    found = ALLOWED.get(plain) or NEAREST.get(plain)
-    if found is None:
-        raise Unsupported(f"react with {emoji[:20]}", "telegram", "use one of 👍 👎 ❤ 🔥 👏 😁 🤔 🎉 🙏 👌 👀 💯 🤝 🫡")
-    return found
+    return ALLOWED.get(plain) or NEAREST[plain]

@@ -73,5 +73,6 @@ declare_channel(
         ask=(PHONE_NUMBER_ID, TOKEN, APP_SECRET, VERIFY_TOKEN),
     ),
     fits_card=import_later("gatepost.channels.whatsapp.wire:fits_card"),
+    explain_reaction=import_later("gatepost.channels.whatsapp.wire:explain_reaction"),
     tested_against="our emulator of 2026-11; never run against WhatsApp itself",
 )

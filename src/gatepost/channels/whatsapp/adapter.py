@@ -23,6 +23,7 @@ from gatepost.channels.contract import (
     LateFailure,
     Receive,
 )
+from gatepost.channels.kit.backoff import report_miss
 from gatepost.channels.kit.hooks import SIGNATURE, HookInbox, has_signature, is_same, is_signed, parse_object
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.send_attempts import SendAttempts
@@ -110,6 +111,7 @@ class WhatsAppCloud:
                     self._around.beat()
                 except Unavailable as error:
                     _log.warning("WhatsApp does not answer", instance=self._around.instance, error=str(error))
+                    report_miss(error, at_once=True)
                 await asyncio.sleep(self._config[CHECK_S])
 
     async def check_hook_head(self, head: HookRequest) -> HookResponse | None:

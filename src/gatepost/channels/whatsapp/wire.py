@@ -22,6 +22,7 @@ MOST_ROWS, LONGEST_ROW, LONGEST_ABOUT, LONGEST_LIST_BODY = 10, 24, 72, 4096
 LONGEST_CAPTION = 1024
 LONGEST_TEXT = 4096
 LARGEST_IMAGE, LARGEST_SOUND = 5 * 1024 * 1024, 16 * 1024 * 1024
+GROUPS = "whatsapp:group/"
 VOICE_MIME = "audio/ogg; codecs=opus"
 MEDIA = {
     "image": AttachmentKind.IMAGE,
@@ -89,7 +90,7 @@ def get_address(wa_id: str) -> str:
 
 
 def get_group_address(group_id: str) -> str:
-    return f"whatsapp:group/{group_id}"
+    return f"{GROUPS}{group_id}"
 
 
 def parse_recipient(address: str) -> Recipient | None:
@@ -100,6 +101,11 @@ def parse_recipient(address: str) -> Recipient | None:
     if kind == "whatsapp:user" and _USER_ID.match(given):
         return Recipient(given, "recipient")
     return Recipient(given, is_group=True) if kind == "whatsapp:group" and _GROUP_ID.match(given) else None
+
+
+def explain_reaction(address: str, reaction: str) -> str:
+    """Return what to use in place of a reaction, or ''. A group takes text and media of a business alone."""
+    return "write a message: groups have no reactions of a business" if address.startswith(GROUPS) else ""
 
 
 def list_values(payload: dict[str, Any], number_id: str) -> Iterator[dict[str, Any]]:
@@ -245,7 +251,7 @@ def render_message(to: Recipient, message: Outbound, media: tuple[str, str] | No
     if message.reply_to:
         body["context"] = {"message_id": message.reply_to}
     if message.op is Op.REACT and to.is_group:
-        raise Unsupported("react", "whatsapp", "write a message: groups have no reactions of a business")
+        raise Unsupported("react", "whatsapp", explain_reaction(to.address, message.reaction))
     if message.op is Op.REACT:
         return body | {"type": "reaction", "reaction": {"message_id": message.target, "emoji": message.reaction}}
     if media is not None:

@@ -3,7 +3,7 @@
 Rooms are `x:conversation/<id of its first post>`, people `x:user/<id>`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, import_later
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -38,5 +38,6 @@ declare_channel(
     unchecked={
         AddCheck.SECOND_POLLER: "several programs may receive, and each gets everything",
     },
+    explain_reaction=import_later("gatepost.channels.x.wire:explain_reaction"),
     tested_against="our emulator of 2026-11; never run against X",
 )

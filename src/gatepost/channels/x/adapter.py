@@ -125,7 +125,7 @@ class XAccount:
                 await self._call("DELETE", path, action="delete a post")
                 return message.target
             case Op.REACT:
-                wire.check_like(message.reaction)
+                wire.check_like(address, message.reaction)
                 liked = {"tweet_id": wire.check_post_id(message.target)}
                 await self._call("POST", f"2/users/{await self._get_me()}/likes", action="like a post", json=liked)
                 return message.target

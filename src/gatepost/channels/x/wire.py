@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.errors import NotFound, Unsupported
 from gatepost.messages.inbound import Inbound, Quote, Verb
 
 LIKES = frozenset(("❤", "❤️", "👍", "like", "heart"))
@@ -31,9 +31,14 @@ def check_post_id(text: str) -> str:
     return text
 
 
-def check_like(reaction: str) -> None:
-    if reaction.strip(":") not in LIKES:
-        raise Invalid("reaction", f"X has likes alone, no {reaction[:20]!r}; use ❤️")
+def explain_reaction(address: str, reaction: str) -> str:
+    """Return what to use in place of a reaction that X does not have, or ''."""
+    return "" if reaction.strip(":") in LIKES else "posts have likes alone; use like with ❤️, or reply"
+
+
+def check_like(address: str, reaction: str) -> None:
+    if hint := explain_reaction(address, reaction):
+        raise Unsupported(f"the reaction {reaction[:20]}", "x", hint)
 
 
 def read_names(answer: Any) -> dict[str, str]:

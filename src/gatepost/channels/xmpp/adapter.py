@@ -5,7 +5,7 @@ from xml.etree.ElementTree import Element
 
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.send_attempts import SendAttempts
-from gatepost.channels.xmpp import FILE_HOSTS
+from gatepost.channels.xmpp import CA_FILE, FILE_HOSTS
 from gatepost.channels.xmpp.archive import ArchivedMessage, list_newest, list_page
 from gatepost.channels.xmpp.files import XmppFiles
 from gatepost.channels.xmpp.receiving import XmppReceiver
@@ -38,7 +38,7 @@ class Xmpp:
     def __init__(self, around: ChannelDeps) -> None:
         self._session = XmppSession(around)
         hosts: tuple[str, ...] = around.config[FILE_HOSTS]
-        self._files = XmppFiles(self._session.own_jid, hosts)
+        self._files = XmppFiles(self._session.own_jid, hosts, around.config[CA_FILE])
         self._receiver = XmppReceiver(around, self._session, self._files.open_url)
         self._attempts = SendAttempts(around.cursor, around.clock)
         self._others: list[str] = []  # resources of other gateways, when the server was asked last

@@ -81,6 +81,11 @@ class ChannelInstances:
         text = content_fallback.render_card_text(card, kind.features)
         return fits(text, kind.max_text, kind.text_unit)
 
+    def explain_reaction(self, instance: str, address: str, reaction: str) -> str:
+        """Return what to use in place of a reaction that this room does not have, or ''."""
+        kind = self._kinds.get(instance)
+        return kind.explain_reaction(address, reaction) if kind is not None and kind.explain_reaction else ""
+
     def pace(self, instance: str) -> ChannelPace:
         kind = self._kinds.get(instance)
         return kind.pace if kind else UNPACED

@@ -168,6 +168,8 @@ def _check_body(body: dict[str, Any], files: list[GivenFile]) -> str:
         return "Invalid Form Body: nonce: Must be 25 or fewer in length."
     if not content and not files and not body.get("embeds") and not body.get("sticker_ids"):
         return "Cannot send an empty message"
+    if wrong := _check_embeds(body.get("embeds") or []):
+        return f"Invalid Form Body: embeds: {wrong}"
     rows = body.get("components") or []
     if len(rows) > 5 or any(len(row["components"]) > 5 for row in rows):
         return "Invalid Form Body: components: at most 5 rows of 5"
@@ -178,6 +180,26 @@ def _check_body(body: dict[str, Any], files: list[GivenFile]) -> str:
     if any(len(each.data) > 10 * 1024 * 1024 for each in files):
         return "Request entity too large"
     return ""
+
+
+def _check_embeds(embeds: list[dict[str, Any]]) -> str:
+    """docs.discord.com, "Embed limits", read 2026-11-17: 10 embeds, and 6,000 characters in all of them together."""
+    sizes: list[tuple[str, int, int]] = [("embeds", len(embeds), 10)]
+    for each in embeds:
+        fields = each.get("fields") or []
+        sizes += [("title", _count(each.get("title")), 256), ("description", _count(each.get("description")), 4096)]
+        sizes += [("fields", len(fields), 25)]
+        sizes += [("field name", _count(field["name"]), 256) for field in fields]
+        sizes += [("field value", _count(field["value"]), 1024) for field in fields]
+    for name, size, most in sizes:
+        if size > most:
+            return f"{name}: Must be {most} or fewer in length."
+    total = sum(size for name, size, _ in sizes if name not in ("embeds", "fields"))
+    return "Embed size exceeds maximum size of 6000" if total > 6000 else ""
+
+
+def _count(text: Any) -> int:
+    return len(str(text or "").encode("utf-16-le")) // 2
 
 
 def _limit(platform: DiscordPlatform) -> Response:
@@ -208,6 +230,10 @@ async def edit_message(platform: DiscordPlatform, request: Request) -> Response:
     with platform.changed:
         if platform.messages[request.path_params["message"]]["author"] is not platform.bot:
             return refuse(403, 50005, "Cannot edit a message authored by another user")
+        if wrong := _check_embeds(body.get("embeds") or []):
+            return refuse(400, 50035, f"Invalid Form Body: embeds: {wrong}")
+        if len(str(body.get("content") or "")) > 2000:
+            return refuse(400, 50035, "Invalid Form Body: content: Must be 2000 or fewer in length.")
         return JSONResponse(platform.change_message(request.path_params["message"], body))
 
 

@@ -1,9 +1,13 @@
 """GitHub, emulated: one repository with issues, their comments, reactions of the bot, and signed webhooks.
 
 Covered: the REST endpoints for comments, issues, reactions and the account; pages with Link headers; webhooks for
-issues and pull requests (opened, closed, merged, reopened, pushed to), issue comments and review comments; secondary
-rate limits. As on GitHub, a delivery that fails is not repeated, and people's reactions bring no webhook. Not covered:
-discussions, reviews as such, apps and their keys, permissions of people, the redelivery API.
+issues and pull requests (opened, closed, merged, reopened, pushed to), issue comments, reviews and their comments on
+lines; secondary rate limits. As on GitHub, a delivery that fails is not repeated, and people's reactions bring no
+webhook. Not covered: discussions, apps and their keys, permissions of people, the redelivery API.
+
+The words of a review are in `pull_request_review`; comments on lines are `pull_request_review_comment`, and have a list
+of their own (docs.github.com, "Webhook events and payloads" and "REST API endpoints for pull request review comments",
+read 2026-11-17).
 
 Every room is an issue of `acme/site`: `team` is number 1. None is private.
 """
@@ -14,6 +18,7 @@ import itertools
 import json
 import time
 import zlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,6 +67,8 @@ class GitHubPlatform(HookedPlatform):
         self.scopes = ""  # of a classic token
         self._issues: dict[int, dict[str, Any]] = {1: self._make_old_issue(1, "The site")}
         self._comments: dict[int, dict[str, Any]] = {}
+        self._line_comments: dict[int, dict[str, Any]] = {}
+        self._reviews: dict[int, list[dict[str, Any]]] = {}  # by pull request
 
     # How a channel is pointed at it.
 
@@ -140,10 +147,25 @@ class GitHubPlatform(HookedPlatform):
 
     def review(self, text: str, *, room: str = "team", sender: str = "ann", path: str = "src/main.py") -> str:
         """A comment on a line of a pull request."""
-        issue = self._issues[self._get_number(room)]
+        number = self._get_number(room)
         comment = {**self._make_item(next(self._ids), text, sender), "path": path}
-        self._emit("pull_request_review_comment", "created", issue, comment)
+        comment["pull_request_url"] = f"{self.url}/repos/{REPOSITORY}/pulls/{number}"
+        with self.changed:
+            self._line_comments[comment["id"]] = comment
+        self._emit("pull_request_review_comment", "created", self._issues[number], comment)
         return f"review-{comment['id']}"
+
+    def submit_review(self, number: int, text: str, *, state: str = "commented", sender: str = "ann") -> str:
+        """A review as a whole, with its verdict."""
+        made = self._make_item(next(self._ids), text, sender)
+        review = {name: made[name] for name in ("id", "body", "user")}
+        with self.changed:
+            issue = self._touch(number)
+            review |= {"state": state.upper(), "submitted_at": issue["updated_at"]}
+            self._reviews.setdefault(number, []).append(review)
+        told = {"review": {**review, "state": state}}  # in capitals in the list alone
+        self._emit("pull_request_review", "submitted", issue, sender=sender, more=told)
+        return f"submitted-review-{review['id']}"
 
     def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:
         with self.changed:
@@ -220,7 +242,7 @@ class GitHubPlatform(HookedPlatform):
         *,
         faulty: bool = True,
         sender: str = "",
-        more: dict[str, str] | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         """`sender`: who did it, if not who wrote what it is about."""
         name = "pull_request" if event.startswith("pull_request") else "issue"
@@ -259,6 +281,8 @@ class GitHubPlatform(HookedPlatform):
                 Route(f"{base}/issues/comments", self._answer_all_comments, methods=["GET"]),
                 Route(f"{base}/issues/comments/{{id:int}}", self._answer_change, methods=["PATCH", "DELETE"]),
                 Route(f"{base}/issues/comments/{{id:int}}/reactions", self._answer_reaction, methods=["POST"]),
+                Route(f"{base}/pulls/comments", self._answer_line_comments, methods=["GET"]),
+                Route(f"{base}/pulls/{{number:int}}/reviews", self._answer_reviews, methods=["GET"]),
                 Route(f"{base}/pulls/comments/{{id:int}}/reactions", self._answer_reaction, methods=["POST"]),
                 Route(f"{base}/issues/{{number:int}}", self._answer_issue, methods=["GET"]),
                 Route(f"{base}/issues/{{number:int}}/reactions", self._answer_reaction, methods=["POST"]),
@@ -303,6 +327,15 @@ class GitHubPlatform(HookedPlatform):
     async def _answer_all_comments(self, request: Request) -> Response:
         await self._begin_answer(request)
         return self._render_page(request, list(self._comments.values()))
+
+    async def _answer_line_comments(self, request: Request) -> Response:
+        await self._begin_answer(request)
+        return self._render_page(request, list(self._line_comments.values()))
+
+    async def _answer_reviews(self, request: Request) -> Response:
+        await self._begin_answer(request)
+        listed = self._reviews.get(request.path_params["number"], [])
+        return self._render_page(request, [{**each, "updated_at": each["submitted_at"]} for each in listed])
 
     async def _answer_comments(self, request: Request) -> Response:
         await self._begin_answer(request)
