@@ -395,7 +395,7 @@ class SessionSupervisor:
             await asyncio.sleep(0.5)
             if self.limits.has_room() and self._slots.waiting:
                 self._bell.set()
-            await self._tell_unplaced()
+            await self._notify_unplaced()
             if self.parts.freezer.is_frozen:
                 continue  # nobody in there could say anything: that time is counted against nobody
             now = self.parts.listening.tick()
@@ -417,7 +417,7 @@ class SessionSupervisor:
                 elif verdict is SessionVerdict.OVERTIME:
                     live.kill(Ending("the agent took too long"))
 
-    async def _tell_unplaced(self) -> None:
+    async def _notify_unplaced(self) -> None:
         """Who waits for a free place sees so, once for each time that they wait."""
         now, waiting = asyncio.get_running_loop().time(), self._slots.list_waiting_people() if self._slots.awake else ()
         self._unplaced = {each: self._unplaced.get(each, now) for each in waiting}
