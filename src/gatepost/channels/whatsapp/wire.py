@@ -133,7 +133,7 @@ def _read_message(message: dict[str, Any], number: str, message_id: str, name: s
     quote = _read_quote(message.get("context"))
     return Inbound(
         platform_id=message_id,
-        text=_read_contacts(message) if kind == "contacts" else _read_text(kind, body),
+        text=_read_contacts(message) or _read_text(kind, body),
         verb=Verb.REPLY if quote else Verb.MESSAGE,
         reply_to=quote,
         forwarded=any(_object(message.get("context")).get(name) for name in ("forwarded", "frequently_forwarded")),
