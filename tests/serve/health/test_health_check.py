@@ -16,10 +16,12 @@ from gatepost.flow.channel_health import ChannelReport, ChannelState
 from gatepost.serve.health import health_check, machine_checks
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.health_check import MOST_FINDINGS, HealthCheck, HealthDeps, sort_findings
-from gatepost.store import overview
-from gatepost.store.outbox import EffectState
+from gatepost.serve.health.store_checks import check_rows
+from gatepost.store import awaited_files, outbox, overview
+from gatepost.store.outbox import EffectState, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
+from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -157,3 +159,20 @@ def test_the_worst_comes_first_and_what_is_well_is_left_out() -> None:
     notes = [Finding("ok", "a", ""), Finding("warn", "b", ""), Finding("note", "c", ""), Finding("fail", "d", "")]
     assert [each.subject for each in sort_findings(notes)] == ["d", "b"]
     assert len(sort_findings([Finding("warn", "x", "")] * 1000)) == MOST_FINDINGS == health_check.MOST_FINDINGS
+
+
+async def test_files_that_are_still_coming_and_messages_that_are_stuck_are_named(
+    health: HealthCheck, store: SqliteStore, clock: FixedClock
+) -> None:
+    def leave(db: Db) -> None:
+        awaited_files.add(db, add_arrival(db, clock.now(), platform_id="m1"), ["a.csv"], clock.now() + SECOND)
+        room = {"instance": "tg", "address": "tg:user/1", "text": "here", "payload": {"text": "here"}}
+        stuck = outbox.add(db, NewEffect(key="k", op="send", origin="tool", **room), clock.now())  # type: ignore[arg-type]
+        for _ in range(outbox.STUCK):
+            outbox.record_outcome(db, stuck.id, EffectState.PENDING, "it answers 503", clock.now(), next_at=1)
+
+    await store.write(leave)
+    told = [each.text for each in await store.read(check_rows, Config(), clock.now()) if each.subject == "files"]
+    assert told == ["messages that went on without a file that is still coming: 1"]
+    [found] = await find(health, "outbox")
+    assert found.text == "tg has messages that were tried 3 times or more (1): it answers 503"

@@ -179,7 +179,7 @@ def _read_message(message: dict[str, Any], person: str, message_id: str, name: s
     quote, context = _read_quote(message.get("context")), _object(message.get("context"))
     return Inbound(
         platform_id=message_id,
-        text=_read_contacts(message) if kind == "contacts" else _read_text(kind, body),
+        text=_read_contacts(message) or _read_text(kind, body),
         verb=Verb.REPLY if quote else Verb.MESSAGE,
         reply_to=quote,
         attachments=_read_media(kind, body, open_media),

@@ -85,10 +85,11 @@ def check_rows(db: Db, config: Config, now: int) -> list[Finding]:
         text = f"{unclear.count} messages of the last day {_UNCLEAR[unclear.state]}"
         found.append(Finding("warn", "outbox", text, f"`gatepost ledger list --state {unclear.state}` shows them"))
     if awaited := awaited_files.count(db):
-        text = f"{awaited} messages went on without files that are still coming"
+        text = f"messages that went on without a file that is still coming: {awaited}"
         found.append(Finding("note", "files", text, "`gatepost logs` says what the platform answers"))
     for late in outbox.list_stuck(db):
-        text = f"{late.instance}: {late.count} messages were tried {outbox.STUCK} times or more: {late.reason[:200]}"
+        many = f"were tried {outbox.STUCK} times or more ({late.count})"
+        text = f"{late.instance} has messages that {many}: {late.reason[:200]}"
         found.append(Finding("warn", "outbox", text, "`gatepost ledger list --state pending` shows them"))
     return [*found, *check_incarnation(db, now), *_check_tasks(db), *check_waiting(db, config)]
 
