@@ -417,7 +417,7 @@ def retry_ended(db: Db, effect_id: int, now: int) -> bool:
     return bool(rows)
 
 
-def take_back(db: Db, effect: OutboxEffect, reason: str, *, again: bool, now: int) -> EffectState | None:
+def revoke_sent(db: Db, effect: OutboxEffect, reason: str, *, again: bool, now: int) -> EffectState | None:
     """Record that the platform did not deliver what it had accepted, and return the new state, None if it was recorded
     before. `again`: the text goes out once more, with the reason in its payload; its files are gone by now. What was
     refused so before is not tried a third time."""

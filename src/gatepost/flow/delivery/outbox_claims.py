@@ -105,7 +105,7 @@ def settle_late_failure(db: Db, reach: ChannelInstances, instance: str, failure:
     sent = messages.get(db, effect.message_id)
     if sent is None or sent.platform_id != failure.platform_id:
         return ""
-    state = outbox.take_back(db, effect, failure.why, again=failure.again, now=now)
+    state = outbox.revoke_sent(db, effect, failure.why, again=failure.again, now=now)
     if state is EffectState.FAILED:
         if effect.origin in AGENTS_OWN:
             _add_context_row(db, effect, f"delivery_{state}", failure.why, now)

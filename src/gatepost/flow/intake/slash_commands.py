@@ -82,7 +82,7 @@ def parse_command(text: str, own_names: frozenset[str] = frozenset()) -> SlashCo
     """The command that a message is, None if it is none. A backslash counts where a platform eats slashes.
 
     `own_names`: what we are called on the platform, in lower case. Empty: nobody knows, so whoever is named is us."""
-    start, named = _read_lead(text, own_names)
+    start, named = _read_mention(text, own_names)
     if not _is_own(named, own_names):
         return None
     found = _HEAD.match(text, start)
@@ -98,7 +98,7 @@ def parse_command(text: str, own_names: frozenset[str] = frozenset()) -> SlashCo
     return SlashCommand(head, (head + text[found.end() :]).rstrip(), spec.act if spec else CommandAction.PASS)
 
 
-def _read_lead(text: str, own_names: frozenset[str]) -> tuple[int, str]:
+def _read_mention(text: str, own_names: frozenset[str]) -> tuple[int, str]:
     """Return where that begins which is meant, and who is named before it. A name of ours may have several words."""
     before = _BRACKETS.match(text)
     at = before.end() if before else 0
@@ -125,7 +125,7 @@ def _parse_word(text: str) -> SlashCommand | None:
 
 def skip_own_mention(text: str, own_names: frozenset[str]) -> int:
     """Where the text begins that is meant: behind blanks, and behind our own name if we know that it is ours."""
-    start, named = _read_lead(text, own_names)
+    start, named = _read_mention(text, own_names)
     if named and named.lower() in own_names:
         return start
     return len(text) - len(text.lstrip())
@@ -133,7 +133,7 @@ def skip_own_mention(text: str, own_names: frozenset[str]) -> int:
 
 def strip_mention(text: str, own_names: frozenset[str]) -> str:
     """Without the mention, or the name in brackets, before what is meant."""
-    return text[_read_lead(text, own_names)[0] :]
+    return text[_read_mention(text, own_names)[0] :]
 
 
 def may_use(command: SlashCommand, rights: Rights) -> bool:

@@ -141,7 +141,7 @@ class XPlatform(RestPlatform):
             self.route("DELETE", "/2/tweets/{number}", self._remove, sends=True),
             self.route("POST", f"/2/users/{ME}/likes", self._like, sends=True),
             self.route("POST", f"/2/users/{ME}/retweets", self._repost, sends=True),
-            self.route("DELETE", f"/2/users/{ME}/retweets/{{number}}", self._take_back, sends=True),
+            self.route("DELETE", f"/2/users/{ME}/retweets/{{number}}", self._undo_repost, sends=True),
         ]
         return Starlette(routes=routes)
 
@@ -212,7 +212,7 @@ class XPlatform(RestPlatform):
             self.record.append(ShownMessage(id=f"repost:{shared}", room=FEED, sender="bot", text=about.text))
         return JSONResponse({"data": {"retweeted": True}})
 
-    async def _take_back(self, request: Request) -> Response:
+    async def _undo_repost(self, request: Request) -> Response:
         with self.changed:
             self.find(f"repost:{request.path_params['number']}").deleted = True
         return JSONResponse({"data": {"retweeted": False}})
