@@ -10,20 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.channels.email.mail_text import read_html, split_quote
-from gatepost.channels.email.render import render_mail
+from gatepost.channels.email.render import render_forward, render_mail
 from gatepost.channels.email.sender_proof import is_proved, parse_address, read_sender
 from gatepost.channels.email.wire import (
     HEADERS,
     MOST_PARAMETERS,
+    ForwardedMail,
     MailHead,
     ReadMail,
     get_message_id,
+    is_meant,
     read_mail,
     read_room,
     render_message_id,
 )
 from gatepost.messages.inbound import Attachment, Inbound, Verb
-from gatepost.messages.outbound import Outbound, OutboundFile
+from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
 BOT, US = "bot@example.org", "mx.example.org"
 PROOF = "Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\r\n"
@@ -351,3 +353,26 @@ def test_a_file_goes_along_under_a_safe_name(tmp_path: Path) -> None:
     (part,) = mail.iter_attachments()
     assert part.get_payload(decode=True) == b"\x00\x01" and part.get_content_type() == "application/octet-stream"
     assert "X" not in part and "X" not in mail
+
+
+async def test_a_mail_is_passed_on_with_its_author_its_words_and_its_files() -> None:
+    raw = make_mail(("Content-Type: text/plain", "see *these*"), ("Content-Type: text/csv", "a;b"))
+    read_in = read(raw.replace("Content-Type: multipart", "Subject: Re: The plan\r\nContent-Type: multipart"))
+    assert read_in.inbound is not None
+    (table,) = read_in.inbound.attachments
+    passed = ForwardedMail(subject=read_in.head.subject, inbound=read_in.inbound, files=((table, await fetch(table)),))
+    message = Outbound(key="k", op=Op.FORWARD, text="**look**", target="1@example.com")
+    made = render_forward(message, "bob@example.com", BOT, "Bot", passed, 1_700_000_000_000_000)
+    mail = email.message_from_bytes(made.as_bytes(), policy=email.policy.default)
+    assert (mail["Subject"], mail["To"], mail["In-Reply-To"]) == ("Fwd: The plan", "bob@example.com", None)
+    words = mail.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    assert words.startswith("look") and "From: Ann <ann@example.com>" in words and "see *these*" in words
+    (part,) = mail.iter_attachments()  # type: ignore[attr-defined]
+    assert part.get_filename() == "file-1.csv"
+
+
+def test_a_forged_mail_with_the_id_of_another_is_not_passed_on_in_its_place() -> None:
+    genuine, forged = read(PROOF + HEAD + "\r\nplease deploy"), read(HEAD + "\r\npay Eve")
+    assert is_meant(genuine, "1@example.com", "email:ann@example.com")
+    assert not is_meant(forged, "1@example.com", "email:ann@example.com")
+    assert not is_meant(genuine, "1@example.com", "email:bob@example.com")

@@ -250,3 +250,14 @@ async def test_a_loop_of_two_programs_ends_by_the_hourly_limit(server: MailServe
     with pytest.raises(Unavailable) as slow:
         await channel.send("email:ann@mail.test", message("k2", "again"))
     assert slow.value.retry_after and slow.value.retry_after > 3000
+
+
+async def test_a_mail_is_forwarded_to_another_person(server: MailServer, talk: Any) -> None:
+    channel, received = talk
+    server.send("the figures", subject="The plan", files=[GivenFile("a.csv", b"1;2", "text/csv")])
+    (event,) = await received.wait_for(1)
+    passed = message("k1", "look", op=Op.FORWARD, target=event.platform_id, source=event.address)
+    await channel.send("email:bob@mail.test", passed)
+    (shown,) = server.list_shown("direct:bob")
+    assert shown.raw["Subject"] == "Fwd: The plan" and "the figures" in shown.text
+    assert [(each.name, each.data) for each in shown.files] == [("a.csv", b"1;2")]

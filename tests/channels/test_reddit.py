@@ -375,3 +375,25 @@ def test_a_text_of_marks_or_names_alone_still_fits() -> None:
         assert len(shown) <= wire.LONGEST_TEXT
         assert not wire.is_mentioned(shown, "a") and not wire.is_mentioned(shown, "bob")
         assert sum(map(str.isalnum, shown)) == sum(map(str.isalnum, text))  # no word is lost
+
+
+async def test_a_post_is_made_in_the_subreddit_of_the_room_and_found_after_a_lost_answer(
+    platform: RedditPlatform,
+) -> None:
+    cursor, room = MemoryCursor(), platform.get_address("team")
+    channel = make(platform, cursor=cursor)
+    sent = await channel.send(room, Outbound(key="p", op=Op.POST, text="# The news\n\nAll is well."))
+    assert platform.find(sent).text == "The news\n\nAll is well." and sent.startswith("t3_")
+    await channel.send(room, Outbound(key="long", op=Op.POST, text="x" * 500))
+    platform.fault(PlatformFault.NO_ANSWER)
+    with pytest.raises(Unavailable):
+        await channel.send(room, Outbound(key="q", op=Op.POST, text="The news\n\nAll is well."))
+    await channel.close()
+    again = make(platform, cursor=cursor)
+    found = await again.look_up(room, "q")
+    assert found is not None and found != sent
+    await again.send(room, Outbound(key="d", op=Op.DELETE, target=sent))
+    assert platform.find(sent).deleted
+    with pytest.raises(Unsupported, match="only subreddits"):
+        await again.send(platform.get_address("direct:ann"), Outbound(key="r", op=Op.POST, text="news"))
+    await again.close()

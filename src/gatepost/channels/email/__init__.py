@@ -78,6 +78,7 @@ EMAIL = declare_channel(
             Feature.MARKDOWN,
             Feature.LOOKUP,
             Feature.DIRECT,
+            Feature.FORWARD,
         }
     ),
     settings=(

@@ -30,15 +30,17 @@ from gatepost.channels.email import (
     USER,
     MailSecurity,
 )
-from gatepost.channels.email.imap import SEEN, ImapSession, MailServerLogin
-from gatepost.channels.email.render import render_mail
+from gatepost.channels.email.imap import SEEN, FetchedMail, ImapSession, MailServerLogin
+from gatepost.channels.email.render import render_forward, render_mail
 from gatepost.channels.email.sender_proof import parse_address
 from gatepost.channels.email.smtp import check_sender, send_mail
 from gatepost.channels.email.wire import (
+    ForwardedMail,
     MailHead,
     ReadMail,
     get_address,
     get_message_id,
+    is_meant,
     read_head,
     read_mail,
     read_room,
@@ -51,6 +53,7 @@ from gatepost.core import log
 from gatepost.core.clock import HOUR
 from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.records import replace
+from gatepost.messages.inbound import Attachment
 from gatepost.messages.outbound import Op, Outbound
 
 LOG = log.get("email")
@@ -58,6 +61,7 @@ NO_COPY = "without `copy` and `sent_folder` a mail whose sending broke off ends 
 IDLE_S = 120.0  # below what firewalls forget, and far below the half hour that servers allow
 MOST_TRIES, READING = 2, "reading"  # of one mail; and the cursor that says which mail is being read
 MOST_HEADS, MOST_ADDRESSES = 2000, 2000
+MOST_COPIES = 10  # mails of one id that are looked at
 T = TypeVar("T")
 
 
@@ -163,15 +167,20 @@ class Email:
     async def send(self, address: str, message: Outbound) -> str:
         """To the person of the room alone, also where others were written to as well."""
         person = self._read_person(address)
-        if message.op not in (Op.SEND, Op.FILE):
+        if message.op not in (Op.SEND, Op.FILE, Op.FORWARD):
             raise Unsupported(message.op.value, "email", "send a mail")
         self._check_pace(person)
-        answered = await self._find_answered(message)
-        message = replace(message, reply_to=get_message_id(message.reply_to), thread=get_message_id(message.thread))
         config, now = self._config, self._around.clock.now()
-        mail = await asyncio.to_thread(
-            render_mail, message, person, self._own, config[NAME], config[SUBJECT], answered, now
-        )
+        answered = None
+        if message.op is Op.FORWARD:
+            passed = await self._find_forwarded(message)
+            mail = await asyncio.to_thread(render_forward, message, person, self._own, config[NAME], passed, now)
+        else:
+            answered = await self._find_answered(message)
+            message = replace(message, reply_to=get_message_id(message.reply_to), thread=get_message_id(message.thread))
+            mail = await asyncio.to_thread(
+                render_mail, message, person, self._own, config[NAME], config[SUBJECT], answered, now
+            )
         own_id = render_message_id(message.key, self._own)
         async with self._attempts.attempt(message.key):
             copy = self._own if config[COPY] else ""
@@ -249,6 +258,24 @@ class Email:
         self._keep_head(answered, head)
         return head
 
+    async def _find_forwarded(self, message: Outbound) -> ForwardedMail:
+        """The mail that is passed on, from the mailbox. The oldest that is meant is the one that the ledger has."""
+        wanted, largest = get_message_id(message.target), self._config[LARGEST_MAIL]
+
+        def fetch(box: ImapSession) -> list[FetchedMail | None]:
+            return [box.fetch(uid, largest) for uid in box.find(wanted)[:MOST_COPIES]]
+
+        for fetched in await self._use_mailbox(self._config[FOLDER], fetch):
+            if fetched is None or not fetched.whole:
+                continue
+            read = await asyncio.to_thread(
+                read_safely, fetched.raw, self._own, self._config[AUTHSERV_ID], wanted, fetched.whole
+            )
+            if read is not None and read.inbound is not None and is_meant(read, message.target, message.source):
+                files = [(each, await _read_whole(each)) for each in read.inbound.attachments]
+                return ForwardedMail(subject=read.head.subject, inbound=read.inbound, files=tuple(files))
+        raise NotFound("mail", message.target, "it is no longer in the mailbox; use send with its text")
+
     async def _use_mailbox(self, folder: str, work: Callable[[ImapSession], T]) -> T:
         """A connection of its own, for one piece of work: the other one waits for mails."""
         mailbox = ImapSession(await self._get_login(IMAP_SECURITY.name), folder)
@@ -274,6 +301,11 @@ class Email:
             password=await self._around.secret(PASSWORD),
             ca_file=config[CA_FILE],
         )
+
+
+async def _read_whole(file: Attachment) -> bytes:
+    """The mail was bounded by `largest_mail`, and so is a file of it."""
+    return b"".join([chunk async for chunk in file.open()]) if file.open is not None else file.data
 
 
 def read_safely(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: bool) -> ReadMail | None:

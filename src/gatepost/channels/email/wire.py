@@ -74,6 +74,21 @@ class ReadMail(Struct, frozen=True, kw_only=True):
     skipped: str = ""
 
 
+class ForwardedMail(Struct, frozen=True, kw_only=True):
+    """A mail that is passed on, with the bytes of its files."""
+
+    subject: str
+    inbound: Inbound
+    files: tuple[tuple[Attachment, bytes], ...] = ()
+
+
+def is_meant(read: ReadMail | None, target: str, room: str) -> bool:
+    """Return True for the mail that the ledger knows by this id in this room. Others may bear the same id: a forged
+    copy has words of its own, and so another id here."""
+    inbound = read.inbound if read is not None else None
+    return inbound is not None and (inbound.platform_id, inbound.address) == (target, room)
+
+
 def get_address(person: str) -> str:
     return f"email:{person}"
 

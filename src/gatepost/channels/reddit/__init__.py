@@ -49,6 +49,7 @@ declare_channel(
             Feature.LOOKUP,
             Feature.DIRECT,
             Feature.HISTORY,
+            Feature.POST,
         }
     ),
     settings=(

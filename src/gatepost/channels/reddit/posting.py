@@ -35,6 +35,10 @@ class RedditPosting:
     async def send(self, address: str, message: Outbound) -> str:
         room = wire.parse_address(address)
         match message.op:
+            case Op.POST:
+                if room.person:
+                    raise Unsupported("post", "reddit", "use send: only subreddits have posts")
+                return await self._submit_once(room, message)
             case Op.SEND | Op.FILE | Op.CARD | Op.VOICE:
                 return await self._send_once(room, message)
             case Op.EDIT:
@@ -74,6 +78,26 @@ class RedditPosting:
         self._attempts.end(message.key)
         self._remember(room, parent, name, message.thread)
         return name
+
+    async def _submit_once(self, room: RedditRoom, message: Outbound) -> str:
+        """A post of its own in the subreddit of the room. Its first line is the title."""
+        title, text = wire.split_title(wire.render_text(message.text))
+        note = SendNote(
+            kind=ThingKind.POST,
+            address=room.address,
+            parent="",
+            digest=wire.digest_text(f"{title}\n\n{text}".strip()),
+            after=await self._get_newest(ThingKind.POST),
+            at=self._around.clock.now(),
+        )
+        async with self._attempts.attempt(message.key, note=wire.render_note(note)):
+            body = {**FORM, "sr": room.subreddit, "kind": "self", "title": title, "text": text}
+            answer = await self._session.call("POST", "api/submit", action="make a post", data=body)
+            name = wire.check_answer(answer, "make a post").get("name")
+            if not wire.is_id(name, ThingKind.POST):
+                raise Unavailable("Reddit", "its answer names no post", uncertain=True)
+        self._newest[ThingKind.POST] = max(self._newest.get(ThingKind.POST, 0), wire.get_number(str(name)))
+        return str(name)
 
     async def _send_text(self, room: RedditRoom, parent: str, text: str, note: SendNote) -> str:
         if not parent:
@@ -125,12 +149,13 @@ class RedditPosting:
         """The bot's comment that is to be changed; None if it is deleted."""
         if room.person or wire.is_id(target, ThingKind.MESSAGE):
             raise Unsupported("changing a message", "reddit", "send another one")
-        if not wire.is_id(target, ThingKind.COMMENT):
+        if not wire.is_id(target, ThingKind.COMMENT, ThingKind.POST):
             raise NotFound("comment", target[:40])
         thing = wire.read_thing(await self._read_raw(target), await self._get_me())
         if thing is None:
             return None
-        if thing.author.lower() != (await self._get_me()).lower() or thing.room != room:
+        is_here = thing.room == room or (thing.kind is ThingKind.POST and thing.room.subreddit == room.subreddit)
+        if thing.author.lower() != (await self._get_me()).lower() or not is_here:
             raise Refused("this bot", "change what is not its own", target)
         return thing
 
@@ -159,7 +184,8 @@ class RedditPosting:
             raise Refused("this bot", "find the comment", address, "the token lacks the scope history")
         found = await self._find_own(note)
         if found is not None:
-            self._remember(found.room, found.parent or found.room.post_id, found.name, attempt.thread)
+            if found.kind is not ThingKind.POST:
+                self._remember(found.room, found.parent or found.room.post_id, found.name, attempt.thread)
             return found.name
         left = note.at / SECOND + self._around.config[SETTLE_S] - self._around.clock.now() / SECOND
         if left > 0:
@@ -179,7 +205,8 @@ class RedditPosting:
 
     async def _list_own(self, kind: ThingKind, limit: int, after: str = "") -> tuple[list[Thing], str]:
         me = await self._get_me()
-        path = "message/sent" if kind is ThingKind.MESSAGE else f"user/{me}/comments"
+        places = {ThingKind.MESSAGE: "message/sent", ThingKind.POST: f"user/{me}/submitted"}
+        path = places.get(kind, f"user/{me}/comments")
         params = {"limit": str(limit), "sort": "new", "raw_json": "1"} | ({"after": after} if after else {})
         page = await self._session.call("GET", path, action="read its own comments", params=params)
         read = [wire.read_thing(child, me) for child in wire.list_children(page)]

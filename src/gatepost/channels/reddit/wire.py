@@ -31,6 +31,9 @@ _WAIT = re.compile(r"(\d{1,6}) (millisecond|second|minute|hour)s?")
 _UNITS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0}
 
 
+LONGEST_TITLE = 300  # of a post: reddit.com/dev/api, POST /api/submit, read 2026-11-17
+
+
 class ThingKind(StrEnum):
     """Reddit's prefixes of ids."""
 
@@ -294,10 +297,26 @@ class SendNote(Struct, frozen=True):
     at: int  # when this try began, microseconds UTC
 
     def matches(self, thing: Thing) -> bool:
-        if thing.number <= self.after or thing.kind is not self.kind or thing.room.address != self.address:
+        if thing.number <= self.after or thing.kind is not self.kind:
+            return False
+        if self.kind is ThingKind.POST:  # a room of its own, in the subreddit of the room that it was asked for in
+            return thing.room.subreddit == parse_address(self.address).subreddit and self._has_words(thing.text)
+        if thing.room.address != self.address:
             return False
         placed = self.kind is ThingKind.MESSAGE or thing.parent == self.parent
-        return placed and digest_text(thing.words) == self.digest
+        return placed and self._has_words(thing.words)
+
+    def _has_words(self, text: str) -> bool:
+        return digest_text(text) == self.digest
+
+
+def split_title(text: str) -> tuple[str, str]:
+    """The first line as the title of a post, and the rest. A longer line is the title's beginning, and stays whole."""
+    first, _, rest = text.strip().partition("\n")
+    title = " ".join(first.lstrip("#").split())
+    if len(title) <= LONGEST_TITLE:
+        return title, rest.strip()
+    return f"{title[: LONGEST_TITLE - 1]}…", text.strip()
 
 
 def render_note(note: SendNote) -> str:

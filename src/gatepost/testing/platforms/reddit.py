@@ -116,11 +116,13 @@ class RedditPlatform(RedditState):
             *self._routes("POST", "/api/read_message", self._mark_read),
             *self._routes("POST", "/api/comment", self._comment, sends=True),
             *self._routes("POST", "/api/compose", self._compose, sends=True),
+            *self._routes("POST", "/api/submit", self._submit, sends=True),
             *self._routes("POST", "/api/editusertext", self._edit, sends=True),
             *self._routes("POST", "/api/del", self._remove, sends=True),
             *self._routes("GET", "/api/info", self._list_named),
             *self._routes("GET", "/comments/{post}", self._get_thread),
             *self._routes("GET", "/user/{name}/comments", self._list_by),
+            *self._routes("GET", "/user/{name}/submitted", self._list_submitted),
             *self._routes("GET", "/user/{name}/about", self._get_person),
             *self._routes("GET", "/r/{names}/comments", self._list_comments),
             *self._routes("GET", "/r/{names}/new", self._list_posts),
@@ -223,6 +225,24 @@ class RedditPlatform(RedditState):
                 name = self._add_comment(NAME, parent, text)
             return self._render_made(name)
 
+    async def _submit(self, request: Request) -> Response:
+        """reddit.com/dev/api, POST /api/submit, read 2026-11-17: a title of 1 to 300 characters."""
+        form = await _read_form(request)
+        title = form.get("title", "")
+        with self.changed:
+            if self._refusals:
+                return _render_errors(*self._refusals.pop(0))
+            if form.get("sr", "").lower() != SUBREDDIT.lower():
+                return _render_errors("SUBREDDIT_NOEXIST", "that subreddit doesn't exist")
+            if not title:
+                return _render_errors("NO_TEXT", "we need something here")
+            if len(title) > 300:
+                return _render_errors("TOO_LONG", "this is too long (max: 300)")
+            post = self._add_post(f"post {title}", "bot", title, form.get("text", ""))
+            post["author"] = NAME
+        made = {"id": post["id"], "name": post["name"], "url": f"{self.url}/r/{SUBREDDIT}/comments/{post['id']}/"}
+        return JSONResponse({"json": {"errors": [], "data": made}})
+
     async def _compose(self, request: Request) -> Response:
         """The answer does not name the message."""
         form = await _read_form(request)
@@ -314,6 +334,11 @@ class RedditPlatform(RedditState):
     async def _list_by(self, request: Request) -> Response:
         with self.changed:
             mine = [each for each in self._list_there("t1_") if each["author"] == request.path_params["name"]]
+            return self._render_page(request, mine)
+
+    async def _list_submitted(self, request: Request) -> Response:
+        with self.changed:
+            mine = [each for each in self._list_there("t3_") if each["author"] == request.path_params["name"]]
             return self._render_page(request, mine)
 
     async def _get_person(self, request: Request) -> Response:
