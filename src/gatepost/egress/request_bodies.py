@@ -180,8 +180,8 @@ def check_body(
     costs: ToolCosts = tool_costs.find_shipped_cost,
     origin: str = "",
 ) -> CheckedBody:
-    """What of a body is sent, and how much it may come to. Raises Refusal. `origin`: of the endpoint that reads it, to
-    tell what that counted from what another did."""
+    """Return the part of a body that is sent, and how much it may come to. Raises Refusal. `origin`: of the endpoint
+    that reads it, to tell its counts from those of another."""
     for name, feature in shape.refused.items():
         # An empty object switches a feature on with its defaults; an empty list, like a null, asks for nothing.
         if given.get(name) not in (None, False, "", []) and feature not in features:

@@ -70,8 +70,8 @@ DROP = AnswerChoice("Drop them", RequestState.DENIED, style="danger")
 
 
 def list_choices(request: Request) -> tuple[AnswerChoice, ...]:
-    """Where several must agree, none of them makes it last: they agreed to this once. Nobody allows what is kept in
-    part alone: they cannot see it."""
+    """Return the answers that a request takes. None of several who must agree makes it last: they agreed to this once.
+    Nobody allows a request that is kept in part alone: they cannot see it."""
     alone = request.quorum == 1
     if request.cut:
         return (DENY,)
@@ -281,7 +281,7 @@ def is_edited(request: Request) -> bool:
 
 
 def render_decision(request: Request, by: str, part: int | None = None, name: str = "") -> str:
-    """What a decided card says, in one line. `part`: of one question alone. `name`: what whoever decided is called."""
+    """Return the line of a decided card. `part`: of one question alone. `name`: of the person who decided."""
     if request.kind is RequestKind.QUESTION:
         return render_answered(request, by, part, name)
     by = name or by

@@ -187,8 +187,8 @@ def _list_buttons(question: AgentQuestion, token: str) -> tuple[CardButton, ...]
 
 
 def render_answered(request: Request, by: str, part: int | None = None, name: str = "") -> str:
-    """What a card, or whoever comes too late, is told: about one question, or all of them. `name`: of whoever
-    answered."""
+    """Return the line that says how one question, or all of them, were answered: for the card, and for somebody who
+    answers too late. `name`: of the person who answered."""
     asked, known = parse_questions(request.input), get_answers(request)
     wanted: Sequence[AgentQuestion] = asked if part is None else asked[part : part + 1]
     said = " · ".join(_show(known[each.key], LONGEST_DESCRIPTION) for each in wanted if each.key in known)
