@@ -59,8 +59,8 @@ def render_content(message: Outbound) -> dict[str, Any]:
 
 
 def render_text(text: str) -> str:
-    """Return a text as Discord reads it. A text that escapes would make too long goes without them: the platform reads
-    markdown itself. It ends a block of code at backticks anywhere in a line, so those within a block are made quotes."""
+    """Return a text as Discord reads it. One that escapes would make too long goes without them: the platform reads
+    markdown itself. It ends a block of code at backticks anywhere in a line, so those in a block are made quotes."""
     rendered = render(text, DISCORD)
     return rendered if len(rendered) <= LONGEST_TEXT else _keep_blocks(text)
 
