@@ -395,10 +395,14 @@ async def find_key(keys: ModelKeys, vendor: str, spender: Spender, base: VendorB
 
 
 async def _read(client: EgressClient, head: HttpRequestHead) -> bytes:
-    raw = bytearray()
+    """Read a body at the session's pace. Values beyond those that a body may hold are not charged: they cost nothing,
+    because it is refused."""
+    raw, left = bytearray(), request_bodies.MOST_VALUES
     async for piece in client.body(head, request_bodies.LARGEST_BODY):
         raw += piece
-        await client.pace.spend(bound_values(piece) * VALUE_CHARGE)
+        values = min(bound_values(piece), left)
+        left -= values
+        await client.pace.spend(values * VALUE_CHARGE)
     return bytes(raw)
 
 

@@ -1,4 +1,4 @@
-"""Slack's names of emoji: the short names of emoji-datasource 17, one emoji a line, in `emoji_names.txt`."""
+"""Slack's names of emoji: the short names of emoji-datasource 16, one emoji a line, in `emoji_names.txt`."""
 
 import re
 from pathlib import Path
