@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.egress import request_bodies
+from gatepost.egress import call_payments, request_bodies
 from gatepost.egress.egress_socket import WeightedSemaphore
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.token_usage import ON_THE_WAY
@@ -238,7 +238,10 @@ def test_the_vendor_itself_is_told_to_charge_the_listed_price() -> None:
         assert "service_tier" not in json.loads(request_bodies.render_clamped_body(shape, asked, 100))
 
 
-async def test_what_the_budget_does_not_buy_is_refused_before_anything_is_sent(way: Any) -> None:
+async def test_what_the_budget_does_not_buy_is_refused_before_anything_is_sent(
+    way: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_payments, "LONGEST_WAIT_S", 0.01)
     way.purse.left = 100
     answer = await way.post(MESSAGES, ASK)
     assert answer.status == 402

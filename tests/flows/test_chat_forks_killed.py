@@ -70,6 +70,7 @@ def test_a_fork_is_made_and_answered_once_although_the_gateway_is_killed_at_each
         assert unaccounted(daemon) == 0
 
 
+@pytest.mark.slow
 def test_a_fork_at_which_the_gateway_breaks_off_each_time_is_given_up_with_the_reason(tmp_path: Path) -> None:
     with a_conversation(tmp_path) as (platform, daemon):
         platform.say("room/1", "/fork side")

@@ -201,6 +201,7 @@ async def test_a_message_that_was_worked_on_or_waited_is_held_in_a_restored_stor
     assert channel.texts(ROOM) == [*said, "echo: hello"]
 
 
+@pytest.mark.slow
 async def test_what_a_turn_had_said_at_the_backup_is_sent_once_when_the_owner_sends_what_was_under_way(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
@@ -261,6 +262,7 @@ async def wait_until_sent(gateway: Gateway) -> None:
     await until(lambda: not read_now(gateway, count_pending), "nothing to be on its way")
 
 
+@pytest.mark.slow
 async def test_a_copy_of_a_running_home_holds_what_the_original_sends(tmp_path: Path, channel: FakeChannel) -> None:
     """As `cp -a` makes it."""
     home, copy, other = tmp_path / "h", tmp_path / "copy", FakeChannel()
@@ -413,10 +415,7 @@ EMULATORS = {
 
 @pytest.mark.parametrize(
     "name",
-    [
-        each if each in ("mastodon", "zulip", "github") else pytest.param(each, marks=pytest.mark.slow)
-        for each in EMULATORS
-    ],
+    [each if each == "mastodon" else pytest.param(each, marks=pytest.mark.slow) for each in EMULATORS],
 )
 def test_a_channel_with_a_cursor_answers_nothing_again_after_a_restore(tmp_path: Path, name: str) -> None:
     made = getattr(importlib.import_module(f"gatepost.testing.platforms.{name}"), EMULATORS[name])

@@ -24,7 +24,7 @@ WIDEST = {  # of one code point
 }
 _ENTITIES = {ord("&"): 5, ord("<"): 4, ord(">"): 4}
 ELLIPSIS = "…"
-# X counts by twitter-text 3.1 (docs.x.com, "Counting characters", read 2026-11-17). Whatever looks like a host counts
+# X counts by twitter-text 3.1 (docs.x.com, "Counting characters"). Whatever looks like a host counts
 # as the longer of the two, since not every ending is one; so this is never less than what X finds.
 LINK = 23
 _LIGHT = ((0, 4351), (8192, 8205), (8208, 8223), (8242, 8247))

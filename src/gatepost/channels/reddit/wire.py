@@ -31,7 +31,7 @@ _WAIT = re.compile(r"(\d{1,6}) (millisecond|second|minute|hour)s?")
 _UNITS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0}
 
 
-LONGEST_TITLE = 300  # of a post: reddit.com/dev/api, POST /api/submit, read 2026-11-17
+LONGEST_TITLE = 300  # of a post: reddit.com/dev/api, POST /api/submit
 
 
 class ThingKind(StrEnum):

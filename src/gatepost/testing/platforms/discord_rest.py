@@ -183,7 +183,7 @@ def _check_body(body: dict[str, Any], files: list[GivenFile]) -> str:
 
 
 def _check_embeds(embeds: list[dict[str, Any]]) -> str:
-    """docs.discord.com, "Embed limits", read 2026-11-17: 10 embeds, and 6,000 characters in all of them together."""
+    """docs.discord.com, "Embed limits": 10 embeds, and 6,000 characters in all of them together."""
     sizes: list[tuple[str, int, int]] = [("embeds", len(embeds), 10)]
     for each in embeds:
         fields = each.get("fields") or []

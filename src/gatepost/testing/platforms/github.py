@@ -6,8 +6,7 @@ lines; secondary rate limits. As on GitHub, a delivery that fails is not repeate
 webhook. Not covered: discussions, apps and their keys, permissions of people, the redelivery API.
 
 The words of a review are in `pull_request_review`; comments on lines are `pull_request_review_comment`, and have a list
-of their own (docs.github.com, "Webhook events and payloads" and "REST API endpoints for pull request review comments",
-read 2026-11-17).
+of their own (docs.github.com, "Webhook events and payloads" and "REST API endpoints for pull request review comments").
 
 Every room is an issue of `acme/site`: `team` is number 1. None is private.
 """

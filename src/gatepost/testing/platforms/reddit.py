@@ -226,7 +226,7 @@ class RedditPlatform(RedditState):
             return self._render_made(name)
 
     async def _submit(self, request: Request) -> Response:
-        """reddit.com/dev/api, POST /api/submit, read 2026-11-17: a title of 1 to 300 characters."""
+        """reddit.com/dev/api, POST /api/submit: a title of 1 to 300 characters."""
         form = await _read_form(request)
         title = form.get("title", "")
         with self.changed:

@@ -1,14 +1,14 @@
-"""Rules of platforms as data: where each was read, where the adapter keeps it, and a wrong call that is refused.
+"""Rules of platforms as data: the page that has each, where the adapter keeps it, and a wrong call that is refused.
 
 An emulator refuses by the name of a rule, so that no refusal is without a source. A test makes the wrong call of each.
+A rule without `read_on` is as the platform's libraries and earlier emulators have it: nobody has compared it with its
+page yet.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
-
-READ_ON = "2026-11-17"
 
 
 class PlatformRule(Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class PlatformRule(Struct, frozen=True, kw_only=True):
     source: str
     refusal: str
     call: tuple[str, dict[str, Any]]
-    read_on: str = READ_ON
+    read_on: str = ""  # the day on which somebody compared it with its page
     status: int = 400
     limit: int = 0
     adapter: str = ""

@@ -267,7 +267,7 @@ def _user(platform: SlackPlatform, given: Given) -> Given:
     ident = str(given.get("user"))
     if ident not in (*platform.people.values(), platform.bot["id"]):
         return refuse("known person")
-    if ident == platform.bot["id"]:  # an app has its name in `real_name` (users.info, read 2026-11-17)
+    if ident == platform.bot["id"]:  # an app has its name in `real_name` (users.info)
         name, shown = platform.bot["name"], platform.bot["real_name"]
         return {"user": {"id": ident, "name": name, "real_name": shown, "profile": {"display_name": ""}}}
     name = platform.find_name(ident)
@@ -353,7 +353,7 @@ METHODS: dict[str, Method] = {
 }
 
 
-NEEDED = {  # the scope that a method needs, as its page says, read 2026-11-17
+NEEDED = {  # the scope that a method needs, as its page says
     "assistant.threads.setStatus": "assistant:write",
     "assistant.threads.setTitle": "assistant:write",
     "conversations.open": "im:write",

@@ -177,6 +177,7 @@ RULES = (
     PlatformRule(
         name="emoji of a reaction",
         source=f"{API}#reactiontypeemoji: one of its list, in which no emoji has U+FE0F",
+        read_on="2026-11-17",
         refusal="Bad Request: REACTION_INVALID",
         call=("setMessageReaction", {**TEAM, "message_id": "$own", "reaction": [{"type": "emoji", "emoji": "❤️‍🔥"}]}),
         adapter="channels/telegram/reactions.py",
