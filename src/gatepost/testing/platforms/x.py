@@ -3,7 +3,7 @@
 It keeps to the API v2 for what our channel uses. It does not have: media, direct messages, protected accounts, prices
 and quotas, and OAuth 2.0. Whoever writes here mentions the bot. It counts a post as twitter-text 3.1 does: 280 weighted
 characters, of which a link is 23, also a bare one such as main.py (docs.x.com, "Counting characters", and the library's
-`config/v3.json`). A longer post of somebody is cut in `text`; `note_tweet` has it whole, if asked for ("Posts: fields").
+`config/v3.json`). A longer post of somebody is cut in `text`; `note_tweet` has it whole if asked for ("Posts: fields").
 """
 
 import hmac
