@@ -335,7 +335,7 @@ CREATE TABLE inbox (
         epoch INTEGER NOT NULL DEFAULT 0,
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL
-    ) STRICT;
+    , continues TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE incarnations (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             id TEXT NOT NULL,

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.records import replace
+from gatepost.testing.edges import count_apologies
 from gatepost.testing.platforms.base import ShownMessage
+from gatepost.testing.storm_damage import FAULTS as DAMAGE_FAULTS
 from gatepost.testing.storm_damage import run_damage_storm
 from gatepost.testing.storm_restore import FAULTS, FAULTY, RestoreRound, run_restore_storm
 from gatepost.testing.storm_shortage import count_notices, judge, run_descriptor_storm, run_full_disk_storm
@@ -27,6 +29,7 @@ ROUND = RestoreRound(
     sends=False,
     held=frozenset({"m0x1"}),
     unread=frozenset(),
+    open_before=frozenset({"m0x1"}),
     has_cursor=True,
 )
 WELL = ["m0x0", "echo: m0x0", "m0x1", "-", "-", "m0x2", "-", "m0x3", "echo: m0x3"]
@@ -55,7 +58,8 @@ def test_the_judge_of_restores_finds_nothing_where_all_is_well_and_counts_what_w
     [
         ({}, ["echo: m0x0"], {"doubled": 1}),
         ({}, ["echo: m0x1"], {"unapproved": 1}),
-        ({"held": frozenset[str]()}, [], {"silent": 1}),
+        ({"held": frozenset[str](), "open_before": frozenset[str]()}, [], {"silent": 1}),
+        ({"open_before": frozenset({"m0x0", "m0x1"})}, [], {"forgotten": 1}),
         ({"sends": True}, [], {"silent": 1}),
         ({"sends": True}, ["echo: m0x1", "echo: m0x1"], {"doubled": 1}),
         ({}, ["echo: m0x2"], {"reread": 1}),
@@ -67,10 +71,11 @@ def test_the_judge_of_restores_sees_each_fault(change: dict[str, object], more: 
 
 
 def test_the_judge_of_shortages_sees_what_is_lost_doubled_and_told() -> None:
-    assert judge(make_record(["m0x0", "echo: m0x0"])) == (0, 0, 0)
-    assert judge(make_record(["m0x0"])) == (1, 0, 0)
-    assert judge(make_record(["m0x0", "echo: m0x0", "echo: m0x0"])) == (0, 1, 0)
-    assert judge(make_record(["m0x0", "m0x1", "Sorry, I could not answer your message: x"])) == (1, 0, 1)
+    assert judge(make_record(["m0x0", "echo: m0x0"])) == (0, 0)
+    assert judge(make_record(["m0x0"])) == (1, 0)
+    assert judge(make_record(["m0x0", "echo: m0x0", "echo: m0x0"])) == (0, 1)
+    excused = make_record(["m0x0", "m0x1", "Sorry, I could not answer your message: x"])
+    assert judge(excused) == (1, 0) and count_apologies(excused).total() == 1
     assert count_notices(make_record(["the disk is full"])) == 0  # to somebody who is not the owner
 
 
@@ -114,3 +119,12 @@ def test_a_damaged_table_is_told_of_and_its_backup_says_nothing_again(tmp_path: 
     counts = run_damage_storm(tmp_path, SEED, tables=("inbox", "outbox"), rooms=4)
     figures(f"damaged tables: {counts.render()}")
     assert counts.list_faults() == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("fault", DAMAGE_FAULTS)
+def test_a_planted_fault_of_damaged_tables_is_seen(tmp_path: Path, figures: Figures, fault: str) -> None:
+    counts = run_damage_storm(tmp_path, SEED, tables=("audit", "requests", "steps"), rooms=4, fault=fault)
+    figures(f"damaged tables with {fault}: {counts.render()}")
+    assert counts.untold

@@ -15,7 +15,7 @@ from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
 from gatepost.core.unix_sockets import bind_unix
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.flow.sessions import disk_space
+from gatepost.flow.sessions import disk_space, ending, host_shortage
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.disk_space import SHARE
 from gatepost.sandboxes.bubblewrap import find_bwrap
@@ -25,6 +25,7 @@ from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import until
 
 from .conftest import ROOM, add_group, add_looker, add_route
@@ -372,3 +373,18 @@ def test_stranger_06_a_full_disk_is_passing_trouble(small_disk: Path) -> None:
         with pytest.raises(Unavailable):
             bind_unix(small_disk / "x.sock")
         assert root.read_bytes("file", 10) == b"x"
+
+
+async def test_a_turn_that_breaks_again_and_again_while_the_disk_is_full_is_answered_and_nobody_gets_an_apology(
+    tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_shortage, "LEAST_FREE", 1 << 62)  # any disk is full
+    monkeypatch.setattr(ending, "SPARED_PAUSE", 1000)
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        script = ScriptBuilder().otherwise().crash(2).say("done")
+        script.write(gateway.home.group("home")).chmod(0o644)
+        await channel.say("hello", address=ROOM)
+        await wait_until_settled(gateway)
+
+    assert channel.texts(ROOM) == ["done"]

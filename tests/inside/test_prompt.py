@@ -179,6 +179,15 @@ def test_a_continuation_lists_what_was_said_and_forbids_to_repeat_it() -> None:
     assert '<done what="react" id="7"></done>' in text
 
 
+def test_a_message_that_is_given_again_after_a_restore_stands_in_one_prompt_with_what_was_said_to_it() -> None:
+    done = [{"op": "send", "text": "First", "seq": 6, "inReplyTo": 4}]
+    note = a_row(9, kind="system", content={"event": "continued", "cause": "again", "reason": "restored", "done": done})
+    text = render([a_row(4, "what is it?"), note], SCENE)
+
+    assert "what is it?" in text and prompt.AGAIN_RULE in text
+    assert '<done what="send" id="6" answers="4">First</done>' in text
+
+
 def test_a_continuation_without_anything_done_says_so() -> None:
     assert "Nothing was said or done yet." in render(
         [a_row(9, kind="system", content={"event": "continued", "done": []})], SCENE

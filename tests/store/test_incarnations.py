@@ -5,14 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.core.periods import Period
 from gatepost.core.records import replace
-from gatepost.store import channel_cursors, incarnations, message_steps
+from gatepost.store import budgets, channel_cursors, inbox, incarnations, message_steps, turn_claims, turns
+from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.inbox import InboxMode
 from gatepost.store.incarnations import Incarnation, IncarnationReason, StorePresence, choose_memory, judge_presence
 from gatepost.store.machine_memory import MachineMemory, MemoryFile, get_memory_path, identify_file, is_same_file
 from gatepost.store.port import Db
 from gatepost.testing.arrivals import add_arrival
 
-from .conftest import NOON
+from .conftest import LEASE, NOON, Desk
 
 HERE = StorePresence("7:1", "/home/a", "m")
 KNOWN = Incarnation(1, "i-1", IncarnationReason.FIRST, "", "", NOON, "7:1", "/home/a", "m", ("l1", "l2"))
@@ -107,3 +110,82 @@ def test_the_memory_in_a_home_counts_for_its_own_file_and_where_it_knows_more() 
     assert choose_memory(HERE, (), machine := remember(mark=12), beside) is machine
     assert choose_memory(OTHER_FILE, (), None, beside) is None  # a copied home brings it along
     assert choose_memory(HERE, ("i-1",), None, beside) is None  # killed before the new incarnation was remembered
+
+
+# What was said before, when a message is given to its agent again.
+
+
+def restore_and_send(desk: Desk) -> None:
+    """A restored store holds what was under way, and the owner sends it."""
+    incarnations.end_turns(desk.db, incarnations.REASON, desk.now)
+    incarnations.hold_waiting(desk.db, incarnations.list_waiting(desk.db), "q-1", desk.now, desk.now)
+    incarnations.release_waiting(desk.db, "q-1", desk.now)
+
+
+def read_notes(desk: Desk, rows: tuple[int, ...]) -> list[list[str]]:
+    """What each note among these rows says was said before."""
+    found = [message for _, message in inbox.list_by_ids(desk.db, list(rows)) if turns.is_continuation(message)]
+    return [[each["text"] for each in message.content["done"]] for message in found]
+
+
+def add_budget(desk: Desk, person: str) -> None:
+    budgets.put(desk.db, BudgetScope(BudgetScopeKind.USER, person), Period.DAY, 1_000_000, "owner", desk.now)
+
+
+def write(desk: Desk, sender: str, mode: InboxMode = InboxMode.TRIGGER) -> int:
+    message_id = desk.accept(sender=sender)
+    return inbox.enqueue(desk.db, message_id, desk.session.id, "acme", "member", desk.now, mode)
+
+
+@pytest.mark.parametrize("mode", [InboxMode.TRIGGER, InboxMode.NEXT, InboxMode.TASK])
+def test_a_message_that_is_given_again_comes_with_the_note_of_what_was_said_whoever_pays_and_waits_behind(
+    desk: Desk, mode: InboxMode
+) -> None:
+    add_budget(desk, "fake:user/ada")
+    first = write(desk, "fake:user/ada", mode)
+    turn = begin(desk)
+    desk.say("k", "the answer", turn=turn)
+    write(desk, "fake:user/bob")
+    restore_and_send(desk)
+    found = {}
+    while claim := desk.claim(most=1):
+        found[claim.rows[0]] = read_notes(desk, claim.rows)
+        turns.begin(desk.db, claim.turn.id, claim.turn.epoch, claim.rows, desk.now)
+        assert desk.finish(claim.turn)
+
+    assert found[first] == [["the answer"]]
+    assert sorted(found.values()) == [[], [["the answer"]]]
+
+
+def begin(desk: Desk) -> turns.Turn:
+    claim = desk.claim()
+    assert claim is not None and turns.begin(desk.db, claim.turn.id, claim.turn.epoch, claim.rows, desk.now)
+    return desk.turn(claim.turn.id)
+
+
+def test_a_message_that_joins_a_turn_after_a_restore_brings_its_note_once(desk: Desk) -> None:
+    desk.say("k", "the answer", turn=desk.begun("one", "two"))
+    restore_and_send(desk)
+    claim = desk.claim(most=1)
+    assert claim is not None
+    more = turn_claims.claim_more(desk.db, claim.turn.id, claim.turn.epoch, desk.now, LEASE, 1)
+
+    assert more is not None
+    assert read_notes(desk, claim.rows) + read_notes(desk, more.rows) == [["the answer"]]
+
+
+def test_a_note_stays_with_its_message_through_a_failed_start_and_a_second_restore(desk: Desk) -> None:
+    desk.say("k", "one", turn=desk.begun("hello"))
+    restore_and_send(desk)
+    claim = desk.claim()
+    assert claim is not None and read_notes(desk, claim.rows) == [["one"]]
+    desk.break_off(claim.turn)  # no provider had it
+    desk.now += 60_000_000
+    second = begin(desk)
+    assert read_notes(desk, tuple(entry.id for entry, _ in inbox.list_for_turn(desk.db, second.id))) == [["one"]]
+    desk.say("l", "two", turn=second)
+    restore_and_send(desk)
+    again = desk.claim()
+
+    assert again is not None and len(again.rows) == 3
+    assert read_notes(desk, again.rows) == [["one"], ["two"]]

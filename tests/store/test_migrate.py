@@ -73,6 +73,7 @@ SHIPPED = {
     "0054_duty_health": "4ead96b4d08b6c86",
     "0055_turns_of_rooms": "3bcbc4b0651f2492",
     "0056_files_and_history": "cb40bae03e984ff9",
+    "0057_continued_messages": "048c9c5a624504c4",
 }
 
 

@@ -31,6 +31,11 @@ RESTARTED_RULE = (
     " here was already said and done, and people have it: do not repeat any of it. Go on where you were; if nothing is"
     " missing, say nothing."
 )
+AGAIN_RULE = (
+    "Messages that you get now were given to you before, in a turn that broke off. What is listed here was already said"
+    " and done about them, and people have it: do not repeat any of it. Go on with what is missing; if nothing is, say"
+    " nothing."
+)
 DECISION_RULE = (
     "You had asked a person for something, and your turn slept until there was a decision; nothing failed. What is"
     " listed here was already said and done, and people have it: do not repeat any of it. Go on where you were."
@@ -348,7 +353,7 @@ def _errand_result(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
 
 def _continued(row: InboundRow) -> str:
     done, cause = row.content.get("done"), _text(row, "cause")
-    lines = [{"restart": RESTARTED_RULE, "decision": DECISION_RULE}.get(cause, CONTINUED_RULE)]
+    lines = [{"restart": RESTARTED_RULE, "decision": DECISION_RULE, "again": AGAIN_RULE}.get(cause, CONTINUED_RULE)]
     for effect in done if isinstance(done, list) else []:
         if not isinstance(effect, dict):
             continue

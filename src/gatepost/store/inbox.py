@@ -73,6 +73,7 @@ class InboxEntry(Struct, frozen=True):
     epoch: int
     created_at: int
     updated_at: int
+    continues: str  # the turns that worked on it before a restore, with a space between their ids
 
 
 INBOX = Table("inbox", InboxEntry)

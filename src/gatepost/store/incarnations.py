@@ -10,8 +10,7 @@ from enum import StrEnum
 from msgspec import Struct, json
 
 from gatepost.core import ids
-from gatepost.core.records import replace
-from gatepost.store import database_lives, inbox, message_steps, outbox, requests, sessions, turn_claims, turns
+from gatepost.store import database_lives, inbox, message_steps, outbox, requests, sessions, turns
 from gatepost.store.database_lives import FAILOVER
 from gatepost.store.inbox import InboxState
 from gatepost.store.machine_memory import MachineMemory, is_same_file
@@ -186,25 +185,15 @@ def hold_effects(db: Db, local: Iterable[str], now: int) -> list[int]:
 
 
 def end_turns(db: Db, reason: str, now: int) -> list[Turn]:
-    """Every open turn was perhaps done. Its messages wait for a decision; what told it of its own doings is over."""
+    """Every open turn was perhaps done. Its messages wait for a decision; notes of what it did are over."""
     found = turns.list_open(db)
     for turn in found:
         for entry, message in inbox.list_for_turn(db, turn.id):
-            if entry.state is InboxState.WORKING and (message.platform_id or "").startswith(
-                turns.continuation_prefix(turn)
-            ):
+            if entry.state is InboxState.WORKING and turns.is_continuation(message):
                 inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
         turns.end(db, turn, TurnState.FAILED, reason, "{}", now)
         sessions.set_state(db, turn.session_id, SessionState.IDLE, now)  # nothing is wrong with it
     return found
-
-
-def add_continuations(db: Db, ended: Iterable[Turn], reason: str, now: int) -> list[tuple[int, int]]:
-    """Tell agents what they had said in a turn whose messages are given to them again: they say only the rest of it.
-    (row, message) of each."""
-    speaking = [turn for turn in ended if outbox.count_done(db, turn.id)]
-    rows = [turn_claims.add_continuation(db, replace(turn, error=reason), now) for turn in speaking]
-    return [(entry.id, entry.message_id) for row in rows if (entry := inbox.get(db, row)) is not None]
 
 
 def list_waiting(db: Db) -> list[tuple[int, int]]:
@@ -216,11 +205,11 @@ def list_waiting(db: Db) -> list[tuple[int, int]]:
 
 
 def hold_waiting(db: Db, rows: Iterable[tuple[int, int]], request_id: str, until: int, now: int) -> None:
-    """They wait until somebody has decided, as if no turn had taken them."""
+    """They wait until somebody has decided. The turn that had them stays named: what it said is not said again."""
     for row_id, message_id in rows:
         db.run(
-            "UPDATE inbox SET state = 'held', reason = ?, turn_id = NULL, given = 0, tries = 0, next_at = ?,"
-            " updated_at = ? WHERE id = ?",
+            "UPDATE inbox SET state = 'held', reason = ?, continues = TRIM(continues || ' ' || COALESCE(turn_id, '')),"
+            " turn_id = NULL, given = 0, tries = 0, next_at = ?, updated_at = ? WHERE id = ?",
             (request_id, until, now, row_id),
         )
         message_steps.add(db, message_id, row_id, now, InboxState.HELD, REASON)
@@ -253,10 +242,9 @@ def hold_open(db: Db, now: int) -> int:
     answer again, and so would a message that waits here and was worked on since. Return how many things there were.
     """
     effects = database_lives.hold_effects(db, now)
-    ended = end_turns(db, FAILOVER, now)
+    end_turns(db, FAILOVER, now)
     waiting = list_waiting(db)
-    told = add_continuations(db, ended, FAILOVER, now)
-    hold_waiting(db, [*waiting, *told], FAILOVER, now, now)
+    hold_waiting(db, waiting, FAILOVER, now, now)
     return effects + len(waiting)
 
 

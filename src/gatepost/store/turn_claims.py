@@ -21,9 +21,11 @@ from gatepost.store.inbox import InboxMode, InboxState
 from gatepost.store.port import Db, OutdatedDecision
 from gatepost.store.sessions import SessionState
 from gatepost.store.sleeping_turns import ASLEEP
-from gatepost.store.turns import GATEWAY_STOPPED, TURNS, Turn, TurnState, continuation_prefix, find_open, get
+from gatepost.store.turns import CONTINUATION, GATEWAY_STOPPED, TURNS, Turn, TurnState, find_open, get
+from gatepost.store.waiting_rows import WaitingRow
 
 MOST_LISTED, LONGEST_LISTED = 100, 2000  # things that a continued turn is told it did, and characters of each
+MOST_EARLIER = 8  # turns that an agent is told of when it is given a message again
 MOST_JOINING = 100  # messages that join a turn at once
 MOST_DECIDED, LONGEST_DECIDED = 20, 500  # decisions that a continued turn is told, and characters of each
 RESTARTED = ":restart"  # how the platform ids of continuation rows after one end
@@ -98,7 +100,7 @@ def claim_waiting(
         started_at=now,
         begun_at=now if at_once else None,
     )
-    rows = [(row.id, row.message_id) for row in batch]
+    rows = [(row.id, row.message_id) for row in batch] + _add_earlier(db, turn, batch, now)
     if found.away and (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
         rows.append(told)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)
@@ -131,8 +133,9 @@ def _claim_interrupted(
     )
     if not changed:
         raise OutdatedDecision("the turn was changed meanwhile")
-    row_id = add_continuation(db, turn, now)
-    db.put("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, row_id))
+    told = _add_continuation(db, turn, turn, now, _get_cause(turn))
+    assert told is not None
+    db.put("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, told[0]))
     entries = [entry for entry, _ in inbox.list_for_turn(db, turn.id)]
     batch = [
         (entry.id, entry.message_id)
@@ -149,14 +152,25 @@ def _claim_interrupted(
     return TurnClaim(claimed, rows, continued=True, conversation=conversation, returning=True, compacts=compacts)
 
 
-def add_continuation(db: Db, turn: Turn, now: int) -> int:
-    """Queue a message that tells the agent of its doings in a turn. Listed now and not when the turn broke: until here
-    the old attempt's unacknowledged results were still taken. The last of it, shortened: everybody's writes wait for
-    this one."""
-    restarted = turn.error == GATEWAY_STOPPED
+def _add_earlier(db: Db, turn: Turn, batch: list[WaitingRow], now: int) -> list[tuple[int, int]]:
+    """Tell the agent what it had said to messages that it is given again after a restore, so that it says only the
+    rest. In the claim that gives them: whatever parts messages, none is without its note. (row, message) of each."""
+    earlier = dict.fromkeys(each for row in batch if row.continues for each in row.continues.split()[-MOST_EARLIER:])
+    found = [each for turn_id in earlier if (each := get(db, turn_id)) is not None and outbox.count_done(db, each.id)]
+    return [row for each in found if (row := _add_continuation(db, each, turn, now, "again")) is not None]
+
+
+def _get_cause(turn: Turn) -> str:
+    return {GATEWAY_STOPPED: "restart", ASLEEP: "decision"}.get(turn.error, "break")
+
+
+def _add_continuation(db: Db, turn: Turn, into: Turn, now: int, cause: str) -> tuple[int, int] | None:
+    """Queue a message that tells the agent of its doings in a turn, `into` the one that it works on now. Listed now and
+    not when the turn broke: until here the old attempt's unacknowledged results were still taken. The last of it,
+    shortened: everybody's writes wait for this one. (row, message); None if that turn was told before."""
     content = {
         "event": "continued",
-        "cause": "restart" if restarted else "decision" if turn.error == ASLEEP else "break",
+        "cause": cause,
         "reason": turn.error,
         "decided": [
             {
@@ -180,11 +194,11 @@ def add_continuation(db: Db, turn: Turn, now: int) -> int:
             for each in outbox.list_done_in_turn(db, turn.id, MOST_LISTED, LONGEST_LISTED)
         ],
     }
-    message_id = messages.add_system(
-        db, turn, f"{continuation_prefix(turn)}{turn.epoch}{RESTARTED if restarted else ''}", content, now
-    )
-    assert message_id is not None
-    return inbox.enqueue(db, message_id, turn.session_id, turn.folder, turn.rights, now)
+    rest = f":{into.id}" if into.id != turn.id else RESTARTED if turn.error == GATEWAY_STOPPED else ""
+    message_id = messages.add_system(db, into, f"{CONTINUATION}{turn.id}:{turn.epoch}{rest}", content, now)
+    if message_id is None:
+        return None
+    return inbox.enqueue(db, message_id, into.session_id, into.folder, into.rights, now), message_id
 
 
 def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int) -> TurnClaim | None:
@@ -203,7 +217,7 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
         joining = waiting_rows.limit_to_one_payer(db, first, joining) if first is not None else []
     if not joining:
         return None
-    batch = [(row.id, row.message_id) for row in joining]
+    batch = [(row.id, row.message_id) for row in joining] + _add_earlier(db, turn, joining, now)
     _claim_rows(db, turn_id, batch, turn.owner, now, lease)
     return TurnClaim(
         turn,

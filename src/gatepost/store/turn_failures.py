@@ -74,7 +74,7 @@ def record_failure(
         return _retry(db, turn, entries, cause, policy, now)
     for entry, message in entries:
         if not entry.given:
-            turns.requeue(db, turn, entry, message, cause.reason, now)
+            turns.requeue(db, entry, message, cause.reason, now)
     if turn.state == TurnState.CLAIMED:
         return _postpone(db, turn, turn.attempt - 1, cause, policy, now)
     if cause.keeps_continuation:
@@ -105,7 +105,7 @@ def record_timeout(db: Db, turn_id: str, epoch: int, now: int) -> TurnFailure | 
         if entry.state == InboxState.WORKING and (entry.given or turn.begun_at is None):
             failed.append((entry, message))
         elif entry.state == InboxState.WORKING:
-            turns.requeue(db, turn, entry, message, OVERTIME, now)
+            turns.requeue(db, entry, message, OVERTIME, now)
     return _fail(db, turn, failed, OVERTIME, now)
 
 
@@ -147,11 +147,13 @@ def _retry(
     retry_at, failed = now + cause.pause(max(left, default=0), policy), []
     for entry, message in entries:
         tries = entry.tries + int(cause.counts_as_failure)
-        if cause.gives_up(entry, tries, policy):
+        if turns.is_continuation(message):
+            turns.requeue(db, entry, message, cause.reason, now)
+        elif cause.gives_up(entry, tries, policy):
             inbox.set_state(db, entry.id, InboxState.FAILED, cause.reason, None, now, tries)
             failed.append(message.id)
         elif turn is not None and not cause.counts_as_failure and cause.wait is None:
-            turns.requeue(db, turn, entry, message, cause.reason, now)
+            turns.requeue(db, entry, message, cause.reason, now)
         else:
             inbox.set_state(db, entry.id, InboxState.RETRY, cause.reason, retry_at, now, tries)
     return TurnFailure(turn=turn, retry_at=retry_at if left else None, failed=tuple(failed), reason=cause.reason)

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from gatepost.messages.inbound import MessageKind
 from gatepost.store import (
     agents,
     inbox,
@@ -22,12 +23,13 @@ from gatepost.store import (
     tool_calls,
 )
 from gatepost.store.inbox import InboxState
-from gatepost.store.messages import Message
+from gatepost.store.messages import SYSTEM, Message
 from gatepost.store.port import Db, quick
 from gatepost.store.sessions import SessionState
 from gatepost.store.table import Table
 
 GATEWAY_STOPPED = "the gateway was stopped"  # why a turn broke off that is continued after a clean `down`
+CONTINUATION = "continue:"  # how the platform ids of messages begin that list for an agent what it has done
 
 
 class TurnState(StrEnum):
@@ -119,9 +121,10 @@ def list_open_of(db: Db, owner: str) -> list[Turn]:
     return TURNS.list(db, "WHERE ended_at IS NULL AND owner = ? ORDER BY started_at", owner)
 
 
-def continuation_prefix(turn: Turn) -> str:
-    """What the platform ids of this turn's continuation rows begin with."""
-    return f"continue:{turn.id}:"
+def is_continuation(message: Message) -> bool:
+    """Return True if a message lists for an agent what it has done. Platforms choose ids, and not who says it."""
+    own = message.kind is MessageKind.SYSTEM and message.sender == SYSTEM
+    return own and (message.platform_id or "").startswith(CONTINUATION)
 
 
 def begin(db: Db, turn_id: str, epoch: int, rows: tuple[int, ...], now: int) -> bool:
@@ -219,7 +222,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int, withheld: str
     if has_more:  # claimed as follow-ups, and the turn ended before the provider had them
         for entry, message in inbox.list_for_turn(db, turn_id):
             if entry.state == InboxState.WORKING:
-                requeue(db, turn, entry, message, "the turn ended before it was its turn", now)
+                requeue(db, entry, message, "the turn ended before it was its turn", now)
     _record_end(db, turn, TurnState.DONE, "", now, has_calls=bool(has_calls), has_requests=bool(has_requests))
     return True
 
@@ -228,9 +231,9 @@ def render_silence(withheld: str) -> str:
     return f"the agent chose silence: {withheld}" if withheld else "the agent chose silence"
 
 
-def requeue(db: Db, turn: Turn, entry: inbox.InboxEntry, message: Message, reason: str, now: int) -> None:
-    """To the queue, as if no turn had taken it. What lists a turn's doings means nothing without that turn."""
-    if (message.platform_id or "").startswith(continuation_prefix(turn)):
+def requeue(db: Db, entry: inbox.InboxEntry, message: Message, reason: str, now: int) -> None:
+    """To the queue, as if no turn had taken it. Notes of what a turn did are over: the next claim makes its own."""
+    if is_continuation(message):
         inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
         return
     inbox.set_state(db, entry.id, InboxState.QUEUED, reason, now, now)

@@ -17,7 +17,7 @@ _WAITING = (
     "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.topic, m.text, i.mode, m.kind, m.sender,"
     " o.person,"
     " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL),"
-    " i.state, i.next_at, i.message_id"
+    " i.state, i.next_at, i.message_id, i.continues"
 )
 
 
@@ -38,6 +38,7 @@ class WaitingRow(Struct, frozen=True):
     state: InboxState
     next_at: int | None
     message_id: int
+    continues: str  # the turns that worked on it before a restore
 
     @property
     def alone(self) -> bool:

@@ -12,13 +12,14 @@ from functools import partial
 from pathlib import Path
 
 from gatepost.core.errors import SetupError
-from gatepost.testing import storm_random, storm_restore
+from gatepost.testing import storm_damage, storm_random, storm_restore
 from gatepost.testing.storms import MODE, SEED, Storm, list_overtimes, load_storms
 
 # By the name of a planted fault, the storm that must see it.
 BROKEN: dict[str, Storm] = {
     **{name: partial(storm_random.run_random_storm, fault=name) for name in storm_random.FAULTS},
     **{name: partial(storm_restore.run_restore_storm, fault=name, rounds=4) for name in storm_restore.FAULTS},
+    **{name: partial(storm_damage.run_damage_storm, fault=name) for name in storm_damage.FAULTS},
 }
 
 

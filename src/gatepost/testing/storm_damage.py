@@ -9,7 +9,15 @@ import apsw
 from msgspec import Struct
 
 from gatepost.testing.edges import MODE, EdgeGateway, open_edge
-from gatepost.testing.storm_restore import RestoreCounts, RestoreRound, decide, find_held, list_unread, restore_home
+from gatepost.testing.storm_restore import (
+    RestoreCounts,
+    RestoreRound,
+    decide,
+    find_held,
+    list_open_questions,
+    list_unread,
+    restore_home,
+)
 from gatepost.testing.storms import StormTime, list_true, run_command, storm
 
 TABLES = ("inbox", "outbox", "turns", "messages", "requests", "steps", "sessions", "rooms", "users", "audit")
@@ -20,6 +28,23 @@ DAMAGES: tuple[Callable[[random.Random, int], bytes], ...] = (
     lambda chance, size: bytes(size),
     lambda chance, size: chance.randbytes(size),
 )
+
+
+FAULTS = {
+    # Nobody looks whether the tables are whole.
+    "blind_start": """
+from gatepost.flow import store_watch
+from gatepost.store import damage_check, open_store, upkeep
+
+
+def see_nothing(*args, **kwargs):
+    return damage_check.DamageReport("")
+
+
+damage_check.check_tables = open_store.check_tables = store_watch.check_tables = see_nothing
+upkeep.SqliteUpkeep.find_damage = lambda *args: ""
+""",
+}
 
 
 class DamageCounts(Struct, frozen=True, kw_only=True):
@@ -44,9 +69,12 @@ class DamageCounts(Struct, frozen=True, kw_only=True):
         )
 
 
-def run_damage_storm(folder: Path, seed: int, *, tables: tuple[str, ...] = TABLES, rooms: int = ROOMS) -> DamageCounts:
+def run_damage_storm(
+    folder: Path, seed: int, *, tables: tuple[str, ...] = TABLES, rooms: int = ROOMS, fault: str = ""
+) -> DamageCounts:
+    """`fault`: one that is planted, by its name."""
     chance, untold, refused, found = random.Random(seed), list[str](), 0, list[RestoreRound]()
-    with open_edge(folder, seed, rooms) as edge:
+    with open_edge(folder, seed, rooms, fault=FAULTS.get(fault, "")) as edge:
         for number, table in enumerate(tables):
             came, said = _run_round(edge, chance, table, sends=bool(number % 2), found=found)
             refused += said and not came
@@ -76,6 +104,7 @@ def _run_round(
     came, said = _check_start(edge)
     restore_home(edge.daemon.home, archive)
     archive.unlink()
+    open_before = list_open_questions(edge.daemon.home / "gatepost.db")
     edge.start()
     restarted = edge.place
     edge.people.write_for(0.5)
@@ -94,6 +123,7 @@ def _run_round(
             sends=sends,
             held=held,
             unread=unread,
+            open_before=open_before,
             has_cursor=False,
         )
     )

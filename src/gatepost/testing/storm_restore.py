@@ -5,15 +5,25 @@ and answers were on their way. The owner sends what was under way in one half of
 import random
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+import apsw
 from msgspec import Struct
 
 from gatepost.store import incarnations
 from gatepost.store.requests import RequestKind
-from gatepost.testing.edges import MODE, OWNERS_ROOM, EdgeGateway, Exchange, count_apologies, list_exchanges, open_edge
+from gatepost.testing.edges import (
+    MODE,
+    OWNERS_ROOM,
+    QUESTION,
+    EdgeGateway,
+    Exchange,
+    count_apologies,
+    list_exchanges,
+    open_edge,
+)
 from gatepost.testing.platforms.base import EmulatedPlatform, ShownMessage
 from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.platforms.zulip import ZulipPlatform
@@ -37,12 +47,31 @@ from gatepost.store import incarnations
 incarnations.cancel_effects = incarnations.release_effects
 incarnations.end_waiting = lambda db, request_id, state, now: incarnations.release_waiting(db, request_id, now)
 """,
+    # Messages that were under way are withdrawn in silence.
+    "forgetful_restore": """
+from gatepost.store import inbox, incarnations
+
+
+def forget(db, rows, request_id, until, now):
+    for row_id, _ in rows:
+        inbox.set_state(db, row_id, inbox.InboxState.CANCELLED, "", None, now)
+
+
+incarnations.hold_waiting = forget
+""",
 }
+
+
+_OPEN = (
+    "SELECT m.text FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.state IN ('queued', 'retry', 'working')"
+    " UNION SELECT m.text FROM outbox o JOIN messages m ON m.id = o.message_id"
+    " WHERE o.state IN ('pending', 'sending') AND o.origin <> 'status'"
+)
 
 
 class RestoreRound(Struct, frozen=True, kw_only=True):
     """Places in the platform's record. `held`: questions that the owner's card is about. `unread`: those that nobody
-    had taken from the platform when the gateway was killed."""
+    had taken from the platform when the gateway was killed. `open_before`: those that were under way in the backup."""
 
     began: int
     backup_from: int
@@ -54,13 +83,14 @@ class RestoreRound(Struct, frozen=True, kw_only=True):
     sends: bool
     held: frozenset[str]
     unread: frozenset[str]
+    open_before: frozenset[str]
     has_cursor: bool  # the platform would bring again what the gateway had read
 
     def judge(self, record: Sequence[ShownMessage]) -> "RoundCounts":
         record = record[: self.ended]
         found = [each for each in list_exchanges(record) if each.written >= self.began]
         told = count_apologies(record[self.killed :])
-        wrong = (self._count_doubled, self._count_unapproved, self._is_silent, self._is_reread)
+        wrong = (self._count_doubled, self._count_unapproved, self._is_silent, self._is_reread, self._is_forgotten)
         return RoundCounts(
             details=[f"{each} in {self}" for each in found if any(look(each) for look in wrong)],
             messages=len(found),
@@ -70,6 +100,7 @@ class RestoreRound(Struct, frozen=True, kw_only=True):
             silent=sum(map(self._is_silent, found)),
             lost=max(0, sum(map(self._is_lost, found)) - told.total()),
             reread=sum(map(self._is_reread, found)),
+            forgotten=sum(map(self._is_forgotten, found)),
             after_backup=sum(map(self._is_after_backup, found)),
         )
 
@@ -101,6 +132,10 @@ class RestoreRound(Struct, frozen=True, kw_only=True):
         is_older = self.backup_to <= each.written < self.restarted and each.text not in self.held | self.unread
         return self.has_cursor and is_older and each.count(self.restarted, self.ended) > 0
 
+    def _is_forgotten(self, each: Exchange) -> bool:
+        """It was under way in the backup, and the owner's card does not hold it."""
+        return each.text in self.open_before - self.held
+
     def _is_after_backup(self, each: Exchange) -> bool:
         is_newer = self.backup_from <= each.written < self.restarted
         return is_newer and not each.answers and each.text not in self.held
@@ -115,6 +150,7 @@ class RoundCounts(Struct, frozen=True, kw_only=True):
     silent: int
     lost: int
     reread: int
+    forgotten: int
     after_backup: int  # written since the backup, unanswered, and gone with the store
 
 
@@ -145,7 +181,7 @@ class RestoreCounts(Struct, frozen=True, kw_only=True):
         )
 
 
-FAULTY = ("lost", "doubled", "unapproved", "silent", "reread")
+FAULTY = ("lost", "doubled", "unapproved", "silent", "reread", "forgotten")
 
 
 def run_restore_storm(
@@ -184,6 +220,7 @@ def _run_round(edge: EdgeGateway, chance: random.Random, *, sends: bool) -> Rest
         edge.people.write()
     restore_home(edge.daemon.home, archive)
     archive.unlink()
+    open_before = list_open_questions(edge.daemon.home / "gatepost.db")
     edge.start()
     restarted = edge.place
     edge.people.write_for(chance.uniform(0.5, 1.5))
@@ -203,6 +240,7 @@ def _run_round(edge: EdgeGateway, chance: random.Random, *, sends: bool) -> Rest
         sends=sends,
         held=held,
         unread=unread,
+        open_before=open_before,
         has_cursor=not hasattr(edge.platform, "updates"),
     )
 
@@ -235,7 +273,23 @@ def find_held(edge: EdgeGateway) -> frozenset[str]:
         cards = len(_list_open(edge))
         assert cards == 1, f"{len(held)} things are held, and the owner has {cards} cards"
         block_until(lambda: _has_card(edge), "the owner's card")
-    return frozenset(found[1] if (found := ANSWER.search(text)) else text for text in held)
+    return find_questions(held)
+
+
+def find_questions(texts: Iterable[str]) -> frozenset[str]:
+    """Return the questions among these, and those whose answers are."""
+    return frozenset(found[1] if (found := ANSWER.search(text)) else text for text in texts)
+
+
+def list_open_questions(path: Path) -> frozenset[str]:
+    """Return what was under way in a store that no gateway has open. Nothing is written to it or beside it."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(f"file:{path}?immutable=1", flags=flags)
+    try:
+        rows = connection.execute(_OPEN).fetchall()
+    finally:
+        connection.close()
+    return frozenset(each for each in find_questions(str(text) for (text,) in rows) if QUESTION.fullmatch(each))
 
 
 def _has_card(edge: EdgeGateway) -> bool:

@@ -1,5 +1,5 @@
 """Storms in which the machine lacks something for a while: room on the disk, or descriptors. People write all the time.
-Whatever is not answered, its sender is told of; a full disk is told to the owner."""
+All is answered in the end; a full disk is told to the owner."""
 
 import os
 import random
@@ -30,7 +30,7 @@ class ShortageCounts(Struct, frozen=True, kw_only=True):
     messages: int
     lost: int  # neither answered, nor told of
     doubled: int
-    told: int  # messages that were not answered, and whose senders know
+    told: int  # messages of which people were told that they are not answered: a shortage passes, so none is
     notices: int  # to the owner
     rounds: int
     tells_owner: bool  # somebody must
@@ -41,6 +41,7 @@ class ShortageCounts(Struct, frozen=True, kw_only=True):
         wrong = {
             f"{self.lost} lost": self.lost,
             f"{self.doubled} said twice": self.doubled,
+            f"{self.told} senders told that it failed": self.told,
             f"{self.unaccounted} unaccounted": self.unaccounted,
             "the audit log does not verify": self.audit_code,
             "the owner was not told": self.tells_owner and not self.notices,
@@ -58,18 +59,17 @@ class ShortageCounts(Struct, frozen=True, kw_only=True):
         )
 
 
-def judge(record: Sequence[ShownMessage]) -> tuple[int, int, int]:
-    """Return how many were lost, said twice, and not answered although their senders know."""
-    lost = doubled = excused = 0
+def judge(record: Sequence[ShownMessage]) -> tuple[int, int]:
+    """Return how many were lost, and how many said twice. Whoever was told that nobody answers has lost nothing."""
+    lost = doubled = 0
     told = count_apologies(record)
     for each in list_exchanges(record):
         doubled += max(0, len(each.answers) - 1)
         if not each.answers and told[each.room]:
             told[each.room] -= 1
-            excused += 1
         elif not each.answers:
             lost += 1
-    return lost, doubled, excused
+    return lost, doubled
 
 
 def count_notices(record: Sequence[ShownMessage]) -> int:
@@ -98,14 +98,14 @@ def _run_shortage(
         edge.write_during(partial(act, lasts))
     edge.people.write_for(1.0)
     edge.wait_until_settled()
-    lost, doubled, excused = judge(edge.record)
+    lost, doubled = judge(edge.record)
     return ShortageCounts(
         name=name,
         seed=seed,
         messages=len(list_exchanges(edge.record)),
         lost=lost,
         doubled=doubled,
-        told=excused,
+        told=count_apologies(edge.record).total(),
         notices=count_notices(edge.record),
         rounds=rounds,
         tells_owner=tells_owner,

@@ -51,6 +51,15 @@ def test_who_grew_most_is_ended_and_a_small_growth_is_nobodys_fault() -> None:
     assert pick_heaviest({}, shortage) == ""
 
 
+def test_nobody_is_ended_on_a_small_disk_for_what_a_mailbox_and_a_conversation_take() -> None:
+    of_bytes = check_space([FileSystemSpace(0, 48 * MIB)], 512, 0)
+    assert pick_heaviest({"a": DiskGrowth(size=300 * 1024)}, of_bytes) == ""
+    assert pick_heaviest({"a": DiskGrowth(size=2 * MIB)}, of_bytes) == "a"
+    of_files = check_space([FileSystemSpace(GIB, 2 * GIB, 0, 1000)], 0, 10_000)
+    assert pick_heaviest({"a": DiskGrowth(files=20)}, of_files) == ""
+    assert pick_heaviest({"a": DiskGrowth(files=500)}, of_files) == "a"
+
+
 def test_the_space_of_a_folder_that_is_missing_is_not_asked(tmp_path: Path) -> None:
     assert len(read_space([tmp_path, tmp_path / "missing", tmp_path.parent])) == 1
 

@@ -50,3 +50,17 @@ def test_a_shortage_of_the_host_pauses_longer_each_time_and_counts_in_the_end() 
     causes = [shortage.to_failure(make_turn(spared), final=False) for spared in (0, 1, 20, MOST_SPARED)]
     assert [cause.wait for cause in causes] == [5 * SECOND, 10 * SECOND, 60 * SECOND, None]
     assert [cause.counts_as_failure for cause in causes] == [False, False, False, True]
+
+
+def test_whoever_breaks_while_the_host_lacks_something_goes_on_later_but_not_who_took_too_much_or_was_stopped() -> None:
+    crashed = Ending("it crashed").during("the disk is full")
+    assert (crashed.cause, crashed.retry) == ("the disk is full", Retry.LATER)
+    for other in (Ending.for_disk("it took too much"), Ending.by_person("stopped"), Ending.by_gateway("it makes way")):
+        assert other.during("the disk is full") == other
+    assert Ending("it crashed").during("") == Ending("it crashed")
+
+
+def test_a_shortage_before_any_provider_had_the_turn_is_ended_by_age_and_not_by_the_number_of_tries() -> None:
+    turn = msgspec.structs.replace(make_turn(0), begun_at=None)
+    cause = Ending("no space", Retry.LATER).to_failure(turn, final=False)
+    assert cause.passing and not cause.final

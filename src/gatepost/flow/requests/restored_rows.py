@@ -81,8 +81,7 @@ def begin_incarnation(
         )
         asked = ask(db, reach, rules, new, now)
         request_id, rooms = asked.request.id, asked.rooms
-        rows = [*waiting, *incarnations.add_continuations(db, ended, incarnations.REASON, now)]
-        incarnations.hold_waiting(db, rows, request_id, asked.request.expires_at or now, now)
+        incarnations.hold_waiting(db, waiting, request_id, asked.request.expires_at or now, now)
         incarnations.add_rows(db, request_id, effects, calls)
     begun = incarnations.add(db, reason, source, request_id, now)
     if not request_id:

@@ -446,7 +446,8 @@ class AwakeSession:
         turn = await turn_settlement.open_turn(self.parts, self.session)
         words = self.talk.last_words
         ending = self.ending or Ending(_render_trouble(words) if words else _render_exit_code(code))
-        hopeless = words is not None and words.what == "setup"
+        ending = ending.during(await self.parts.find_shortage())
+        hopeless = words is not None and words.what == "setup" and ending.retry is not Retry.LATER
         _log.info("asleep", session=self.session.id, reason=ending.cause, code=code)
         if ending.retry is not Retry.NEVER:
             await self._settle(turn, ending, final=hopeless)

@@ -29,6 +29,7 @@ FLOOR_FILES = setting(
 SHARE = 50  # a floor is at most this part of the whole
 MOST_OF_ONE = 2  # one agent has at most this part of a file system
 SPARED = 16  # of the floor: a growth below this part of it is nobody's fault
+LEAST_GROWTH, LEAST_NEW_FILES = 1024 * 1024, 64  # nor one below this, which mailbox and conversation take anyway
 MIB = 1024 * 1024
 
 
@@ -90,7 +91,8 @@ def check_space(spaces: Iterable[FileSystemSpace], floor_mb: int, floor_files: i
         for free, least, of_files in ((each.free, floor.size, False), (each.free_files, floor.files, True)):
             level = SpaceLevel.EMPTY if free < least // 2 else SpaceLevel.LOW if free < least else SpaceLevel.ENOUGH
             if least and level is not SpaceLevel.ENOUGH and worst.level is not SpaceLevel.EMPTY:
-                worst = DiskShortage(level, _render_shortage(free, least, of_files), of_files, max(1, least // SPARED))
+                spared = max(LEAST_NEW_FILES if of_files else LEAST_GROWTH, least // SPARED)
+                worst = DiskShortage(level, _render_shortage(free, least, of_files), of_files, spared)
     return worst
 
 

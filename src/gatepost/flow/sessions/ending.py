@@ -51,8 +51,17 @@ class Ending(Struct, frozen=True):
         retry = min(self.retry, later.retry, key=order.index)
         return Ending(self.cause, retry, self.counts and later.counts, self.final or later.final)
 
+    def during(self, shortage: str) -> "Ending":
+        """The same while the machine lacks something. Whoever took too much themselves goes on for no other reason."""
+        if not shortage or self.final or not self.counts or self.retry is not Retry.NEXT:
+            return self
+        return Ending(shortage, Retry.LATER)
+
     def to_failure(self, turn: Turn, *, final: bool) -> FailureCause:
-        """What it means for the turn that ran."""
+        """What it means for the turn that ran. One that no provider had waits like a message whose agent cannot start:
+        its age ends the tries."""
+        if turn.begun_at is None and self.retry is Retry.LATER:
+            return FailureCause(reason=self.cause, final=final or self.final, passing=True)
         spared = self.retry is Retry.LATER and turn.spared < MOST_SPARED
         counts = self.counts and not spared
         return FailureCause(

@@ -28,7 +28,6 @@ from gatepost.flow.sessions.disk_space import (
     find_floor,
     find_share,
     pick_heaviest,
-    read_space,
 )
 from gatepost.flow.sessions.disk_usage import NO_SHARE, find_breach, measure_growth
 from gatepost.flow.sessions.ending import Ending
@@ -85,9 +84,8 @@ class HostLimits:
     # The free space of the disk.
 
     async def watch_floor(self) -> None:
-        home, config = self._parts.home, self._parts.config
-        places = (home.path, home.groups, home.sessions, home.worktrees)
-        spaces = await self._usage.quick(read_space, places)
+        config = self._parts.config
+        spaces = await self._usage.quick(self._parts.shortage.look, self._parts.disks)
         shortage = check_space(spaces, config[FLOOR_MB], config[FLOOR_FILES])
         if shortage.level is not SpaceLevel.EMPTY and self.low:
             _log.warning("there is space on the disk again")

@@ -18,6 +18,7 @@ from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RES
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.sessions import compaction, results, turn_settlement
 from gatepost.flow.sessions.drafts import SessionDraft
+from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.result_copies import copy_result_files
 from gatepost.flow.sessions.result_order import ResultOrder
 from gatepost.flow.sessions.runner_requests import RunnerRequests
@@ -28,7 +29,7 @@ from gatepost.flow.sessions.timeline_events import clean_value
 from gatepost.flow.sessions.turn_timeline import TurnTimeline
 from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
-from gatepost.mailbox.runner_frames import EventKind
+from gatepost.mailbox.runner_frames import EventKind, TurnErrorClass
 from gatepost.store import firings, turn_claims, turns
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -374,6 +375,8 @@ class RunnerProtocol:
             self._drained_at = -1
             reason, self.failure = frame.error or "the agent failed", frame
             cause = FailureCause(reason=reason, wait=wait, finished=frozenset(frame.finished))
+            if frame.error_class == TurnErrorClass.RETRYABLE and (lack := await self.parts.find_shortage()):
+                cause = replace(Ending(reason).during(lack).to_failure(turn, final=False), finished=cause.finished)
             await turn_settlement.settle_broken_turn(self.parts, self.session, turn, cause, frame.error_class)
         self.end_turn()
         return runner_frames.AckFrame(id=frame.id)

@@ -1,6 +1,7 @@
 """What the flow of sessions works with: given once by the app, shared by every awake session."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -18,6 +19,7 @@ from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
 from gatepost.flow.sessions.disk_usage import DiskUsageMeter
 from gatepost.flow.sessions.drafts import DraftRelay
 from gatepost.flow.sessions.group_limits import TURN_S
+from gatepost.flow.sessions.host_shortage import HostShortage
 from gatepost.flow.sessions.memory_pressure import HostMemory, read_memory
 from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.session_timeouts import ListeningTime, SessionTimeouts
@@ -79,7 +81,17 @@ class SessionDeps(Struct, frozen=True, kw_only=True):
     memory: Callable[[], HostMemory | None] = read_memory
     drafts: DraftRelay = field(default_factory=DraftRelay)
     usage: DiskUsageMeter = field(default_factory=DiskUsageMeter)
+    shortage: HostShortage = field(default_factory=HostShortage)
     sandboxes: Registry[Callable[[Config], SandboxKind]] = field(default_factory=lambda: SANDBOXES)
+
+    @property
+    def disks(self) -> tuple[Path, ...]:
+        """Folders that may each be on a file system of its own."""
+        return self.home.path, self.home.groups, self.home.sessions, self.home.worktrees
+
+    async def find_shortage(self) -> str:
+        """Return what the machine lacks, or '' if it has enough."""
+        return await self.usage.quick(self.shortage.find, self.disks)
 
     @property
     def policy(self) -> TurnRetryPolicy:

@@ -85,7 +85,7 @@ def _give_back(db: Db, turn: Turn, names: tuple[str, ...], reason: str, now: int
     for entry, message in inbox.list_for_turn(db, turn.id):
         others = message.kind == MessageKind.CHAT and message.sender not in names
         if others and entry.state == InboxState.WORKING:
-            turns.requeue(db, turn, entry, message, reason, now)
+            turns.requeue(db, entry, message, reason, now)
 
 
 def _add_notice(

@@ -342,10 +342,8 @@ class Scripted:
 
 def read_completed_effects(batch: Batch) -> list[CompletedEffect]:
     """What the gateway says was said and done before the turn broke off."""
-    for item in batch.items:
-        if _is_continuation(item):
-            return msgspec.convert(item.content.get("done") or [], list[CompletedEffect])
-    return []
+    done = [each for item in batch.items if _is_continuation(item) for each in item.content.get("done") or []]
+    return msgspec.convert(done, list[CompletedEffect])
 
 
 def _render_answer(verdict: str, given: dict[str, Any]) -> str:
