@@ -119,7 +119,7 @@ class Intake:
         self._waited: dict[tuple[str, str], tuple[float, float]] = {}  # by room: since when, and how long, for files
         self._followed = FollowedThreads(reach)
         self._passed = PassedAttachments(store, reach, passing)
-        self.late_files = LateFiles(store, clock, bells, reach, self._passed)
+        self.late_files = LateFiles(store, clock, bells, reach, self._passed, home.media)
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
