@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from gatepost.messages.inbound import Direction
 from gatepost.store import groups, inbox, messages, retention, session_files, sessions, watchers
@@ -114,5 +115,25 @@ async def test_files_of_a_group_that_is_sealed_are_not_kept_by_those_who_watched
         groups.update(db, "acme/a", {"open": False})
 
         assert list_names(session_files.load(db, session_id)) == {own[0]: ["own"]}
+
+    await store.write(run)
+
+
+async def test_a_conversation_remembers_no_more_files_than_it_may_keep(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each further file would cost as much as all that ever came."""
+    monkeypatch.setattr(session_files, "MOST", 3)
+
+    def run(db: Db) -> None:
+        session_id = add_session(db)
+        rows = [send(db, session_id, f"file{number}") for number in range(20)]
+        for row in rows:
+            session_files.keep(db, session_id, [row], 20)
+        found = session_files.load(db, session_id, rows[-1:])
+
+        assert list_names(found) == {rows[-2][0]: ["file18"], rows[-1][0]: ["file19"]}
+        assert found.dropped[rows[-1][0]] == ["file17"]
+        assert len(session_files.SESSION_FILES.list(db, "")) == 6
 
     await store.write(run)
