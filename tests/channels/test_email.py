@@ -2,6 +2,7 @@
 
 import email
 import email.policy
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatepost.channels.contract import ChannelDeps
+from gatepost.channels.email.adapter import Email
+from gatepost.channels.email.imap import FetchedMail
 from gatepost.channels.email.mail_text import read_html, split_quote
 from gatepost.channels.email.render import render_forward, render_mail
 from gatepost.channels.email.sender_proof import is_proved, parse_address, read_sender
@@ -24,8 +28,10 @@ from gatepost.channels.email.wire import (
     read_room,
     render_message_id,
 )
+from gatepost.core.settings import Config
 from gatepost.messages.inbound import Attachment, Inbound, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
+from gatepost.testing.clock import FixedClock
 
 BOT, US = "bot@example.org", "mx.example.org"
 PROOF = "Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\r\n"
@@ -376,3 +382,35 @@ def test_a_forged_mail_with_the_id_of_another_is_not_passed_on_in_its_place() ->
     assert is_meant(genuine, "1@example.com", "email:ann@example.com")
     assert not is_meant(forged, "1@example.com", "email:ann@example.com")
     assert not is_meant(genuine, "1@example.com", "email:bob@example.com")
+
+
+class Folder:
+    """A mailbox with one mail, that which is delivered next."""
+
+    validity = 1
+
+    def __init__(self, raw: str) -> None:
+        self.raw = raw
+
+    def fetch(self, uid: int, largest: int) -> FetchedMail:
+        return FetchedMail(self.raw.encode(), True)
+
+    def set_flag(self, uid: int, flag: str, on: bool) -> None:
+        """It is read."""
+
+
+async def test_nobody_words_the_subject_of_an_answer_to_somebody_else_by_the_id_of_their_mail() -> None:
+    """Whoever was written to as well knows the id, and may write a mail of their own under it."""
+    config = Config({"channels.email.address": BOT, "channels.email.authserv_id": US})
+    channel = Email(ChannelDeps(instance="email", config=config, clock=FixedClock()))
+
+    async def receive(event: Inbound) -> None:
+        assert event.sender
+
+    genuine = PROOF + HEAD + "Subject: The plan\r\n\r\nhello\r\n"
+    other = genuine.replace("Ann <ann@", "Mal <mal@").replace("The plan", "Your account is locked")
+    with ThreadPoolExecutor(1) as thread:
+        for raw in (genuine, other, other.removeprefix(PROOF)):
+            await channel._receive_mail(thread, Folder(raw), 1, receive)  # type: ignore[arg-type]
+    answered = await channel._find_answered("ann@example.com", Outbound(key="k", text="x", thread="1@example.com"))
+    assert answered is not None and answered.subject == "The plan"

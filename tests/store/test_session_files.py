@@ -3,9 +3,10 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from gatepost.messages.inbound import Direction
-from gatepost.store import groups, inbox, messages, retention, session_files, sessions
+from gatepost.store import groups, inbox, messages, retention, session_files, sessions, watchers
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.session_files import ConversationFiles
@@ -92,3 +93,47 @@ async def test_a_fork_has_the_files_and_they_go_with_their_message_and_with_a_ne
     await store.write(sessions.remove_conversations, child, 2)
     assert list_names(await store.read(session_files.load, child)) == {}
     assert list_names(await store.read(session_files.load, parent)) == {second: ["b"]}
+
+
+async def test_files_of_a_group_that_is_sealed_are_not_kept_by_those_who_watched_it(store: SqliteStore) -> None:
+    """What its siblings were not shown yet they never are: neither the words nor the file."""
+
+    def run(db: Db) -> None:
+        for folder in ("acme", "acme/a", "acme/b"):
+            groups.add(db, folder, folder, "", 1)
+        groups.update(db, "acme/a", {"open": True})
+        watchers.add(db, "acme/b", "acme/a", "test", 1)
+        session_id = sessions.find_or_add(db, "per-thread", "acme/b", "fake", ROOM, "", 1).id
+        content = msgspec.json.encode({"attachments": [{"name": "plan", "path": "in/f-1/plan", "size": 1}]}).decode()
+        ident = add_arrival(db, 1, platform_id="1", content=content)
+        row_id = inbox.observe(db, ident, session_id, "acme/b", "member", 1, watched="acme/a")
+        found = messages.get(db, ident)
+        assert found is not None
+        session_files.keep(db, session_id, [(row_id, found)], 100)
+        own = send(db, session_id, "own")
+        session_files.keep(db, session_id, [own], 100)
+        groups.update(db, "acme/a", {"open": False})
+
+        assert list_names(session_files.load(db, session_id)) == {own[0]: ["own"]}
+
+    await store.write(run)
+
+
+async def test_a_conversation_remembers_no_more_files_than_it_may_keep(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each further file would cost as much as all that ever came."""
+    monkeypatch.setattr(session_files, "MOST", 3)
+
+    def run(db: Db) -> None:
+        session_id = add_session(db)
+        rows = [send(db, session_id, f"file{number}") for number in range(20)]
+        for row in rows:
+            session_files.keep(db, session_id, [row], 20)
+        found = session_files.load(db, session_id, rows[-1:])
+
+        assert list_names(found) == {rows[-2][0]: ["file18"], rows[-1][0]: ["file19"]}
+        assert found.dropped[rows[-1][0]] == ["file17"]
+        assert len(session_files.SESSION_FILES.list(db, "")) == 6
+
+    await store.write(run)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gatepost.core.errors import Invalid
 
 _PLATFORM = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
-LONGEST = 512
+LONGEST = 512  # bytes: a key of the store, of which PostgreSQL takes 2,704 together
 LIKE_ROOM = "telegram:group/-100123"
 LIKE_USER = "telegram:user/9"
 
@@ -34,9 +34,14 @@ def parse(text: str, field: str = "address", like: str = LIKE_ROOM) -> Address:
         raise Invalid(field, f"{text!r} is not an address; it should look like {like}")
     if not _PLATFORM.match(platform):
         raise Invalid(field, f"{platform!r} is not a platform name")
-    if not rest or len(text) > LONGEST or any(ord(char) < 33 or char == "\x7f" for char in rest):
+    if not rest or is_longer(text, LONGEST) or any(ord(char) < 33 or char == "\x7f" for char in rest):
         raise Invalid(field, f"{text[:80]!r} has an empty, overlong or unprintable room part")
     return Address(platform, rest)
+
+
+def is_longer(text: str, most: int) -> bool:
+    """Return True if a text has more than so many bytes of UTF-8."""
+    return len(text) > most or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > most)
 
 
 def safe_segment(text: str) -> str:

@@ -7,7 +7,7 @@ platform of its own. So nothing that is given to a person, to a platform or to a
 from hashlib import sha256
 
 from gatepost.core.records import replace
-from gatepost.messages.address import LONGEST
+from gatepost.messages.address import LONGEST, is_longer
 from gatepost.messages.inbound import Inbound, Verb
 
 PLATFORM = "untrusted"
@@ -31,7 +31,7 @@ def mark_untrusted(inbound: Inbound) -> Inbound:
 def make_untrusted(claimed: str) -> str:
     platform, _, rest = claimed.partition(":")
     made = f"{_BEGIN}{platform}/{rest}"
-    return made if len(made) <= LONGEST else f"{_BEGIN}{platform}/{sha256(rest.encode()).hexdigest()}"
+    return made if not is_longer(made, LONGEST) else f"{_BEGIN}{platform}/{sha256(rest.encode()).hexdigest()}"
 
 
 def get_claimed(sender: str) -> str:

@@ -118,13 +118,15 @@ def observe(
 
 
 def remove_watched(db: Db, folder: str, source: str) -> int:
-    """What a group has from watching another, and was not shown yet: it is not shown, and not found by searching. Each
-    of these messages keeps the row of the group that it went to."""
-    return db.run(
-        "DELETE FROM inbox WHERE mode = 'observe' AND given = 0 AND reason = ?"
-        " AND session_id IN (SELECT id FROM sessions WHERE folder = ? AND closed_at IS NULL)",
-        (f"{WATCHED}{source}", folder),
+    """What a group has from watching another, and was not shown yet: it is not shown, and not found by searching, and
+    its files are not kept. Each of these messages keeps the row of the group that it went to."""
+    given = (f"{WATCHED}{source}", folder)
+    watched = (
+        "FROM inbox WHERE mode = 'observe' AND given = 0 AND reason = ?"
+        " AND session_id IN (SELECT id FROM sessions WHERE folder = ? AND closed_at IS NULL)"
     )
+    db.run(f"DELETE FROM session_files WHERE row_id IN (SELECT id {watched})", given)
+    return db.run(f"DELETE {watched}", given)
 
 
 def refuse(

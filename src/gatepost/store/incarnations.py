@@ -59,6 +59,7 @@ class StorePresence(Struct, frozen=True):
 class RestoredRowKind(StrEnum):
     EFFECT = "effect"
     CALL = "call"
+    TASK = "task"
 
 
 class RestoredRow(Struct, frozen=True):
@@ -230,22 +231,46 @@ def hold_calls(db: Db, call_ids: Iterable[str], now: int) -> None:
         requests.record_notified(db, each, now)
 
 
-def add_rows(db: Db, request_id: str, effects: Iterable[int], calls: Iterable[str]) -> None:
-    """Record the rows that a request decides about, besides the messages that are held for it."""
-    kinds = ((RestoredRowKind.EFFECT, map(str, effects)), (RestoredRowKind.CALL, calls))
+def hold_tasks(db: Db, reason: str, now: int) -> list[str]:
+    """Pause the tasks that are due: their time has perhaps come and gone in the course that was forgotten."""
+    rows = db.rows(
+        "UPDATE tasks SET state = 'paused', reason = ?, updated_at = ? WHERE state = 'active' AND next_at <= ?"
+        " RETURNING id",
+        (reason, now, now),
+    )
+    return sorted(str(row[0]) for row in rows)
+
+
+def add_rows(db: Db, request_id: str, effects: Iterable[int], calls: Iterable[str], due: Iterable[str] = ()) -> None:
+    """Record the rows that a request decides about, besides the messages that are held for it. `due`: tasks."""
+    kinds = (
+        (RestoredRowKind.EFFECT, map(str, effects)),
+        (RestoredRowKind.CALL, calls),
+        (RestoredRowKind.TASK, due),
+    )
     rows = [(request_id, kind, row_id) for kind, found in kinds for row_id in found]
     RESTORED_ROWS.add_rows(db, "ON CONFLICT DO NOTHING", RESTORED_ROWS.names, rows)
 
 
 def hold_open(db: Db, now: int) -> int:
     """After a failover, hold what was on its way to people and to agents. A turn whose end was forgotten would say its
-    answer again, and so would a message that waits here and was worked on since. Return how many things there were.
-    """
+    answer again, and so would a message that waits here and was worked on since. A call that was allowed and a task
+    that is due have perhaps run. Return how many things there were."""
     effects = database_lives.hold_effects(db, now)
     end_turns(db, FAILOVER, now)
     waiting = list_waiting(db)
     hold_waiting(db, waiting, FAILOVER, now, now)
-    return effects + len(waiting)
+    calls, due = list_allowed_calls(db), hold_tasks(db, FAILOVER, now)
+    hold_calls(db, calls, now)
+    add_rows(db, FAILOVER, (), calls, due)  # until there is a request
+    return effects + len(waiting) + len(calls) + len(due)
+
+
+def take_failover_rows(db: Db) -> tuple[list[str], list[str]]:
+    """Return the calls and the tasks that are held since a failover, for the request that is about them now."""
+    found = _list_rows(db, FAILOVER, RestoredRowKind.CALL), list_tasks(db, FAILOVER)
+    db.run("DELETE FROM restored_rows WHERE request_id = ?", (FAILOVER,))
+    return found
 
 
 # What was decided.
@@ -278,6 +303,10 @@ def release_calls(db: Db, request_id: str) -> None:
         db.run(
             "UPDATE requests SET settled_at = NULL, notified_at = NULL WHERE id = ? AND state = 'allowed'", (call_id,)
         )
+
+
+def list_tasks(db: Db, request_id: str) -> list[str]:
+    return _list_rows(db, request_id, RestoredRowKind.TASK)
 
 
 def release_waiting(db: Db, request_id: str, now: int) -> list[str]:

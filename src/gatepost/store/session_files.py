@@ -106,12 +106,18 @@ def _make_room(db: Db, session_id: str, row_id: int, wanted: Set[int], share: in
         "SELECT row_id, bytes FROM session_files WHERE session_id = ? AND dropped_for IS NULL ORDER BY row_id DESC",
         (session_id,),
     )
-    left = share - sum(size for each, size in kept if each in wanted)
+    left, dropped = share - sum(size for each, size in kept if each in wanted), False
     for place, (each, size) in enumerate(row for row in kept if row[0] not in wanted):
         left -= size
         if left < 0 or place >= MOST:
             drop = "UPDATE session_files SET dropped_for = ? WHERE session_id = ? AND row_id = ?"
-            db.run(drop, (row_id, session_id, each))
+            dropped = bool(db.run(drop, (row_id, session_id, each)))
+    if dropped:  # what was dropped long ago is not told any more: each look would cost as much as all of it
+        db.run(
+            "DELETE FROM session_files WHERE session_id = ? AND dropped_for IS NOT NULL AND row_id <= (SELECT row_id"
+            " FROM session_files WHERE session_id = ? ORDER BY row_id DESC LIMIT 1 OFFSET ?)",
+            (session_id, session_id, 2 * MOST),
+        )
 
 
 def load(db: Db, session_id: str, rows: Iterable[tuple[int, Message]] = ()) -> ConversationFiles:

@@ -19,7 +19,7 @@ from gatepost.flow.intake import intake as intakes
 from gatepost.flow.intake.file_streams import PATIENCE
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, Intake
 from gatepost.messages.inbound import Attachment, Inbound, Receipt
-from gatepost.store import awaited_files, groups, inbox, messages, rooms, routes, users
+from gatepost.store import awaited_files, groups, inbox, messages, retention, rooms, routes, sessions, users
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
@@ -338,3 +338,23 @@ def count_messages(db: Db) -> int:
     row = db.row("SELECT COUNT(*) FROM messages")
     assert row is not None
     return int(row[0])
+
+
+@pytest.mark.parametrize("gone", ["message", "session"])
+async def test_a_file_that_comes_when_nobody_gets_it_any_more_leaves_nothing_behind(world: World, gone: str) -> None:
+    """Its sender was forgotten meanwhile, or the conversation was closed."""
+    world.settings = {"intake.attachment_wait_s": 0.01}
+    source = Source(1000, stalls=True)
+    receipt = await world.send(source.attach("a.csv"))
+    [session_id] = await world.list_sessions(await world.message(receipt))
+
+    def remove(db: Db) -> None:
+        if gone == "session":
+            sessions.close(db, session_id or "", NOON)
+        else:
+            retention.remove_message(db, receipt.message_id)
+
+    await world.store.write(remove)
+    source.go.set()
+    await world.intake.late_files.drain()
+    assert world.files() == []

@@ -730,3 +730,25 @@ def test_a_command_of_ours_below_the_subject_of_a_first_mail_counts(words: str, 
     )
     found = make_arrival("email", said, Config({}), NOON, 0).command
     assert (found.name if found is not None else None) == command
+
+
+def make_wide(count: int, first: int = 0x20000) -> str:
+    """Signs of four bytes each, which no database can make smaller."""
+    return "".join(chr(first + place * 7919 % 40_000) for place in range(count))
+
+
+@pytest.mark.parametrize("field", ["address", "platform_id", "event", "sender"])
+async def test_ids_are_taken_only_as_long_as_every_database_can_index_them(world: World, field: str) -> None:
+    """Else one engine takes a message, and on the other its room would try it for ever."""
+    most = {"address": f"tg:group/{make_wide(125)}", "platform_id": make_wide(128), "event": f"edit:{make_wide(126)}"}
+    sender = f"tg:user/{make_wide(126)}"
+    assert (await world.send(sender=sender, thread=make_wide(512), **most)).new
+    longer = {**most, "sender": sender}
+    with pytest.raises(Invalid):
+        await world.send(**{**longer, field: longer[field] + make_wide(10)})
+
+
+async def test_a_thread_with_a_name_of_any_length_has_its_conversation(world: World) -> None:
+    await world.route("", "home")
+    receipt = await world.send(thread=make_wide(512), address=f"tg:group/{make_wide(125)}")
+    assert receipt.state == "queued"

@@ -163,3 +163,19 @@ def test_a_turn_that_a_failover_left_open_is_run_again_only_if_an_owner_says_so(
     [told] = [message for _, message in inbox.list_for_turn(db, claim.turn.id) if message.kind == "system"]
     assert len(claim.rows) == 3
     assert (told.content["event"], told.content["done"][0]["text"]) == ("continued", "I look")
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_call_that_was_allowed_before_a_failover_runs_only_if_an_owner_says_so(db: Db, runs: bool) -> None:
+    """It has perhaps run, and the database forgot it."""
+    add_people(db)
+    prepare(db)
+    allowed = requests.list_unnotified(db, (RequestKind.CALL,), 10)
+    database_lives.add(db, DatabaseLife("1/2", "a", 0, incarnations.hold_open(db, NOON), NOON))
+
+    assert len(allowed) == 4 and requests.list_unnotified(db, (RequestKind.CALL,), 10) == []
+    move_due(db, RULES, PEOPLE, NOON)
+    [request] = requests.REQUESTS.list(db, "WHERE kind = 'restored'")
+    assert request.input == {"allowed, perhaps not done": "4"}
+    decide(db, PEOPLE, request.id, list_choices(request)[0 if runs else 1], BOB, NOON)
+    assert len(requests.list_unnotified(db, (RequestKind.CALL,), 10)) == (4 if runs else 0)

@@ -13,8 +13,11 @@ from gatepost.serve.agents.elicitation_form import (
     make_form,
     parse_response,
 )
-from gatepost.serve.agents.views import PendingRequest
-from gatepost.store.requests import RequestKind
+from gatepost.serve.agents.views import PendingRequest, make_pending_request
+from gatepost.store import groups, requests
+from gatepost.store.port import Db
+from gatepost.store.requests import NewRequest, RequestKind
+from gatepost.testing.clock import NOON
 
 DRINK: dict[str, Any] = {
     "question": "What?",
@@ -128,10 +131,33 @@ def test_a_plan_shows_what_an_approval_starts() -> None:
     assert form is not None
     assert form.message.splitlines()[2:] == [
         "plan: 1. sweep",
-        "2. mop",
+        "    2. mop",
         "Its mode once it is allowed: allow",
         "The prompt that follows: Go on.",
     ]
+
+
+def test_a_held_call_is_shown_with_what_it_uses_beyond_its_arguments(db: Db) -> None:
+    """A card in a chat shows the file; whoever allows by a form sees it, too."""
+    new = NewRequest(
+        kind=RequestKind.CALL,
+        name="t/1",
+        folder="acme",
+        tool="send_file",
+        input={"path": "plan.txt"},
+        why="a rule holds it",
+        preview="File plan.txt: 4 bytes, sha256 ab\n\n```\n· secret words\n```",
+    )
+    groups.add(db, "acme", "Acme", "", NOON)
+    asked = make_pending_request(requests.add(db, new, NOON)[0])
+    form = make_form(asked, "Ann", arrays=True)
+    assert form is not None and "secret words" in form.message and "a rule holds it" in form.message
+
+
+def test_no_line_of_a_value_looks_like_the_next_value() -> None:
+    form = make_form(ask(RequestKind.CALL, text="hi\nroom: the team", room="everybody"), "Ann", arrays=True)
+    assert form is not None
+    assert [line for line in form.message.splitlines() if line.startswith("room:")] == ["room: everybody"]
 
 
 def test_an_agent_cannot_hide_or_turn_around_what_it_asks() -> None:

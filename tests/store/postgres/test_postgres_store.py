@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import Invalid, Unavailable
 from gatepost.store.gateways import GatewayIdentity
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection
@@ -294,3 +294,12 @@ async def test_a_failure_of_what_travels_with_the_commit_undoes_all(shared: Post
     assert await shared.read(notes) == []
     await shared.write(note, "after")
     assert await shared.read(notes) == ["after"]
+
+
+async def test_what_the_server_can_never_keep_is_refused_for_good(shared: PostgresStore) -> None:
+    """A caller who waits for the store would try it for ever."""
+    wide = "".join(chr(0x20000 + place * 7919 % 40_000) for place in range(3000))
+    with pytest.raises(Invalid, match="larger than the database can keep"):
+        await shared.write(note, wide)
+    await shared.write(note, "a")
+    assert await shared.read(notes) == ["a"]

@@ -38,6 +38,7 @@ from gatepost.channels.email.wire import (
     ForwardedMail,
     MailHead,
     ReadMail,
+    find_sender,
     get_address,
     get_message_id,
     is_meant,
@@ -70,7 +71,7 @@ class Email:
         self._around, self._config = around, around.config
         self._own = parse_address(around.config[ADDRESS])
         self._begun = around.clock.now() // 1_000_000
-        self._heads: OrderedDict[str, MailHead] = OrderedDict()  # of recent mails, by platform id
+        self._heads = KnownHeads()
         self._sent_at: OrderedDict[str, deque[int]] = OrderedDict()  # to an address, within the last hour
         self._attempts = SendAttempts(around.cursor, around.clock)
         self.skipped = 0  # mails of programs and lists
@@ -140,9 +141,10 @@ class Email:
             why = read.skipped if read else "it cannot be read"
             LOG.info("a mail is left alone", instance=self._around.instance, uid=uid, why=why, count=self.skipped)
             return
-        self._keep_head(read.inbound.platform_id, read.head)
-        if read.head.message_id not in self._heads:  # as its conversation is named, though nobody proves its sender
-            self._keep_head(read.head.message_id, read.head)
+        self._heads.keep(read.inbound.address, read.inbound.platform_id, read.head)
+        if self._heads.find(read.inbound.address, read.head.message_id) is None:
+            # As its conversation is named, though nobody proves its sender.
+            self._heads.keep(read.inbound.address, read.head.message_id, read.head)
         await retry_until_done(partial(receive, read.inbound))
         await self._run(thread, mailbox.set_flag, uid, SEEN, True)
 
@@ -155,12 +157,6 @@ class Email:
             return False
         await self._around.cursor.save(f"{name} {count + 1}", READING, durable=True)
         return True
-
-    def _keep_head(self, platform_id: str, head: MailHead) -> None:
-        self._heads[platform_id] = head
-        self._heads.move_to_end(platform_id)
-        if len(self._heads) > MOST_HEADS:
-            self._heads.popitem(last=False)
 
     # Sending.
 
@@ -176,7 +172,7 @@ class Email:
             passed = await self._find_forwarded(message)
             mail = await asyncio.to_thread(render_forward, message, person, self._own, config[NAME], passed, now)
         else:
-            answered = await self._find_answered(message)
+            answered = await self._find_answered(person, message)
             message = replace(message, reply_to=get_message_id(message.reply_to), thread=get_message_id(message.thread))
             mail = await asyncio.to_thread(
                 render_mail, message, person, self._own, config[NAME], config[SUBJECT], answered, now
@@ -187,7 +183,8 @@ class Email:
             await send_mail(await self._get_login(SMTP_SECURITY.name), mail, self._own, person, copy)
         self._sent_at.setdefault(person, deque()).append(now)
         references = (*answered.references, answered.message_id) if answered else ()
-        self._keep_head(own_id, MailHead(message_id=own_id, subject=str(mail["Subject"]), references=references))
+        head = MailHead(message_id=own_id, subject=str(mail["Subject"]), references=references)
+        self._heads.keep(get_address(person), own_id, head)
         return own_id
 
     async def open_direct(self, sender: str) -> str:
@@ -241,12 +238,14 @@ class Email:
         while len(self._sent_at) > MOST_ADDRESSES:
             self._sent_at.popitem(last=False)
 
-    async def _find_answered(self, message: Outbound) -> MailHead | None:
-        """The mail answered, for its subject; from the mailbox if it came before this start."""
+    async def _find_answered(self, person: str, message: Outbound) -> MailHead | None:
+        """The mail answered, for its subject; from the mailbox if it came before this start. Only one of this person's
+        or ours: whoever else uses its id has a say in nothing."""
         answered = message.reply_to or message.thread
         wanted = get_message_id(answered)
-        if not wanted or answered in self._heads:
-            return self._heads.get(answered)
+        known = self._heads.find(get_address(person), answered)
+        if not wanted or known is not None:
+            return known
         try:
             raw = await self._use_mailbox(self._config[FOLDER], lambda box: box.fetch_head(wanted))
         except GatepostError as error:  # a mail without the old subject is better than none
@@ -254,8 +253,11 @@ class Email:
             return None
         if not raw:
             return None
-        head = read_head(email.message_from_bytes(raw), wanted)
-        self._keep_head(answered, head)
+        mail = email.message_from_bytes(raw)
+        if find_sender(mail).address not in (person, self._own):
+            return None
+        head = read_head(mail, wanted)
+        self._heads.keep(get_address(person), answered, head)
         return head
 
     async def _find_forwarded(self, message: Outbound) -> ForwardedMail:
@@ -306,6 +308,23 @@ class Email:
 async def _read_whole(file: Attachment) -> bytes:
     """The mail was bounded by `largest_mail`, and so is a file of it."""
     return b"".join([chunk async for chunk in file.open()]) if file.open is not None else file.data
+
+
+class KnownHeads:
+    """The heads of recent mails, by room and id. Whoever was written to as well knows the id of somebody's mail, and
+    may use it for a mail of their own."""
+
+    def __init__(self) -> None:
+        self._heads: OrderedDict[tuple[str, str], MailHead] = OrderedDict()
+
+    def keep(self, room: str, platform_id: str, head: MailHead) -> None:
+        self._heads[room, platform_id] = head
+        self._heads.move_to_end((room, platform_id))
+        if len(self._heads) > MOST_HEADS:
+            self._heads.popitem(last=False)
+
+    def find(self, room: str, platform_id: str) -> MailHead | None:
+        return self._heads.get((room, platform_id))
 
 
 def read_safely(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: bool) -> ReadMail | None:

@@ -100,7 +100,7 @@ def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: b
     """
     mail = email.message_from_bytes(_cut_head(raw), policy=HEADERS)
     head = read_head(mail, fallback_id)
-    sender = read_sender(_list_headers(mail, "From"))
+    sender = find_sender(mail)
     if not sender.address:
         return ReadMail(head=head, skipped="it has no sender that could be answered")
     if sender.address != own and (why := find_machine(mail, sender)):
@@ -158,6 +158,10 @@ def read_head(mail: Message, fallback_id: str) -> MailHead:
         subject=make_line(decode_words(_get_header(mail, "Subject"))),
         references=tuple(dict.fromkeys(references)),
     )
+
+
+def find_sender(mail: Message) -> MailSender:
+    return read_sender(_list_headers(mail, "From"))
 
 
 def find_ids(text: str) -> list[str]:

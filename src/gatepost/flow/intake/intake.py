@@ -61,7 +61,7 @@ FIRST_OF_A_STRANGER = 20  # refused messages of one sender in an hour that are w
 FIRST_OF_STRANGERS = 1000  # the same for all senders of a channel together
 ANYBODY = "*"
 LONGEST_NAME = 200
-LONGEST_ID = 512
+LONGEST_ID = 512  # bytes
 RECORDED = 2000  # characters of a text that was too long to be taken
 MEGABYTE = 1024 * 1024
 
@@ -119,7 +119,7 @@ class Intake:
         self._waited: dict[tuple[str, str], tuple[float, float]] = {}  # by room: since when, and how long, for files
         self._followed = FollowedThreads(reach)
         self._passed = PassedAttachments(store, reach, passing)
-        self.late_files = LateFiles(store, clock, bells, reach, self._passed)
+        self.late_files = LateFiles(store, clock, bells, reach, self._passed, home.media)
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Told twice, it is accepted once."""
@@ -356,10 +356,8 @@ def make_arrival(
     address = _parse(inbound.address, "address")
     _parse(inbound.sender, "sender")
     for field, value in (("platform_id", inbound.platform_id), ("event", inbound.event)):
-        if not value or len(value) > LONGEST_ID:
-            raise Invalid(
-                field, f"an event needs one of at most {LONGEST_ID} characters; the channel gave {value[:40]!r}"
-            )
+        if not value or addresses.is_longer(value, LONGEST_ID):
+            raise Invalid(field, f"an event needs one of at most {LONGEST_ID} bytes; the channel gave {value[:40]!r}")
     cleaned = mark_untrusted(_cleaned(inbound))
     fault, complaint = _find_fault(cleaned, config)
     if fault:
@@ -423,7 +421,7 @@ def _cleaned(inbound: Inbound) -> Inbound:
         heading=clean(inbound.heading),
         sender=clean(inbound.sender),
         sender_name=clean(inbound.sender_name)[:LONGEST_NAME],
-        thread=clean(inbound.thread)[:LONGEST_ID],
+        thread=clean(inbound.thread).encode()[:LONGEST_ID].decode(errors="ignore"),
         room_name=clean(inbound.room_name)[:LONGEST_NAME],
         reply_to=quote,
         forward_from=clean(inbound.forward_from)[:LONGEST_NAME],

@@ -6,6 +6,7 @@ to the same sessions. A gateway that ends meanwhile forgets the fetch; then the 
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.accepted_message import Arrival
-from gatepost.flow.intake.attachments import StoredAttachment
+from gatepost.flow.intake.attachments import StoredAttachment, remove_attachments
 from gatepost.flow.intake.file_streams import PATIENCE, FetchedFiles
 from gatepost.flow.intake.passed_attachments import PassedAttachments
 from gatepost.messages.inbound import Direction
@@ -46,9 +47,16 @@ _log = log.get("intake")
 
 class LateFiles:
     def __init__(
-        self, store: Store, clock: Clock, bells: EventBus, reach: ChannelInstances, passed: PassedAttachments
+        self,
+        store: Store,
+        clock: Clock,
+        bells: EventBus,
+        reach: ChannelInstances,
+        passed: PassedAttachments,
+        media: Path,
     ) -> None:
         self._store, self._clock, self._bells, self._reach, self._passed = store, clock, bells, reach, passed
+        self._media = media
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -94,7 +102,10 @@ class LateFiles:
         late = replace(arrival, kept=fetched.kept)
         try:
             await self._passed.put(late, self._clock.now())
-            await self._passed.record(late, await self._settle(message_id, fetched))
+            added = await self._settle(message_id, fetched)
+            if not added:  # who sent them was forgotten, or the conversation was closed
+                await asyncio.to_thread(remove_attachments, self._media, fetched.kept)
+            await self._passed.record(late, added or message_id)
         except GatepostError as error:  # the store is away: then they are given up when they are overdue
             _log.warning("late files cannot be added", message=message_id, error=str(error))
 
@@ -117,17 +128,18 @@ def add_late_files(
     db: Db, reach: ChannelInstances, message_id: int, fetched: FetchedFiles, now: int
 ) -> tuple[int, list[str], tuple[str, str] | None]:
     """Give files to the sessions that have their message, once: the message that brings them, and who is woken. What
-    is held takes them along."""
+    is held takes them along. 0 in place of the message: nobody gets them any more."""
     message = messages.get(db, message_id)
     if not awaited_files.remove(db, message_id) or message is None:
-        return message_id, [], None
+        return 0, [], None
     entries = inbox.list_for_message(db, message_id)
-    if any(each.state is InboxState.HELD for each in entries):
+    is_held = any(each.state is InboxState.HELD for each in entries)
+    if is_held:
         held = [*message.content.get("attachments", ()), *render_attachments(fetched.kept)]
         messages.set_content(db, message_id, {**message.content, "attachments": held})
     given = [each for each in entries if each.session_id is not None and _is_open(db, each.session_id)]
     if not given:
-        return message_id, [], None
+        return message_id if is_held else 0, [], None
     add_missing_notice(db, reach, message, fetched.missing, now)
     added = messages.accept(db, _make_message(message, fetched, now), now)
     assert added is not None  # whoever removed the row adds it

@@ -11,11 +11,15 @@ from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.owner_notices import add_owner_notices
 from gatepost.flow.requests.asking import AskingRules, ask
-from gatepost.store import channel_cursors, database_lives, incarnations, requests
+from gatepost.flow.schedule.firing import schedule_of
+from gatepost.flow.schedule.times import list_due
+from gatepost.store import channel_cursors, database_lives, firings, incarnations, requests, tasks
+from gatepost.store.firings import FiringState
 from gatepost.store.inbox import InboxState
 from gatepost.store.incarnations import Incarnation, IncarnationReason
 from gatepost.store.port import Db
 from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.tasks import TaskState
 
 NOW, KEEP = "now", "keep"
 CURSORS = setting(
@@ -61,15 +65,17 @@ def begin_incarnation(
     ended = incarnations.end_turns(db, incarnations.REASON, now)
     waiting, calls = incarnations.list_waiting(db), incarnations.list_allowed_calls(db)
     incarnations.hold_calls(db, calls, now)
+    due = incarnations.hold_tasks(db, incarnations.REASON, now)
     if not keep_cursors:
         channel_cursors.remove_positions(db)
     request_id, rooms = "", tuple[tuple[str, str], ...]()
-    if effects or waiting or calls:
+    if effects or waiting or calls or due:
         about = {
             "perhaps said before": len(effects),
             "not answered": len(waiting),
             "perhaps answered before": len(ended),
             "allowed, perhaps not done": len(calls),
+            "tasks that perhaps ran": len(due),
         }
         new = NewRequest(
             kind=RequestKind.RESTORED,
@@ -82,11 +88,13 @@ def begin_incarnation(
         asked = ask(db, reach, rules, new, now)
         request_id, rooms = asked.request.id, asked.rooms
         incarnations.hold_waiting(db, waiting, request_id, asked.request.expires_at or now, now)
-        incarnations.add_rows(db, request_id, effects, calls)
+        incarnations.add_rows(db, request_id, effects, calls, due)
     begun = incarnations.add(db, reason, source, request_id, now)
     if not request_id:
         rooms = add_owner_notices(db, reach, f"incarnation:{now}", f"{render_incarnation(begun)}.", now)
-    return BegunIncarnation(begun, rooms, render_incarnation(begun, len(effects) + len(waiting) + len(calls)))
+    return BegunIncarnation(
+        begun, rooms, render_incarnation(begun, len(effects) + len(waiting) + len(calls) + len(due))
+    )
 
 
 def ask_about_failover(db: Db, reach: ChannelInstances, rules: AskingRules, now: int) -> tuple[tuple[str, str], ...]:
@@ -95,7 +103,13 @@ def ask_about_failover(db: Db, reach: ChannelInstances, rules: AskingRules, now:
     if life is None:
         return ()
     effects, waiting = database_lives.list_held(db), database_lives.list_waiting(db)
-    about = {"perhaps said before": len(effects), "perhaps answered before": max(0, life.held - len(effects))}
+    calls, due = incarnations.take_failover_rows(db)
+    about = {
+        "perhaps said before": len(effects),
+        "perhaps answered before": max(0, life.held - len(effects) - len(calls) - len(due)),
+        "allowed, perhaps not done": len(calls),
+        "tasks that perhaps ran": len(due),
+    }
     new = NewRequest(
         kind=RequestKind.RESTORED,
         name=f"failover {life.name}",
@@ -106,7 +120,7 @@ def ask_about_failover(db: Db, reach: ChannelInstances, rules: AskingRules, now:
     )
     asked = ask(db, reach, rules, new, now)
     incarnations.hold_waiting(db, waiting, asked.request.id, asked.request.expires_at or now, now)
-    incarnations.add_rows(db, asked.request.id, effects, ())
+    incarnations.add_rows(db, asked.request.id, effects, calls, due)
     database_lives.set_request(db, life.name, asked.request.id)
     return asked.rooms
 
@@ -133,6 +147,7 @@ def follow(db: Db, request: Request, now: int) -> tuple[tuple[tuple[str, str], .
     have failed, and can be given again one by one."""
     requests.settle(db, request.id, now)
     requests.record_notified(db, request.id, now)
+    _go_on_with_tasks(db, request, now)
     if request.state is RequestState.ALLOWED:
         incarnations.release_calls(db, request.id)
         rooms = incarnations.release_effects(db, request.id, now)
@@ -143,3 +158,19 @@ def follow(db: Db, request: Request, now: int) -> tuple[tuple[tuple[str, str], .
     else:
         incarnations.end_waiting(db, request.id, InboxState.FAILED, now)
     return (), ()
+
+
+def _go_on_with_tasks(db: Db, request: Request, now: int) -> None:
+    """A task runs late by its own rule if that was allowed. Else the times that have come are skipped."""
+    for task_id in incarnations.list_tasks(db, request.id):
+        task = tasks.get(db, task_id)
+        if task is None or task.state is not TaskState.PAUSED or task.reason not in incarnations.REASONS:
+            continue  # somebody has decided about this one
+        assert task.next_at is not None  # it was due
+        if request.state is RequestState.ALLOWED:
+            tasks.set_state(db, task_id, TaskState.ACTIVE, "", task.next_at, now)
+            continue
+        firings.add(db, task_id, task.next_at, now, FiringState.SKIPPED, task.reason)
+        coming = list_due(schedule_of(task), task.next_at, now, 1).next
+        state = TaskState.ACTIVE if coming is not None else TaskState.CANCELLED
+        tasks.set_state(db, task_id, state, "" if coming is not None else task.reason, coming, now)

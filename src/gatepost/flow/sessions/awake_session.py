@@ -356,7 +356,7 @@ class AwakeSession:
                 pairs, known = await self._open_rows()
                 if not await self._has_fetched(pairs):
                     return set()
-                if _list_with_files(pairs).keys() - self._with_files:
+                if _list_with_files(pairs).keys() != self._with_files:  # one may be gone, since its group was sealed
                     await self._keep_files(pairs)
                     await self._off_loop(self._mailbox.bring_files)
                 rebuilt = await self._off_loop(self._mailbox.update, pairs, known)

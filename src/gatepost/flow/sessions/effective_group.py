@@ -2,13 +2,14 @@
 
 A group that names no provider goes by the nearest group above it that does, so a child runs on what its parent runs on.
 The agents' own group is made on the way and has nobody above it: it goes by `home`, which is what `gatepost connect`
-connects. A model belongs to its provider: an agent of another one does without, and without what a group would lend.
-Rights are never lent: they are read of the group itself.
+connects. A model belongs to its provider: an agent of another one does without, and without what a group would lend,
+but for what limits the choice of people. Rights are never lent: they are read of the group itself.
 """
 
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow.groups import WORLD
+from gatepost.flow.sessions.provider_choices import MODELS_OPTION, PROVIDERS_OPTION
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.store import groups
 from gatepost.store.groups import Group
@@ -22,6 +23,7 @@ FOLDER = setting(
 
 
 OWN_OPTIONS = frozenset({"mode", "permissions", "own_mcp"})  # what an agent may do without asking is nobody else's
+LIMITING_OPTIONS = frozenset({PROVIDERS_OPTION, MODELS_OPTION})  # hold whatever provider a conversation has
 
 
 def load_effective_group(db: Db, config: Config, folder: str, provider: str = "") -> Group | None:
@@ -37,7 +39,9 @@ def load_effective_group(db: Db, config: Config, folder: str, provider: str = ""
         lent = {name: value for name, value in lender.options.items() if name not in OWN_OPTIONS}
         group = replace(group, model=group.model or lender.model, options={**lent, **group.options})
     elif wanted != usual:
-        group = replace(group, model="")
+        limits = lender.options if lender is not None else {}
+        limits = {name: value for name, value in limits.items() if name in LIMITING_OPTIONS}
+        group = replace(group, model="", options={**limits, **group.options})
     return replace(group, provider=wanted)
 
 

@@ -27,6 +27,7 @@ LARGEST_SCHEMA = 32_000  # characters of its JSON
 LONGEST_REASON = 1000
 LONGEST_TITLE = 100
 DECISION, REASON = "decision", "reason"
+INDENT = "    "
 
 
 class FormAction(StrEnum):
@@ -99,6 +100,8 @@ def parse_response(asked: PendingRequest, response: FormResponse) -> FormAnswer 
 def _render_request(asked: PendingRequest, agent: str) -> str:
     lines = [f"{_shorten(agent)} asks for permission ({asked.kind}): {one_line(asked.name)}", ""]
     lines += [f"{one_line(key)}: {_render_value(value)}" for key, value in asked.input.items()]
+    lines += ["", _show(asked.preview)] if asked.preview else []
+    lines += [f"Why you are asked: {_show(asked.why)}"] if asked.why else []
     if asked.next_mode_id is not None:
         lines.append(f"Its mode once it is allowed: {one_line(asked.next_mode_id)}")
     if asked.follow_up is not None:
@@ -107,7 +110,9 @@ def _render_request(asked: PendingRequest, agent: str) -> str:
 
 
 def _render_value(value: object) -> str:
-    return _show(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    """Further lines are set in, so that none of them looks like the next value."""
+    shown = _show(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return shown.replace("\n", f"\n{INDENT}")
 
 
 def _make_decision_schema() -> dict[str, Any]:

@@ -50,6 +50,8 @@ class PendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
     follow_up: str | None = None  # and the prompt of the turn that carries it out, if the same turn cannot
     editable: bool = False  # it can be allowed with another input
     cut: bool = False  # `input` is an excerpt; what is allowed is the whole, which its provider holds
+    why: str = ""  # it waits for a person
+    preview: str = ""  # what it would do beyond `input`: the files, messages and accounts that it uses, as markdown
 
 
 class AgentSnapshot(Struct, frozen=True, rename="camel", kw_only=True):
@@ -196,6 +198,8 @@ def make_pending_request(asked: Request) -> PendingRequest:
         follow_up=asked.follow_up or None,
         editable=asked.editable,
         cut=asked.cut,
+        why=asked.why,
+        preview=asked.preview,
     )
 
 
