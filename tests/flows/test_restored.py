@@ -201,6 +201,7 @@ async def test_a_message_that_was_worked_on_or_waited_is_held_in_a_restored_stor
     assert channel.texts(ROOM) == [*said, "echo: hello"]
 
 
+@pytest.mark.slow
 async def test_what_a_turn_had_said_at_the_backup_is_sent_once_when_the_owner_sends_what_was_under_way(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
