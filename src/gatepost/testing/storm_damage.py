@@ -31,14 +31,6 @@ DAMAGES: tuple[Callable[[random.Random, int], bytes], ...] = (
 
 
 FAULTS = {
-    # Nobody looks whether the tables are whole, and whoever meets a page that cannot be read does not say so.
-    "blind_start": """
-from gatepost.store import damage_check, upkeep
-
-damage_check.check_tables = lambda *args, **kwargs: damage_check.DamageReport("")
-damage_check.describe_broken = lambda error: "something is wrong"
-upkeep.SqliteUpkeep.find_damage = lambda *args: ""
-""",
     # It does not start, and does not say why.
     "wordless_start": """
 from gatepost.core.errors import SetupError
