@@ -125,6 +125,6 @@ def test_a_damaged_table_is_told_of_and_its_backup_says_nothing_again(tmp_path: 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", DAMAGE_FAULTS)
 def test_a_planted_fault_of_damaged_tables_is_seen(tmp_path: Path, figures: Figures, fault: str) -> None:
-    counts = run_damage_storm(tmp_path, SEED, tables=("audit", "requests", "steps"), rooms=4, fault=fault)
+    counts = run_damage_storm(tmp_path, SEED, tables=("inbox", "steps"), rooms=4, fault=fault)
     figures(f"damaged tables with {fault}: {counts.render()}")
-    assert counts.untold
+    assert counts.list_faults() != []

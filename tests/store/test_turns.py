@@ -19,7 +19,7 @@ from gatepost.store import (
     turns,
     waiting_rows,
 )
-from gatepost.store.turn_failures import FailureCause, TurnFailure
+from gatepost.store.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
 from gatepost.store.turns import Turn
 from gatepost.testing.counting import CountingDb
 from gatepost.testing.store_errors import INTEGRITY_ERRORS
@@ -714,3 +714,41 @@ def test_stranger_new_a_turn_takes_follow_ups_up_to_a_number(desk: Desk) -> None
 
     assert taken + 1 <= waiting_rows.MOST_MESSAGES
     assert desk.finish(turn) and desk.claim() is not None  # the rest is another turn's
+
+
+SHORTAGE = FailureCause(
+    reason="the disk is full", wait=SECOND, counts_as_failure=False, keeps_continuation=True, passing=True
+)
+
+
+def test_a_turn_that_no_provider_had_waits_for_the_host_until_it_is_too_old(desk: Desk) -> None:
+    """The number of tries ends nothing, and its sender is told that it waits."""
+    desk.hear()
+    for _ in range(10):
+        desk.now += 3600 * SECOND
+        claim = desk.claim()
+        assert claim is not None
+        policy = TurnRetryPolicy(oldest=0)
+        broken = turn_failures.record_failure(desk.db, claim.turn.id, claim.turn.epoch, SHORTAGE, policy, desk.now)
+        assert broken is not None and not broken.failed and broken.waiting is not None
+        assert broken.retry_at is not None and broken.retry_at <= desk.now + policy.longest
+    desk.now += 3600 * SECOND
+    claim = desk.claim()
+    assert claim is not None
+    policy = TurnRetryPolicy(oldest=desk.now)
+    broken = turn_failures.record_failure(desk.db, claim.turn.id, claim.turn.epoch, SHORTAGE, policy, desk.now)
+    assert broken is not None and len(broken.failed) == 1 and broken.waiting is None
+
+
+def test_a_turn_that_breaks_for_want_of_something_on_the_host_is_continued_as_often_as_that_happens(desk: Desk) -> None:
+    turn = desk.begun()
+    for _ in range(10):
+        broken = turn_failures.record_failure(desk.db, turn.id, desk.turn(turn.id).epoch, SHORTAGE, POLICY, desk.now)
+        assert broken is not None and not broken.failed
+        desk.now += 60 * SECOND
+        claim = desk.claim()
+        assert claim is not None and claim.continued
+        assert turns.begin(desk.db, claim.turn.id, claim.turn.epoch, claim.rows, desk.now)
+    without = FailureCause(reason="no space", passing=True)  # its sandbox could not be started again
+    broken = turn_failures.record_wake_failure(desk.db, desk.session.id, without, POLICY, desk.now)
+    assert broken is not None and not broken.failed

@@ -6,6 +6,7 @@ then its sender is told.
 
 from msgspec import Struct
 
+from gatepost.core.records import replace
 from gatepost.messages.inbound import MessageKind
 from gatepost.store import due_sessions, inbox, message_steps, outbox, sessions, sleeping_turns, turns
 from gatepost.store.inbox import InboxEntry, InboxState
@@ -15,6 +16,7 @@ from gatepost.store.sessions import SessionState
 from gatepost.store.turns import Turn, TurnState
 
 OVERTIME = "its time ran out"
+MOST_SPARED = 60  # breaks of one turn for want of something on the host that are not counted against it
 
 
 class TurnRetryPolicy(Struct, frozen=True, kw_only=True):
@@ -34,6 +36,7 @@ class TurnFailure(Struct, frozen=True, kw_only=True):
     retry_at: int | None
     failed: tuple[int, ...] = ()  # message ids
     reason: str = ""
+    waiting: Message | None = None  # the first that people wrote and that waits for the host; None: nothing does so
 
 
 class FailureCause(Struct, frozen=True, kw_only=True):
@@ -69,14 +72,16 @@ def record_failure(
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == TurnState.INTERRUPTED:
         return None
     entries = [pair for pair in inbox.list_for_turn(db, turn_id) if pair[0].state == InboxState.WORKING]
+    # What no provider had waits for the host like a message whose agent cannot start: age ends the tries.
+    unseen = replace(cause, counts_as_failure=True, wait=None) if cause.passing else cause
     if turn.begun_at is None:
         turns.end(db, turn, TurnState.FAILED, cause.reason, "{}", now)
-        return _retry(db, turn, entries, cause, policy, now)
+        return _retry(db, turn, entries, unseen, policy, now)
     for entry, message in entries:
         if not entry.given:
             turns.requeue(db, entry, message, cause.reason, now)
     if turn.state == TurnState.CLAIMED:
-        return _postpone(db, turn, turn.attempt - 1, cause, policy, now)
+        return _postpone(db, turn, turn.attempt - 1, unseen, policy, now)
     if cause.keeps_continuation:
         db.run("UPDATE turns SET spared = spared + 1 WHERE id = ?", (turn_id,))
     elif cause.final or turn.attempt - turn.spared >= policy.most_attempts:
@@ -121,7 +126,8 @@ def record_wake_failure(
     if unfinished is not None and unfinished.state == TurnState.INTERRUPTED:
         return _postpone(db, unfinished, unfinished.attempt, cause, policy, now)
     if unfinished is not None:  # somebody had it, and is gone without a word
-        own = FailureCause(reason=cause.reason, final=cause.final)
+        spare = cause.passing and unfinished.spared < MOST_SPARED
+        own = FailureCause(reason=cause.reason, final=cause.final, passing=cause.passing, keeps_continuation=spare)
         return record_failure(db, unfinished.id, unfinished.epoch, own, policy, now)
     waiting = [
         pair for pair in inbox.list_open(db, session_id) if pair[0].state in (InboxState.QUEUED, InboxState.RETRY)
@@ -156,7 +162,14 @@ def _retry(
             turns.requeue(db, entry, message, cause.reason, now)
         else:
             inbox.set_state(db, entry.id, InboxState.RETRY, cause.reason, retry_at, now, tries)
-    return TurnFailure(turn=turn, retry_at=retry_at if left else None, failed=tuple(failed), reason=cause.reason)
+    written = [message for _, message in entries if message.kind is MessageKind.CHAT and message.id not in failed]
+    return TurnFailure(
+        turn=turn,
+        retry_at=retry_at if left else None,
+        failed=tuple(failed),
+        reason=cause.reason,
+        waiting=written[0] if cause.passing and written else None,
+    )
 
 
 def _fail(

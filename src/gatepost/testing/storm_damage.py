@@ -31,18 +31,22 @@ DAMAGES: tuple[Callable[[random.Random, int], bytes], ...] = (
 
 
 FAULTS = {
-    # Nobody looks whether the tables are whole.
-    "blind_start": """
-from gatepost.flow import store_watch
-from gatepost.store import damage_check, open_store, upkeep
+    # It does not start, and does not say why.
+    "wordless_start": """
+from gatepost.core.errors import SetupError
+from gatepost.store import open_store
+
+check_whole = open_store.check_whole
 
 
-def see_nothing(*args, **kwargs):
-    return damage_check.DamageReport("")
+def refuse(home, config):
+    try:
+        return check_whole(home, config)
+    except SetupError:
+        raise SetupError("the store cannot be used") from None
 
 
-damage_check.check_tables = open_store.check_tables = store_watch.check_tables = see_nothing
-upkeep.SqliteUpkeep.find_damage = lambda *args: ""
+open_store.check_whole = refuse
 """,
 }
 

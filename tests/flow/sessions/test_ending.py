@@ -58,9 +58,3 @@ def test_whoever_breaks_while_the_host_lacks_something_goes_on_later_but_not_who
     for other in (Ending.for_disk("it took too much"), Ending.by_person("stopped"), Ending.by_gateway("it makes way")):
         assert other.during("the disk is full") == other
     assert Ending("it crashed").during("") == Ending("it crashed")
-
-
-def test_a_shortage_before_any_provider_had_the_turn_is_ended_by_age_and_not_by_the_number_of_tries() -> None:
-    turn = msgspec.structs.replace(make_turn(0), begun_at=None)
-    cause = Ending("no space", Retry.LATER).to_failure(turn, final=False)
-    assert cause.passing and not cause.final

@@ -6,10 +6,9 @@ from msgspec import Struct
 
 from gatepost.core.clock import SECOND
 from gatepost.store.sleeping_turns import ASLEEP
-from gatepost.store.turn_failures import FailureCause
+from gatepost.store.turn_failures import MOST_SPARED, FailureCause
 from gatepost.store.turns import Turn
 
-MOST_SPARED = 60  # breaks of one turn for want of something on the host that are not counted against it
 SPARED_PAUSE, SPARED_LONGEST = 5 * SECOND, 60 * SECOND  # before such a turn goes on
 
 
@@ -58,10 +57,7 @@ class Ending(Struct, frozen=True):
         return Ending(shortage, Retry.LATER)
 
     def to_failure(self, turn: Turn, *, final: bool) -> FailureCause:
-        """What it means for the turn that ran. One that no provider had waits like a message whose agent cannot start:
-        its age ends the tries."""
-        if turn.begun_at is None and self.retry is Retry.LATER:
-            return FailureCause(reason=self.cause, final=final or self.final, passing=True)
+        """What it means for the turn that ran."""
         spared = self.retry is Retry.LATER and turn.spared < MOST_SPARED
         counts = self.counts and not spared
         return FailureCause(
@@ -70,4 +66,5 @@ class Ending(Struct, frozen=True):
             final=final or self.final,
             counts_as_failure=counts,
             keeps_continuation=not counts,
+            passing=self.retry is Retry.LATER,
         )

@@ -85,7 +85,7 @@ class HostLimits:
 
     async def watch_floor(self) -> None:
         config = self._parts.config
-        spaces = await self._usage.quick(self._parts.shortage.look, self._parts.disks)
+        spaces = await self._usage.quick(self._parts.shortage.measure, self._parts.disks)
         shortage = check_space(spaces, config[FLOOR_MB], config[FLOOR_FILES])
         if shortage.level is not SpaceLevel.EMPTY and self.low:
             _log.warning("there is space on the disk again")

@@ -21,13 +21,13 @@ NO_DESCRIPTOR = "this gateway may open no further file"
 
 
 class HostShortage:
-    """`look`: also called at a pace of its own, so that a shortage is known to whoever breaks by it."""
+    """`measure`: also called at a pace of its own, so that a shortage is known to whoever breaks by it."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._why, self._until = "", -math.inf
 
-    def look(self, places: Sequence[Path]) -> list[FileSystemSpace]:
+    def measure(self, places: Sequence[Path]) -> list[FileSystemSpace]:
         """Return the space of the file systems that these folders are on."""
         spaces = read_space(places)
         if why := _find_shortage(spaces):
@@ -36,7 +36,7 @@ class HostShortage:
 
     def find(self, places: Sequence[Path]) -> str:
         """Return what the machine lacks, or '' if it has enough."""
-        self.look(places)
+        self.measure(places)
         return self._why if self._monotonic() < self._until else ""
 
 

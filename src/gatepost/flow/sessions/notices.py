@@ -38,4 +38,8 @@ def render_out_of_time(*, spoke: bool) -> str:
 STOPPED = "Stopped."
 ASLEEP = "Somebody has to decide about something before I can go on. I do as soon as they have; /stop ends it."
 INTERRUPTED = "I was interrupted, and go on with your message."
+NO_RESOURCES = (
+    "This gateway lacks something for a while, such as space on its disk. Your message waits, and I begin with it as"
+    " soon as I can."
+)
 NO_PLACE = "Other agents are at work, and all places are taken. I begin with your message as soon as one is free."

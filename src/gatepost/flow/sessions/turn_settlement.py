@@ -135,7 +135,8 @@ async def _settle(
         if broken is not None and broken.turn is not None and broken.retry_at is None:
             keep_draft(db, parts.reach, broken.turn, parts.reach.get_draft(session.id), parts.clock.now())
         told = _add_failure_notice(db, parts, session, broken, error_class)
-        return told or _add_interruption_notice(db, parts, session, broken)
+        waits = _add_waiting_notice(db, parts, session, broken)
+        return told or waits or _add_interruption_notice(db, parts, session, broken)
 
     while True:
         try:
@@ -184,6 +185,18 @@ def _add_interruption_notice(
         return None
     _add_notice(db, parts, session.id, f"interrupted/{turn.id}", turn, notices.INTERRUPTED)
     return turn.instance, turn.address
+
+
+def _add_waiting_notice(
+    db: Db, parts: SessionDeps, session: Session, broken: TurnFailure | None
+) -> tuple[str, str] | None:
+    """Somebody whose message waits because the host lacks something is told so once. The room to ring, None if nobody
+    is told."""
+    message = broken.waiting if broken is not None else None
+    if message is None or session.agent or parts.clock.now() - message.accepted_at < INTERRUPTED_AFTER:
+        return None
+    _add_notice(db, parts, session.id, f"waiting/{message.id}", message, notices.NO_RESOURCES)
+    return message.instance, message.address
 
 
 def add_place_notice(db: Db, parts: SessionDeps, session_id: str) -> tuple[str, str] | None:
