@@ -16,10 +16,11 @@ import channel_tables
 from gatepost import declarations
 from gatepost.access.subjects import MEANINGS, Subject
 from gatepost.access.tiers import Tier
+from gatepost.channels.slack.manifest import render_slash_commands
 from gatepost.cli.commands.settings import render_markdown
 from gatepost.cli.program import gatepost as program
 from gatepost.core.clock import SystemClock
-from gatepost.flow.intake.slash_commands import CommandAction, CommandRight, list_specs
+from gatepost.flow.intake.slash_commands import CommandAction, CommandRight, list_native_commands, list_specs
 from gatepost.sandboxes.enforcement import HostCapabilities, list_limits
 from gatepost.serve.agents import self_id
 from gatepost.serve.agents.management import NAME, make_management_tools
@@ -213,6 +214,7 @@ gateway, each message by itself, also while an agent works. `/help` in a chat li
   knows what the bot is called.
 - `/stop` reaches what runs in the room, also where only a mention or certain words wake the agent. In a thread where
   nothing runs it ends what runs elsewhere in the room for its sender. It waits for no file and no earlier message.
+- Telegram, Discord and Slack show these in a menu of their own. Where a name has no hyphen, `_` stands for it.
 - A forwarded message is never a command.
 - Somebody who may not give a command is told so. Any other `/word` goes to the agent as it was typed.
 
@@ -378,6 +380,15 @@ def security() -> str:
     return LIMITS.sub(lambda found: found[1] + "\n" + "\n".join(out) + "\n\n" + found[2], text)
 
 
+SLASH_COMMANDS = re.compile(r"(  slash_commands:\n)(?:    - .*\n)*")
+
+
+def slack() -> str:
+    """The page of Slack, whose manifest lists the commands of chats."""
+    text = (DOCS / "channels" / "slack.md").read_text(encoding="utf-8")
+    return SLASH_COMMANDS.sub(lambda found: found[1] + render_slash_commands(list_native_commands()), text)
+
+
 def pages() -> dict[str, str]:
     declarations.load_package()
     printed = {
@@ -390,6 +401,7 @@ def pages() -> dict[str, str]:
         "openapi.json": json.dumps(make_openapi(OPERATIONS), indent=1, ensure_ascii=False) + "\n",
         **schemas(),
         "security.md": security(),
+        "channels/slack.md": slack(),
         "channels.md": channel_tables.fill_page((DOCS / "channels.md").read_text(encoding="utf-8")),
     }
     return printed | extend()

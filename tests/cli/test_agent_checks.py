@@ -137,3 +137,26 @@ def test_stranger_08_the_doctor_names_a_folder_that_a_worlds_uid_may_not_write_t
     uid = int(way_out.split()[1])
     os.chown(folder, uid, uid)
     assert about(run, "mounts") == []
+
+
+@pytest.mark.parametrize(
+    ("written", "level", "said"),
+    [
+        ("", "note", "nothing makes transcripts"),
+        (
+            'transcribe = "gpt-4o-mini-transcribe"',
+            "ok",
+            "gpt-4o-mini-transcribe at the OpenAI endpoint of each group, $",
+        ),
+        ('transcribe = "unheard-of"', "warn", "has no price for a minute"),
+        ('transcribe_base_url = "http://h:1"\ntranscribe_price = "0"', "ok", "whisper-1 at http://h:1/v1, at no cost"),
+        ('transcribe_base_url = "http://h:1"\ntranscribe = "w"', "warn", "has no price for a minute"),
+        ('transcribe_command = "head -c 4 {file}"', "ok", "inside each sandbox by head"),
+        ('transcribe_command = "no-such-program"', "warn", "no-such-program, which is not here"),
+    ],
+)
+def test_the_doctor_says_what_makes_transcripts(run: Run, home: Home, written: str, level: str, said: str) -> None:
+    home.path.mkdir(exist_ok=True)
+    (home.path / "gatepost.toml").write_text(f"[media]\n{written}\n")
+    ((found, text, way_out),) = about(run, "voice")
+    assert found == level and said in text and bool(way_out) == (level != "ok")

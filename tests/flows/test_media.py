@@ -167,6 +167,48 @@ async def test_without_a_transcript_there_is_the_file_and_a_note(
     assert call.count_text("d.ogg, saved as") == 1 and call.count_text("d.ogg: no transcript could be made of it") == 1
 
 
+@pytest.mark.parametrize("agent", every("anthropic"))
+async def test_the_endpoint_of_all_groups_makes_transcripts_by_default_whatever_the_model_is(
+    tmp_path: Path, channel: FakeChannel, agent: AgentProfile
+) -> None:
+    async with ModelEndpoint({"tools": True, "default": HERE}) as endpoint, ModelEndpoint({"heard": "go"}) as words:
+        given = {"media__transcribe_base_url": words.openai, "media__transcribe_price": "0"}
+        async with run_agent_gateway(agent, tmp_path / "h", channel, endpoint, settings=given) as gateway:
+            await channel.say("listen", attachments=(VOICE,))
+            await channel.wait_for(1, timeout=PATIENCE)
+            await wait_until_settled(gateway)
+
+            booked = {each.key: each.micro for each in await gateway.store.read(costs.list_sums, "model")}
+    assert booked["whisper-1"] == 0 and len(transcripts(words)) == 1 and transcripts(endpoint) == []
+    assert endpoint.calls[-1].count_text('<transcript of="d.ogg" by="machine">go</transcript>') == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", every("anthropic"))
+@pytest.mark.parametrize(
+    ("command", "option", "said"),
+    [
+        ("head -c 4 {file}", {}, '<transcript of="d.ogg" by="machine">OggS</transcript>'),
+        ("no-such-program", {}, "d.ogg: no transcript could be made of it"),
+        ("head -c 4 {file}", {"transcribe": "off"}, ""),
+    ],
+)
+async def test_a_program_makes_transcripts_inside_the_sandbox_unless_the_group_has_it_off(
+    tmp_path: Path, channel: FakeChannel, agent: AgentProfile, command: str, option: dict[str, str], said: str
+) -> None:
+    given = {"media__transcribe_command": command}
+    async with (
+        ModelEndpoint({"tools": True, "default": HERE}) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint, settings=given, **option) as gateway,
+    ):
+        await channel.say("listen", attachments=(VOICE,))
+        await channel.wait_for(1, timeout=PATIENCE)
+        await wait_until_settled(gateway)
+    (call,) = endpoint.calls
+    assert call.count_text("d.ogg, saved as") == 1 and transcripts(endpoint) == []
+    assert call.count_text(said) == 1 if said else call.count_text("transcript") == 0
+
+
 @pytest.mark.parametrize("agent", every("openai"))
 async def test_a_model_that_hears_gets_the_sound_itself_and_words_of_what_it_cannot_take(
     tmp_path: Path, channel: FakeChannel, agent: AgentProfile

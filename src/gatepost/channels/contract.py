@@ -156,6 +156,14 @@ async def _ignore_failure(failure: LateFailure) -> None:
     return None
 
 
+class NativeCommand(Struct, frozen=True, kw_only=True):
+    """A command that people give in chats, for the menu of a platform that has one."""
+
+    name: str  # without its slash
+    help: str  # one line
+    usage: str = ""  # what may follow the name
+
+
 class ChannelDeps(Struct, frozen=True, kw_only=True):
     """What a channel is made with. `config` has the values of this instance, from `[channels.<instance>]`, under the
     names that the channel declared."""
@@ -167,6 +175,7 @@ class ChannelDeps(Struct, frozen=True, kw_only=True):
     cursor: ChannelCursor = field(default_factory=MemoryCursor)
     pulse: ChannelPulse | None = None
     folder: Path | None = None  # of its own, in the home, for what a library must keep on the disk
+    commands: tuple[NativeCommand, ...] = ()  # that people may give in its rooms
     check_token: CheckToken = _no_tokens  # whether it is a valid one of `gatepost channel token` for this instance
     # Record that a sent message was not delivered. It raises Unavailable while the send itself is not recorded yet.
     report_failure: ReportFailure = _ignore_failure

@@ -2,18 +2,53 @@
 
 How long a recording is stands in it, in many ways and as its maker likes; how large it is, is a fact. So what is set
 aside is for the longest that so many bytes can be, at the lowest rate of any codec in use. Pure.
+
+An endpoint that transcribes for every group is set here, too: which model it is asked for, and at what price, the host
+says and no sandbox.
 """
 
 import re
 import secrets
+import shlex
 
 from msgspec import Struct, field
 
+from gatepost.access.budgets import parse_usd
+from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.records import replace
+from gatepost.core.settings import Config, setting
 from gatepost.egress.contract import CallCost
+from gatepost.egress.endpoints import BASES, OPENAI_BASE
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.prices import Price
-from gatepost.egress.upstream import Bill
+from gatepost.egress.upstream import Bill, VendorBaseUrl, parse_base_url
 from gatepost.store.costs import TokenCounts
+
+MODEL = setting(
+    "media.transcribe", "", help="The model that makes transcripts of recordings, such as gpt-4o-mini-transcribe."
+)
+BASE = setting(
+    "media.transcribe_base_url",
+    "",
+    help="Where an OpenAI-shaped endpoint makes transcripts for every group, such as a whisper server on this machine."
+    " Empty: the OpenAI endpoint of the group makes them. Its key is the secret TRANSCRIBE_API_KEY.",
+)
+PRICE = setting(
+    "media.transcribe_price",
+    "",
+    help="The price of a minute of sound at that endpoint, in USD; 0 for a server of your own. Empty: as the price list"
+    " says of the model.",
+)
+COMMAND = setting(
+    "media.transcribe_command",
+    "",
+    help="A program that makes transcripts inside the sandbox of each agent, with its arguments. {file} stands for the"
+    " recording; the program prints the words.",
+)
+ENDPOINT_SETTINGS = (*BASES.values(), BASE, MODEL, PRICE)  # that say where models are
+DEFAULT_MODEL = "whisper-1"  # the name that most servers take for the model that they have
+VENDOR = "transcribe"
+TRANSCRIBE_API_KEY = "TRANSCRIBE_API_KEY"
 
 LARGEST_FILE = 25 * 1024 * 1024  # as the vendor has it
 SLOWEST = 125  # bytes a second: less is no speech in any codec
@@ -54,6 +89,48 @@ class Recording(Struct, frozen=True):
         return b"".join(mark + b"\r\ncontent-disposition: " + part + b"\r\n" for part in parts) + mark + b"--\r\n"
 
 
+class TranscriptionEndpoint(Struct, frozen=True):
+    """The endpoint that transcribes for every group."""
+
+    base: VendorBaseUrl
+    model: str
+    price: Price | None = None  # None: as the price list says
+
+
+def find_transcription_endpoint(config: Config) -> TranscriptionEndpoint | None:
+    """None if no endpoint is set. Raises SetupError."""
+    if not config[BASE].strip():
+        return None
+    # As a group's own: a key that was set for another endpoint, or for none, is not sent here.
+    base = parse_base_url(BASE.name, config[BASE], default=False, own=True)
+    vendors = parse_base_url(OPENAI_BASE.name, OPENAI_BASE.default, default=True)
+    model = config[MODEL].strip() or DEFAULT_MODEL
+    if not _PLAIN.match(model):
+        raise SetupError(f"{MODEL.name} = {model!r} is not the name of a model")
+    return TranscriptionEndpoint(replace(base, default=base.origin == vendors.origin), model, _read_price(config))
+
+
+def _read_price(config: Config) -> Price | None:
+    if not config[PRICE].strip():
+        return None
+    try:
+        minute = parse_usd(config[PRICE].strip(), PRICE.name)
+    except Invalid as error:
+        raise SetupError(str(error)) from None
+    return Price(input=0, output=0, cache_read=0, cache_write=0, cache_write_long=0, minute=minute)
+
+
+def split_command(config: Config) -> list[str]:
+    """The program and its arguments, [] if none is set. Raises SetupError."""
+    try:
+        words = shlex.split(config[COMMAND])
+    except ValueError as error:
+        raise SetupError(f"{COMMAND.name} = {config[COMMAND]!r} cannot be read: {error}") from None
+    if words and config[BASE].strip():
+        raise SetupError(f"{BASE.name} and {COMMAND.name} are both set; one of them makes the transcripts, unset one")
+    return words
+
+
 class TranscriptCostBound(Struct, frozen=True):
     """What a transcript may come to."""
 
@@ -69,8 +146,8 @@ class TranscriptCostBound(Struct, frozen=True):
             return CallCost(0)
         if measured.seconds is not None:
             return CallCost(self.price.of_sound(measured.seconds))
-        if measured.usage is None or not measured.usage.input:
-            return CallCost(self.worst, measured=False)
+        if measured.usage is None or not measured.usage.input or not self.price.input:  # nobody can count by tokens
+            return CallCost(self.worst, measured=self.worst == 0)
         return CallCost(self.price.of(measured.usage), measured.usage)
 
 
@@ -129,8 +206,9 @@ def _part(part: bytes) -> tuple[str, str | None, bytes]:
     return name[1], name[2], content
 
 
-def make_transcript_cost_bound(recording: Recording, price: Price) -> TranscriptCostBound:
-    if not price.minute:
+def make_transcript_cost_bound(recording: Recording, price: Price, *, listed: bool = True) -> TranscriptCostBound:
+    """`listed`: False for a price that the operator set for this endpoint, which may be 0. Raises Refusal."""
+    if listed and not price.minute:
         raise HttpRefusal(400, f"{recording.model[:100]!r} has no price for a minute; it transcribes nothing here")
     seconds = min(recording.longest, price.longest_s) if price.longest_s else recording.longest
     return TranscriptCostBound(recording.model, price, price.of_sound(seconds))

@@ -42,6 +42,7 @@ from gatepost.egress.upstream import (
     stream_response,
 )
 from gatepost.store.costs import TokenCounts
+from gatepost.store.secrets import ANTHROPIC_API_KEY, OPENAI_API_KEY
 
 T = TypeVar("T")
 
@@ -77,7 +78,9 @@ ENDPOINTS: Mapping[tuple[str, str], VendorEndpoint] = {
     ("POST", "/openai/v1/responses"): VendorEndpoint("openai", "/responses", RESPONSES),
     ("POST", "/openai/v1/audio/transcriptions"): VendorEndpoint("openai", "/audio/transcriptions", hears=True),
     ("GET", "/openai/v1/models"): VendorEndpoint("openai", "/models"),
+    ("POST", "/transcribe/v1/audio/transcriptions"): VendorEndpoint(audio.VENDOR, "/audio/transcriptions", hears=True),
 }
+KEYS = {"anthropic": ANTHROPIC_API_KEY, "openai": OPENAI_API_KEY, audio.VENDOR: audio.TRANSCRIBE_API_KEY}
 _QUERIES = ("", "beta=true")  # Claude Code says the latter; it changes nothing
 
 
@@ -180,7 +183,7 @@ class ModelProxy:
         may_act: MayAct = always,
     ) -> None:
         self._config, self._purse, self._keys, self._prices, self._tools = config, purse, keys, prices, tools
-        self._bases = gateway_bases(config)
+        self.move(config)
         self._may_act, self._upstream = may_act, Upstream(may_act)
         self._till = CallPayments(purse)
         self._counted = CountedPrompts()
@@ -194,7 +197,9 @@ class ModelProxy:
 
     def move(self, config: Config) -> None:
         """The vendors are elsewhere from now on."""
-        self._bases = gateway_bases(config)
+        self._transcription = audio.find_transcription_endpoint(config)
+        others = {audio.VENDOR: self._transcription.base} if self._transcription is not None else {}
+        self._bases = gateway_bases(config) | others
 
     async def close(self) -> None:
         """When no socket is open any more."""
@@ -215,7 +220,9 @@ class ModelProxy:
         check_contact(self._may_act)  # before anything is set aside for it; the vendor's connection asks again
         name = f"{endpoint.vendor} {endpoint.path}"
         try:
-            base = own.get(endpoint.vendor) or self._bases[endpoint.vendor]
+            base = own.get(endpoint.vendor) or self._bases.get(endpoint.vendor)
+            if base is None:
+                raise HttpRefusal(404, f"no endpoint makes transcripts here; the operator can set {audio.BASE.name}")
             order = ModelRequest(client, head, endpoint, spender, features, base)
             await _run_while_connected(client, self._serve(order, await _read(client, head)))
         except HttpRefusal as no:
@@ -332,7 +339,12 @@ class ModelProxy:
 
     async def _send_recording(self, order: ModelRequest, raw: bytes) -> None:
         recording = await self._judge(order, raw, lambda: audio.read_form(order.head.get("content-type"), raw))
-        hearing = audio.make_transcript_cost_bound(recording, self._price(recording.model))
+        common, price = self._transcription if order.endpoint.vendor == audio.VENDOR else None, None
+        if common is not None:  # which model it is, is not said from inside
+            recording, price = replace(recording, model=common.model), common.price
+        hearing = audio.make_transcript_cost_bound(
+            recording, price or self._price(recording.model), listed=price is None
+        )
         async with self._till.paid(order.spender, hearing) as bill:
             body = await self._judge(order, raw, recording.render)
             await self._call(order, await self._key(order), body, bill, kind=recording.kind)
@@ -379,8 +391,11 @@ class ModelProxy:
 
 async def find_key(keys: ModelKeys, vendor: str, spender: Spender, base: VendorBaseUrl, purpose: str) -> VendorKey:
     """Asked for when it is about to be sent: what is asked for is on record as used."""
-    wanted = "ANTHROPIC_API_KEY" if vendor == "anthropic" else "OPENAI_API_KEY"
+    wanted = KEYS[vendor]
     key = await keys.get(wanted, spender, purpose, base.origins)
+    if not key and vendor == audio.VENDOR and base.default:  # that key is for the same endpoint
+        wanted = OPENAI_API_KEY
+        key = await keys.get(wanted, spender, purpose, base.origins)
     if key and len(key) < SHORTEST_SECRET:
         raise HttpRefusal(502, render_too_short(wanted))
     if key:

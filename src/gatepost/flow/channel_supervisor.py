@@ -36,6 +36,7 @@ from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_tr
 from gatepost.flow.channel_listener import record_end, run_channel
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
 from gatepost.flow.gateways.duties import CHANNEL, Duties, DutyHealth, channel_duty
+from gatepost.flow.intake.slash_commands import list_native_commands
 from gatepost.flow.server_senders import add_server
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import channel_instances, tokens
@@ -329,6 +330,7 @@ class ChannelSupervisor:
             cursor=StoreCursor(around.store, around.clock, spec.instance, partial(self._get_term, spec.instance)),
             pulse=health.pulse,
             folder=folder,
+            commands=list_native_commands(),
             check_token=make_token_check(around.store, around.clock, spec.instance),
             report_failure=partial(self._report_failure, spec.instance),
         )

@@ -8,6 +8,7 @@ from gatepost.core.listen_address import LISTEN, parse
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.settings import Config
 from gatepost.core.start_checks import list_start_errors, start_check
+from gatepost.egress.audio import find_transcription_endpoint, split_command
 from gatepost.egress.endpoints import gateway_bases
 from gatepost.egress.prices import load_own_prices
 from gatepost.egress.speech import find_speech_base
@@ -66,6 +67,8 @@ def check_addresses(home: Home, config: Config) -> None:
     parse(config[LISTEN])
     gateway_bases(config)
     find_speech_base(config)
+    find_transcription_endpoint(config)
+    split_command(config)
 
 
 @start_check

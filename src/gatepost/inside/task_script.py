@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 from asyncio.subprocess import Process
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,13 @@ class ScriptOutcome(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+class ProgramOutcome(msgspec.Struct, frozen=True):
+    """`error` '': it ended well."""
+
+    printed: str = ""
+    error: str = ""
+
+
 class _LastLine(msgspec.Struct):
     wakeAgent: bool
     data: Any = None
@@ -37,12 +45,17 @@ class _TooLarge(Exception):
 
 
 async def run_script(script: str, folder: Path, seconds: float = SECONDS) -> ScriptOutcome:
+    ended = await run_program((shutil.which("bash") or "/bin/sh", "-c", script), folder, seconds)
+    return ScriptOutcome(error=ended.error) if ended.error else read_outcome(ended.printed)
+
+
+async def run_program(arguments: Sequence[str], folder: Path, seconds: float) -> ProgramOutcome:
     """Whatever it started is gone when this returns."""
-    starting = asyncio.create_task(_start(script, folder))
+    starting = asyncio.create_task(_start(arguments, folder))
     try:
         process = await asyncio.shield(starting)
-    except OSError as error:
-        return ScriptOutcome(error=f"it could not be started: {error}")
+    except (OSError, ValueError) as error:  # ValueError: an argument that no program can be given
+        return ProgramOutcome(error=f"it could not be started: {error}")
     except asyncio.CancelledError:  # it runs already: asyncio would end the shell alone, and wait for its children
         with suppress(OSError):
             await _kill_group(await starting)
@@ -52,22 +65,20 @@ async def run_script(script: str, folder: Path, seconds: float = SECONDS) -> Scr
             printed, complained = await asyncio.gather(_read(process.stdout), _read(process.stderr))
             code = await process.wait()
     except TimeoutError:
-        return ScriptOutcome(error=f"it took more than {seconds:g} seconds")
+        return ProgramOutcome(error=f"it took more than {seconds:g} seconds")
     except _TooLarge:
-        return ScriptOutcome(error=f"it printed more than {LARGEST_OUTPUT} bytes")
+        return ProgramOutcome(error=f"it printed more than {LARGEST_OUTPUT} bytes")
     finally:
         await _kill_group(process)
     if code != 0:
         last = complained.decode("utf-8", "replace").strip()[-LONGEST_ERROR:]
-        return ScriptOutcome(error=f"it ended with {code}" + (f": {last}" if last else ""))
-    return read_outcome(printed.decode("utf-8", "replace"))
+        return ProgramOutcome(error=f"it ended with {code}" + (f": {last}" if last else ""))
+    return ProgramOutcome(printed.decode("utf-8", "replace"))
 
 
-async def _start(script: str, folder: Path) -> Process:
+async def _start(arguments: Sequence[str], folder: Path) -> Process:
     return await asyncio.create_subprocess_exec(
-        shutil.which("bash") or "/bin/sh",
-        "-c",
-        script,
+        *arguments,
         cwd=folder,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

@@ -1,4 +1,6 @@
-"""A recording in words: asked of an OpenAI-shaped endpoint over `egress.sock`. The key and the price stand outside."""
+"""A recording in words: asked of an OpenAI-shaped endpoint over `egress.sock`, or of a program in this sandbox.
+
+The key and the price stand outside. A program has the rights of the agent, and no more."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -10,10 +12,15 @@ import msgspec
 from gatepost.inside import media
 from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, post_request
 from gatepost.inside.media import MediaHandling
+from gatepost.inside.task_script import run_program
 from gatepost.mailbox.inbound import InboundRow
+from gatepost.mailbox.runner_frames import TRANSCRIBE_BY_COMMAND, TRANSCRIBE_BY_DEFAULT
 
 LARGEST = 25 * 1024 * 1024
-PATIENCE_S = 60.0
+PATIENCE_S = 60.0  # for a transcript as a whole
+COMMAND_S = 120.0
+LONGEST_TRANSCRIPT = 100_000  # characters
+FILE = "{file}"
 PATH = "/audio/transcriptions"
 _BOUNDARY = "hearing-5f0c9a7d31b84e62"
 
@@ -30,7 +37,10 @@ class AttachmentTranscriber:
         self._run, self._files = run, workspace / "in" / "files"
         self._kept = workspace / "state" / ".heard"
         self._provider, self._native = provider, media.is_native(options)
-        self._model = str(options["transcribe"])
+        self._by = str(options["transcribe"])
+        command = options.get("transcribe_command")
+        self._command = [str(word) for word in command] if isinstance(command, list) else []
+        self._turns = asyncio.Semaphore(1)  # programs: each of them takes all the processors that it gets
 
     async def transcribe(self, rows: Sequence[InboundRow]) -> list[InboundRow]:
         """The same with a transcript at each recording; an empty one where nobody could make one."""
@@ -62,13 +72,20 @@ class AttachmentTranscriber:
             return kept.read_text(encoding="utf-8")
         except OSError:
             pass
-        words = await transcribe(self._run, self._files / str(row) / name, self._model)
+        words = await self._make(self._files / str(row) / name)
         if words is None:
             return ""
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.with_suffix(".new").write_text(words, encoding="utf-8")
         kept.with_suffix(".new").rename(kept)
         return words
+
+    async def _make(self, path: Path) -> str | None:
+        if self._by == TRANSCRIBE_BY_COMMAND:
+            async with self._turns:
+                return await run_transcriber(self._command, path)
+        prefix = "/transcribe/v1" if self._by == TRANSCRIBE_BY_DEFAULT else "/openai/v1"
+        return await transcribe(self._run, path, self._by, prefix)
 
     def _tidy(self) -> None:
         """Of messages that have ended."""
@@ -77,7 +94,20 @@ class AttachmentTranscriber:
                 kept.unlink(missing_ok=True)
 
 
-async def transcribe(run: Path, path: Path, model: str) -> str | None:
+async def run_transcriber(command: Sequence[str], path: Path, seconds: float = COMMAND_S) -> str | None:
+    """Return the words that a program prints for the recording at `path`; None if it fails or prints none."""
+    given = [word.replace(FILE, str(path)) for word in command]
+    if not given:
+        return None
+    if not any(FILE in word for word in command):
+        given.append(str(path))
+    ended = await run_program(given, path.parent, seconds)
+    return ended.printed.strip()[:LONGEST_TRANSCRIPT] or None if not ended.error else None
+
+
+async def transcribe(
+    run: Path, path: Path, model: str, prefix: str = "/openai/v1", seconds: float = PATIENCE_S
+) -> str | None:
     """What is said in the recording at `path`; None if nobody can say. `run` holds the session's sockets."""
     try:
         size = path.stat().st_size
@@ -86,15 +116,17 @@ async def transcribe(run: Path, path: Path, model: str) -> str | None:
         return None
     if not data:
         return None
-    endpoint = ClientEndpoint(prefix="/openai/v1", socket=run / "egress.sock")
+    endpoint = ClientEndpoint(prefix=prefix, socket=run / "egress.sock")
     about = {"content-type": f"multipart/form-data; boundary={_BOUNDARY}"}
     try:
-        async with post_request(endpoint, PATH, about, _form(data, model), PATIENCE_S) as response:
+        async with (
+            asyncio.timeout(seconds),
+            post_request(endpoint, PATH, about, _form(data, model), seconds) as response,
+        ):
             raw = await response.read()
-            return (
-                msgspec.json.decode(raw, type=_Transcription).text.strip() or None if response.status == 200 else None
-            )
-    except (IncompleteResponse, msgspec.MsgspecError):
+            words = msgspec.json.decode(raw, type=_Transcription).text if response.status == 200 else ""
+            return words.strip()[:LONGEST_TRANSCRIPT] or None
+    except (IncompleteResponse, TimeoutError, msgspec.MsgspecError):
         return None
 
 

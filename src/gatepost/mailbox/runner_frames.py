@@ -45,6 +45,8 @@ LONGEST_CONVERSATION = 1000  # it comes back in every Welcome and Claimed
 ConversationId = Annotated[str, Meta(max_length=LONGEST_CONVERSATION)]
 LongText = Annotated[str, Meta(max_length=500_000)]
 MOST_LINES = 100  # of a transcript
+# Values of the option `transcribe` that are no model: the endpoint of every group, and a program inside the sandbox.
+TRANSCRIBE_BY_DEFAULT, TRANSCRIBE_BY_COMMAND = "default", "command"
 TranscriptText = Annotated[str, Meta(max_length=100_000)]
 Transcript = Annotated[
     list[Annotated[dict[Name, bool | TranscriptText], Meta(max_length=10)]], Meta(max_length=MOST_LINES)

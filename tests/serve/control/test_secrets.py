@@ -199,3 +199,13 @@ async def test_a_binding_goes_with_its_group(desk: Desk) -> None:
     assert await desk.do("secret.bindings") == []
     with pytest.raises(NotFound):
         await desk.do("secret.bind", name="TOKEN", host="github.com", folder="acme")
+
+
+async def test_the_key_of_the_endpoint_that_transcribes_is_for_that_endpoint_and_never_for_any(desk: Desk) -> None:
+    with pytest.raises(Invalid, match=r"media\.transcribe_base_url"):
+        await desk.do("secret.set", name="TRANSCRIBE_API_KEY", value=VALUE)
+    (desk.office.home.path / "gatepost.toml").write_text('[media]\ntranscribe_base_url = "http://words.lan:8000/v1"\n')
+
+    assert (await desk.do("secret.set", name="TRANSCRIBE_API_KEY", value=VALUE))["origin"] == "http://words.lan:8000"
+    there = await desk.do("secret.set", name="TRANSCRIBE_API_KEY", value=VALUE, origin="https://other.lan")
+    assert there["origin"] == "https://other.lan:443"

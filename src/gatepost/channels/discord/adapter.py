@@ -4,6 +4,7 @@ What was received is known in two ways. Within a session, the number of the last
 replays what came after it. Where the session is gone, each room is read from its last message on.
 """
 
+import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
@@ -18,17 +19,19 @@ from gatepost.channels.discord import API_URL, TOKEN
 from gatepost.channels.discord.application import check_connections, check_intents, render_invitation
 from gatepost.channels.discord.gateway import PORTAL, GatewayConnection, GatewaySession, NextStep
 from gatepost.channels.discord.missed_messages import DiscordMissedMessages
-from gatepost.channels.discord.render import make_nonce, render_edit, render_message
+from gatepost.channels.discord.render import make_nonce, render_commands, render_edit, render_message, render_receipt
 from gatepost.channels.discord.rest import DiscordHttp
 from gatepost.channels.discord.rooms import DiscordRooms
 from gatepost.channels.discord.wire import (
     DiscordRoom,
     DiscordSelf,
     Payload,
+    is_command,
     is_id,
     parse_person,
     parse_room,
     read_click,
+    read_command,
     read_delete,
     read_edit,
     read_message,
@@ -37,6 +40,7 @@ from gatepost.channels.discord.wire import (
 )
 from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.native_commands import CommandRules, fit_commands, register_commands
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.send_attempts import SendAttempts
@@ -53,8 +57,11 @@ NONCE_WINDOW = 120 * SECOND  # the platform compares nonces "of the past few min
 SKEW = 5 * SECOND
 MOST_KNOWN = 2000
 PAGE = 100
+INTERACTION = "INTERACTION_CREATE"
+ANSWER_S = 2.0
 FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 MOST_FAILURES = 3
+COMMAND_RULES = CommandRules(name=r"[-_a-z0-9]{1,32}", longest_help=100, most=100)
 LASTING = 30 * SECOND  # a connection that held so long was a good one
 
 
@@ -70,6 +77,7 @@ class DiscordChannel:
         self._queues = RoomQueues()
         self._receive: Receive | None = None
         self._rooms = DiscordRooms(self._get_http)
+        self._commands = fit_commands(around.commands, COMMAND_RULES)
         self._missed = DiscordMissedMessages(around, self._get_http, self._hand_in_message)
 
     @property
@@ -98,6 +106,7 @@ class DiscordChannel:
         self._me = _read_self(await http.call("GET", "users/@me", action="ask who it is"))
         self._session = _read_session(await self._around.cursor.load("session"))
         await self._missed.begin()
+        await register_commands(self._around, self._me.id, self._commands, partial(self._set_commands, http))
         backoff, failed = Backoff(), 0
         self._queues = RoomQueues()
         async with self._queues:
@@ -111,6 +120,11 @@ class DiscordChannel:
                 await backoff.wait()  # also after a short success: the platform counts new sessions
                 if failed >= MOST_FAILURES:
                     self._session = GatewaySession()  # where it could be resumed there may be nobody any more
+
+    async def _set_commands(self, http: DiscordHttp) -> None:
+        application = await http.call("GET", "applications/@me", action="ask for its application")
+        path = f"applications/{application['id']}/commands"
+        await http.call("PUT", path, json=render_commands(self._commands), reads=True, action="set its commands")
 
     async def _run(self, connection: GatewayConnection, http: DiscordHttp) -> None:
         try:
@@ -141,7 +155,8 @@ class DiscordChannel:
             self._rooms.add(data)
         elif name in HANDLERS and is_id(data.get("channel_id")):
             job = partial(self._handle, name, data)
-            urgent = name == "MESSAGE_CREATE" and may_stop(data.get("content"))
+            # A command must be answered soon, so it waits for no files of an earlier message.
+            urgent = is_command(data) if name == INTERACTION else may_stop(data.get("content"))
             await self._queues.put(data["channel_id"], job, mark=f"{session.id} {session.seq}", urgent=urgent)
 
     async def _handle(self, name: str, data: Payload) -> None:
@@ -174,18 +189,28 @@ class DiscordChannel:
     async def _receive_reaction(self, data: Payload, room: DiscordRoom) -> None:
         await self._hand_in(self._read(read_reaction, data, room, self._me))
 
-    async def _receive_click(self, data: Payload, room: DiscordRoom) -> None:
-        """The platform shows an error to the person unless it gets an answer within three seconds."""
-        made = self._read(read_click, data, room)
+    async def _receive_interaction(self, data: Payload, room: DiscordRoom) -> None:
+        """The platform shows an error to the person unless it gets an answer within three seconds. An event that is not
+        stored by then comes again, so the answer need not wait for it."""
+        command = is_command(data)
+        made = self._read(read_command, data, room, self._commands) if command else self._read(read_click, data, room)
         if made is None:
             return
-        await self._hand_in(made)
+        storing = asyncio.ensure_future(self._hand_in(made))
+        try:
+            await asyncio.wait({storing}, timeout=ANSWER_S)
+            await self._answer(data, made, render_receipt(made) if command else {"type": 6})
+            await storing
+        finally:
+            storing.cancel()
+
+    async def _answer(self, data: Payload, made: Inbound, answer: Payload) -> None:
         http = await self._get_http()
         path = f"interactions/{made.platform_id}/{quote(str(data.get('token')), safe='')}/callback"
         try:
-            await http.call("POST", path, json={"type": 6}, action="answer a click", reads=True)
+            await http.call("POST", path, json=answer, action="answer a click", reads=True)
         except (Unavailable, PlatformRefusal):
-            return  # the click is ours; only its sign on the screen is late
+            return  # it is ours; only its sign on the screen is late
 
     def _read(self, read: Callable[..., Inbound | None], *given: Any) -> Inbound | None:
         """An event that is not as documented would come again with every resume, so it is left out."""
@@ -354,7 +379,7 @@ HANDLERS = {
     "MESSAGE_DELETE": DiscordChannel._receive_delete,
     "MESSAGE_DELETE_BULK": DiscordChannel._receive_delete,
     "MESSAGE_REACTION_ADD": DiscordChannel._receive_reaction,
-    "INTERACTION_CREATE": DiscordChannel._receive_click,
+    INTERACTION: DiscordChannel._receive_interaction,
 }
 
 

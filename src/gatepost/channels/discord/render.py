@@ -2,14 +2,17 @@
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from gatepost.channels.discord.wire import VOICE_FLAG
 from gatepost.channels.kit.markup import DISCORD, render
+from gatepost.channels.kit.native_commands import ShownCommand
 from gatepost.core.errors import Unsupported
 from gatepost.flow.delivery.plain_text import read_fence
 from gatepost.messages.card import Card
+from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.messages.text_size import TextUnit, measure, shorten
 
@@ -153,3 +156,30 @@ def read_length(path: str) -> float:
     at = tail.rfind(b"OggS")
     position = int.from_bytes(tail[at + 6 : at + 14], "little", signed=True) if at >= 0 and len(tail) >= at + 14 else -1
     return round(position / 48_000, 2) if position > 0 else 1.0
+
+
+def render_commands(commands: Sequence[ShownCommand]) -> list[dict[str, Any]]:
+    """All commands of the application, in servers and in direct messages of the bot."""
+    return [
+        {
+            "name": each.shown,
+            "type": 1,
+            "description": each.help,
+            "options": _render_options(each.usage),
+            "contexts": [0, 1],
+            "integration_types": [0],
+        }
+        for each in commands
+    ]
+
+
+def _render_options(usage: str) -> list[dict[str, Any]]:
+    """One field for all that may follow the name. `[TEXT]` may be left out, `TEXT` may not."""
+    needed = not usage.startswith("[")
+    return [{"type": 3, "name": "text", "description": usage[:100], "required": needed}] if usage else []
+
+
+def render_receipt(command: Inbound) -> dict[str, Any]:
+    """The answer that its person alone sees. What the command does comes as a message."""
+    words = command.text.replace("`", "'")[:200]
+    return {"type": 4, "data": {"content": f"`{words}`", "flags": 1 << 6, "allowed_mentions": NOBODY}}

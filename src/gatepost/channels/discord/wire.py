@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from gatepost.channels.contract import MYSELF
 from gatepost.channels.kit.changes import make_edit
+from gatepost.channels.kit.native_commands import ShownCommand, render_given
 from gatepost.core.clock import SECOND
 from gatepost.core.records import replace
 from gatepost.messages.card import join_clicks
@@ -21,6 +22,7 @@ from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound
 EPOCH_MS = 1420070400000
 _ID = re.compile(r"[0-9]{1,20}\Z")
 _ROOM = re.compile(r"discord:(?:([0-9]{1,20})/channel|dm)/([0-9]{1,20})\Z")
+_COMMAND = re.compile(r"[-_a-z0-9]{1,32}\Z")
 _NAMED = re.compile(r"<@!?([0-9]{1,20})>")
 WRITTEN = frozenset({0, 19, 20, 23})  # message, reply, and what an application's command said
 JOINED = 7
@@ -270,6 +272,33 @@ def read_click(event: Payload, room: DiscordRoom) -> Inbound | None:
         text="",
         event=CLICK,
         click=click,
+        thread=room.thread,
+        direct=room.direct,
+        room_name=room.name,
+        at=from_snowflake(str(ident)),
+    )
+
+
+def is_command(event: Payload) -> bool:
+    return event.get("type") == 2 and (event.get("data") or {}).get("type", 1) == 1
+
+
+def read_command(event: Payload, room: DiscordRoom, commands: Sequence[ShownCommand]) -> Inbound | None:
+    """A command of the menu, as its person would have typed it; None if it has no plain name."""
+    data, ident = event.get("data") or {}, event.get("id")
+    name = str(data.get("name") or "")
+    if not is_id(ident) or not _COMMAND.match(name):
+        return None
+    person = (event.get("member") or {}).get("user") or event.get("user") or {}
+    sender, called = read_sender(person)
+    words = " ".join(str(each.get("value") or "") for each in (data.get("options") or ())[:MOST_CHOSEN])
+    return Inbound(
+        address=room.address,
+        platform_id=str(ident),
+        sender=sender,
+        sender_name=str((event.get("member") or {}).get("nick") or called)[:100],
+        text=render_given(commands, name, words),
+        verb=Verb.MENTION,  # it names this bot
         thread=room.thread,
         direct=room.direct,
         room_name=room.name,

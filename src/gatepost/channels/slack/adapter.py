@@ -25,11 +25,12 @@ from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.slack import API_URL, APP_TOKEN, MODE, PING_S, SIGNING_SECRET, TOKEN, SlackMode
 from gatepost.channels.slack.hooks import SIGNATURE, is_genuine, is_recent, read_hook
+from gatepost.channels.slack.manifest import fit_slash_commands
 from gatepost.channels.slack.missed_messages import SlackMissedMessages
 from gatepost.channels.slack.names import NameCache
 from gatepost.channels.slack.rest import APPS, SlackHttp
 from gatepost.channels.slack.sending import SlackSender, find_channel
-from gatepost.channels.slack.socket_mode import SocketMode, check_alone, find_room, is_urgent
+from gatepost.channels.slack.socket_mode import SocketMode, check_alone, find_room, is_command, is_urgent
 from gatepost.channels.slack.wire import (
     Payload,
     SlackSelf,
@@ -38,6 +39,7 @@ from gatepost.channels.slack.wire import (
     list_people,
     parse_person,
     read_click,
+    read_command,
     read_delete,
     read_edit,
     read_message,
@@ -74,6 +76,7 @@ SCOPES = {
     "pins:read": "to list pins",
     "pins:write": "to pin",
     "assistant:write": "to use the pane and to show that it is at work",
+    "commands": "to take slash commands",
 }
 
 
@@ -86,6 +89,7 @@ class SlackChannel:
         self._latest: OrderedDict[str, str] = OrderedDict()  # by channel: where a status can be shown
         self._queues = RoomQueues()
         self._receive: Receive | None = None
+        self._commands = fit_slash_commands(around.commands)
         self._missed = SlackMissedMessages(around.cursor, self._receive_message, shared=self._mode is SlackMode.HTTP)
         self._sender = SlackSender(around, self._get_http, self._latest)
 
@@ -153,6 +157,7 @@ class SlackChannel:
         if payload.get("type") == "url_verification":
             return HookResponse(body=str(payload.get("challenge") or "")[:1000].encode())
         kind = "interactive" if payload.get("type") == "block_actions" else "events_api"
+        kind = "slash_commands" if is_command(payload) else kind
         try:
             job, urgent = partial(self._handle, kind, payload), is_urgent(payload)
             await self._queues.run(find_room(payload), job, urgent=urgent)
@@ -163,6 +168,9 @@ class SlackChannel:
     async def _handle(self, kind: str, payload: dict[str, Any]) -> None:
         if kind == "interactive":
             await self._hand_in(self._read(read_click, payload, self._me))
+            return
+        if kind == "slash_commands":
+            await self._hand_in(self._read(read_command, payload, self._me, self._commands))
             return
         event = payload.get("event") or {}
         match event.get("type"):

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 from gatepost.channels.contract import HookRequest
 
 WINDOW_S = 300
+COMMAND_FIELDS = ("command", "text", "trigger_id", "team_id", "channel_id", "user_id", "user_name")
 MOMENT, SIGNATURE = "x-slack-request-timestamp", "x-slack-signature"
 
 
@@ -31,11 +32,13 @@ def is_recent(head: HookRequest, now_s: int) -> bool:
 
 
 def read_hook(request: HookRequest) -> dict[str, Any] | None:
-    """Events are JSON; a click is JSON in a form."""
+    """Events are JSON; a click is JSON in a form, and a slash command is a form itself."""
     body = request.body
     try:
         if "form-urlencoded" in request.headers.get("content-type", ""):
             form = parse_qs(body.decode(), max_num_fields=50)
+            if "payload" not in form and ("command" in form or "ssl_check" in form):  # the latter asks for nothing
+                return {name: form[name][0] for name in COMMAND_FIELDS if name in form}
             body = (form.get("payload") or [""])[0].encode()
         found = json.loads(body)
     except (ValueError, RecursionError):

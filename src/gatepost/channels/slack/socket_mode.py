@@ -162,11 +162,18 @@ def find_room(payload: dict[str, Any]) -> str:
     """What must stay in order with it."""
     event = payload.get("event") or {}
     where = payload.get("container") or event.get("item") or event.get("assistant_thread") or {}
-    return str(event.get("channel") or where.get("channel") or where.get("channel_id") or "")
+    found = event.get("channel") or where.get("channel") or where.get("channel_id") or payload.get("channel_id")
+    return str(found or "")
+
+
+def is_command(payload: dict[str, Any]) -> bool:
+    return isinstance(payload.get("command"), str)
 
 
 def is_urgent(payload: dict[str, Any]) -> bool:
-    """Return True for what may be an order to stop."""
+    """Return True for what may be an order to stop, and for a slash command, whose answer the platform expects soon."""
+    if is_command(payload):
+        return True
     event = payload.get("event") or {}
     return event.get("type") in ("message", "app_mention") and may_stop(event.get("text"))
 

@@ -6,13 +6,14 @@ another program `slack:<team>/bot/<id>`. A message is named by its `ts`, which i
 
 import html
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from msgspec import Struct
 
 from gatepost.channels.kit.changes import make_edit
+from gatepost.channels.kit.native_commands import ShownCommand, render_given
 from gatepost.channels.slack.emoji import read_emoji
 from gatepost.messages.card import join_clicks
 from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound, OpenFile, Verb
@@ -24,6 +25,8 @@ _ID = re.compile(r"[A-Z][A-Z0-9]{1,30}\Z")
 _TS = re.compile(r"[0-9]{1,12}\.[0-9]{6}\Z")
 _ROOM = re.compile(r"slack:([A-Z][A-Z0-9]{1,30})/channel/([CDG][A-Z0-9]{1,30})\Z")
 _PERSON = re.compile(r"slack:[A-Z][A-Z0-9]{1,30}/user/([UW][A-Z0-9]{1,30})\Z")
+_COMMAND = re.compile(r"/([a-z0-9_-]{1,31})\Z")
+_TRIGGER = re.compile(r"[A-Za-z0-9.]{1,100}\Z")
 _LINK = re.compile(r"<([^<>|]{1,3000})(?:\|([^<>]{0,3000}))?>")
 _CALLED = re.compile(r"<@([UW][A-Z0-9]{1,30})(?:\|[^<>]*)?>")
 WRITTEN = frozenset({None, "bot_message", "file_share", "me_message", "thread_broadcast"})
@@ -249,6 +252,26 @@ def read_click(payload: Payload, me: SlackSelf) -> Inbound | None:
         thread=str(thread) if is_ts(thread) and thread != where.get("message_ts") else "",
         direct=str(channel).startswith("D"),
         at=read_ts(action["action_ts"]),
+    )
+
+
+def read_command(payload: Payload, me: SlackSelf, commands: Sequence[ShownCommand]) -> Inbound | None:
+    """A slash command, as its person would have typed it; None for one of another workspace. Slack has no message of
+    it, so it is known by the id of its trigger, which each has for itself."""
+    channel, user, trigger = payload.get("channel_id"), payload.get("user_id"), str(payload.get("trigger_id") or "")
+    found = _COMMAND.match(str(payload.get("command") or ""))
+    if found is None or not is_id(channel) or not is_id(user) or not _TRIGGER.match(trigger):
+        return None
+    if payload.get("team_id") != me.team:
+        return None
+    return Inbound(
+        address=f"slack:{me.team}/channel/{channel}",
+        platform_id=f"command:{trigger}",
+        sender=f"slack:{me.team}/user/{user}",
+        sender_name=str(payload.get("user_name") or "")[:100],
+        text=render_given(commands, found[1], html.unescape(str(payload.get("text") or "")).strip()),
+        verb=Verb.MENTION,  # it names this app
+        direct=str(channel).startswith("D"),
     )
 
 

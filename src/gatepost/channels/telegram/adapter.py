@@ -7,9 +7,11 @@ answer got lost ends as `uncertain`, and is not sent again.
 import json
 import re
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.http import PlatformRefusal
+from gatepost.channels.kit.native_commands import CommandRules, ShownCommand, fit_commands, register_commands
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.telegram import API_URL, POLL_S, TOKEN
 from gatepost.channels.telegram.api import BOTFATHER, WAY_OUT, TelegramApi
@@ -47,6 +49,7 @@ LOG = log.get("telegram")
 LARGEST_DOWNLOAD = 20 * 1024 * 1024  # that the Bot API gives out
 MOST_LONG_IDS = 500
 LONG_IDS = "buttons"  # the name of the cursor that keeps them
+COMMAND_RULES = CommandRules(name=r"[a-z0-9_]{1,32}", longest_help=256, most=100, hyphen="_")
 _TOKEN = re.compile(r"[0-9]{3,20}:[A-Za-z0-9_-]{20,}\Z")
 
 
@@ -88,6 +91,8 @@ class TelegramChannel:
         self._receive = skip_invalid(receive)
         api = await self._get_api()
         self._me = read_self(await api.call("getMe", {}, "ask who it is", reads=True))
+        commands = fit_commands(self._around.commands, COMMAND_RULES)
+        await register_commands(self._around, str(self._me.id), commands, partial(_set_commands, api, commands))
         await UpdatePoller(api, self._around, self._around.config[POLL_S], self._handle).run()
 
     async def _handle(self, updates: Sequence[Payload]) -> None:
@@ -268,6 +273,11 @@ class TelegramChannel:
 
     async def check_poller(self) -> None:
         await check_conflict(await self._get_api(), min(self._around.config[POLL_S], PROBE_S))
+
+
+async def _set_commands(api: TelegramApi, commands: Sequence[ShownCommand]) -> None:
+    listed = [{"command": each.shown, "description": each.help} for each in commands]
+    await api.call("setMyCommands", {"commands": listed}, "set its commands", reads=True)  # done twice, it is done once
 
 
 def join_album(parts: Sequence[Inbound]) -> Inbound:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gatepost.access.senders import COMMANDING, Rights
+from gatepost.channels.contract import NativeCommand
 from gatepost.core.registry import Registry
 
 
@@ -91,11 +92,17 @@ def parse_command(text: str, own_names: frozenset[str] = frozenset()) -> SlashCo
     slash, name, suffix = found.groups()
     if not _is_own(suffix or "", own_names):
         return None
-    head = f"/{name.lower()}"
+    head = f"/{_find_declared(name.lower())}"
     spec = COMMANDS.get(head[1:])
     if slash == "\\" and spec is None:  # \alpha may well be meant as it stands
         return None
     return SlashCommand(head, (head + text[found.end() :]).rstrip(), spec.act if spec else CommandAction.PASS)
+
+
+def _find_declared(name: str) -> str:
+    """Return the name of a command. Some platforms have no hyphen in one, and show `_` in its place."""
+    hyphened = name.replace("_", "-")
+    return hyphened if name not in COMMANDS and hyphened in COMMANDS else name
 
 
 def _parse_opening(text: str, own_names: frozenset[str]) -> tuple[int, str]:
@@ -178,6 +185,13 @@ def render_help(rights: Rights, agent: str) -> str:
 def list_specs() -> list[CommandSpec]:
     """By who may give them, then by name."""
     return sorted((spec for _, spec in COMMANDS.items()), key=lambda each: (_ORDER.index(each.right), each.name))
+
+
+def list_native_commands() -> tuple[NativeCommand, ...]:
+    """Those that a platform may show in its menu: what `/help` lists."""
+    return tuple(
+        NativeCommand(name=each.name, help=each.help, usage=each.usage) for each in list_specs() if each.listed
+    )
 
 
 def _render_usage(spec: CommandSpec) -> str:

@@ -2,11 +2,18 @@
 
 from typing import Any
 
+from gatepost.core.settings import Config
+from gatepost.egress import audio
 from gatepost.flow.sessions import sandbox_plan
 from gatepost.flow.sessions.pinned_rules import render_pinned_rules
 from gatepost.flow.sessions.provider_specs import find_spec
-from gatepost.flow.sessions.session_deps import BATCH, TRANSCRIBE, SessionDeps
-from gatepost.mailbox.runner_frames import LONGEST_CONVERSATION, WelcomeFrame
+from gatepost.flow.sessions.session_deps import BATCH, SessionDeps
+from gatepost.mailbox.runner_frames import (
+    LONGEST_CONVERSATION,
+    TRANSCRIBE_BY_COMMAND,
+    TRANSCRIBE_BY_DEFAULT,
+    WelcomeFrame,
+)
 from gatepost.store import forks, pinned_rules, session_notes, sessions
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
@@ -41,11 +48,23 @@ async def make_welcome(parts: SessionDeps, session: Session, group: Group, provi
 def _make_options(parts: SessionDeps, session: Session, group: Group, provider: str) -> dict[str, Any]:
     """The group's, as the session's own mode changes them. A mode of another provider, which the group had before, is
     left out."""
-    options = {"transcribe": parts.config[TRANSCRIBE], **group.options}
+    options = {**group.options}
+    if options.get("transcribe") in (None, "", "on"):
+        options |= make_transcribe_options(parts.config)
     spec = find_spec(parts.home, provider)
     if session.permission_mode in {each.id for each in spec.modes}:
         options[spec.mode_option] = session.permission_mode
     return options
+
+
+def make_transcribe_options(config: Config) -> dict[str, Any]:
+    """Return what makes the transcripts of a group that names nothing itself: the endpoint of all groups, the program,
+    or a model at the group's OpenAI endpoint. Empty if nothing is set."""
+    if config[audio.BASE].strip():
+        return {"transcribe": TRANSCRIBE_BY_DEFAULT}
+    if command := audio.split_command(config):
+        return {"transcribe": TRANSCRIBE_BY_COMMAND, "transcribe_command": command}
+    return {"transcribe": config[audio.MODEL]}
 
 
 def _read_memory(db: Db, session_id: str, provider: str) -> tuple[str, SessionNotes, str]:

@@ -54,9 +54,6 @@ MAX_WAIT_S = setting(
 LOOK_S = setting("sessions.look_s", 2.0, help="How often to look for work that no bell was heard for.")
 WINDOW = setting("sessions.window", 10, help="How many observed messages a turn is shown at most.")
 WINDOW_CHARS = setting("sessions.window_chars", 4000, help="How many characters of them at most.")
-TRANSCRIBE = setting(
-    "media.transcribe", "", help="The model that makes transcripts of recordings, such as gpt-4o-mini-transcribe."
-)
 
 LEASE = 60_000_000
 

@@ -6,10 +6,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from gatepost.access.budgets import render_usd
 from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
 from gatepost.core.settings import Config
+from gatepost.egress import audio
+from gatepost.egress.prices import FILE as FILE_OF_PRICES
+from gatepost.egress.prices import find_price, load_own_prices
 from gatepost.flow.sessions.extra_mounts import (
     MountRequest,
     grant_mount,
@@ -43,6 +47,7 @@ def check_agents(home: Home, config: Config) -> list[Finding]:
         *_programs(home, config, every),
         *_mounts(home, config, every),
         *_limits(config, every),
+        *_voice(home, config),
     ]
 
 
@@ -183,6 +188,35 @@ def _limits(config: Config, every: list[Group]) -> Iterator[Finding]:
     if slowed and sys.platform == "linux" and not cgroups.can_limit_cpu(cgroups.find_own_bases()):
         text = f"cpu_percent of {', '.join(slowed[:3])} does not hold in bubblewrap: no cpu cgroup can be made here"
         yield Finding("warn", "limits", text, "hand the cpu controller down (systemd: Delegate=yes), or use podman")
+
+
+def _voice(home: Home, config: Config) -> Iterator[Finding]:
+    """Say what makes the transcripts of recordings. Settings that are not well are told of elsewhere."""
+    try:
+        endpoint, command = audio.find_transcription_endpoint(config), audio.split_command(config)
+        own = load_own_prices(home, config)
+    except GatepostError:
+        return
+    model = endpoint.model if endpoint is not None else config[audio.MODEL]
+    if endpoint is None and command:
+        found = shutil.which(command[0])
+        text = f"transcripts of recordings are made inside each sandbox by {command[0]}"
+        way_out = f"install it below /usr, or mount it; {audio.COMMAND.name} names it"
+        yield Finding("ok", "voice", text) if found else Finding("warn", "voice", f"{text}, which is not here", way_out)
+    elif not model:
+        text = "nothing makes transcripts of recordings: agents get the files alone"
+        yield Finding("note", "voice", text, f"{audio.BASE.name} names a server that does, {audio.MODEL.name} a model")
+    else:
+        listed = find_price(model, own)
+        price = endpoint.price if endpoint is not None and endpoint.price is not None else listed
+        where = endpoint.base.url if endpoint is not None else "the OpenAI endpoint of each group"
+        if price is None or (price is listed and not price.minute):
+            text = f"{model} is to make transcripts at {where}, and has no price for a minute: it is not asked"
+            way_out = f"set {audio.PRICE.name}" if endpoint is not None else f"give it one in {FILE_OF_PRICES.name}"
+            yield Finding("warn", "voice", text, way_out)
+            return
+        cost = f"{render_usd(price.minute)} a minute" if price.minute else "at no cost"
+        yield Finding("ok", "voice", f"transcripts of recordings are made by {model} at {where}, {cost}")
 
 
 def _parents(folder: str) -> list[str]:

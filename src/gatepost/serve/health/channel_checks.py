@@ -22,6 +22,8 @@ def check_reports(reports: Iterable[ChannelReport]) -> Iterator[Finding]:
             yield Finding("fail" if report.way_out else "warn", "channels", _render(report), cure)
         elif (kind := CHANNELS.get(report.kind)) is not None and not kind.always:
             yield Finding("ok", "channels", f"{report.instance} is {report.state}")
+            if report.note:
+                yield Finding("note", "channels", f"{report.instance}: {report.note}")
 
 
 def _render(report: ChannelReport) -> str:

@@ -2,7 +2,7 @@
 
 It covers what the channel uses: messages with files, replies, embeds and components, edits, deletions, reactions, pins,
 typing, clicks, threads, nonces, history, sessions that are resumed or lost. It does not cover: permissions per channel
-(the fault FORBIDDEN aside), roles, custom emoji, slash commands, voice, shards, compression, and real rate limits.
+(the fault FORBIDDEN aside), roles, custom emoji, commands of one server, voice, shards, compression, real rate limits.
 There is no second poller on Discord, so the fault CONFLICT changes nothing; FORGOTTEN loses the sessions at the next
 resume, which is as near as it has to an acknowledgement. A nonce is remembered for `nonce_window_s`.
 """
@@ -50,6 +50,9 @@ class DiscordPlatform(EmulatedPlatform):
         self.nonces: dict[str, tuple[float, str]] = {}
         self.typings: list[str] = []
         self.answered: list[str] = []  # clicks that the bot answered in time
+        self.commands: dict[str, dict[str, Any]] = {}  # of the application, by name
+        self.given: dict[str, float] = {}  # commands that wait for an answer: since when
+        self.receipts: list[dict[str, Any]] = []  # what people were answered to commands
         self.global_limit = False  # whether the next rate limit is of the whole bot
         self.application_flags = 1 << 19
         self.connections_left = 999  # for today
@@ -207,13 +210,25 @@ class DiscordPlatform(EmulatedPlatform):
             made = self.add_message(self.find_channel(room), self.find_person(sender), {"content": "", "type": 7})
             return str(made["id"])
 
+    def give_command(self, name: str, text: str = "", *, room: str = "team", sender: str = "ann") -> str:
+        """Somebody picks a command of the menu, which offers what was registered and no other."""
+        with self.changed:
+            (field, *_), channel = self.commands[name].get("options") or [None], self.find_channel(room)
+            assert bool(text) <= (field is not None) and (text or field is None or not field["required"])
+            ident = self._make_id()
+            options = [{"type": 3, "name": field["name"], "value": text}] if field is not None and text else []
+            data = {"id": self.commands[name]["id"], "name": name, "type": 1, "options": options}
+            self.given[ident] = time.monotonic()
+            self._emit("INTERACTION_CREATE", self._make_interaction(ident, 2, data, channel, sender))
+            return ident
+
     def click(self, room: str, message: str, label: str, *, sender: str = "ann") -> str:
         return self.choose(room, message, [label], sender=sender)
 
     def choose(self, room: str, message: str, labels: Sequence[str], *, sender: str = "ann") -> str:
         """The same for several entries of a menu."""
         with self.changed:
-            shown, person = self.messages[message], self.find_person(sender)
+            shown = self.messages[message]
             parts = [part for row in shown["components"] for part in row["components"]]
             pressed = [part for part in parts if part["type"] == 2 and part["label"] == labels[0]]
             menus = [part for part in parts if part["type"] == 3]
@@ -223,30 +238,35 @@ class DiscordPlatform(EmulatedPlatform):
                 values = [each["value"] for each in menus[0]["options"] if each["label"] in labels]
                 data = {"component_type": 3, "custom_id": menus[0]["custom_id"], "values": values}
             channel = self.channels[shown["channel_id"]]
-            who = (
-                {"user": person}
-                if channel["type"] == 1
-                else {"member": {**MEMBER, "user": person, "permissions": "0"}, "guild_id": self.guild}
-            )
-            event = {
-                "id": self._make_id(),
-                "application_id": self.bot["id"],
-                "type": 3,
-                "token": "click-token",
-                "version": 1,
-                "data": data,
-                "message": shown,
-                "channel_id": channel["id"],
-                "channel": channel,
-                "attachment_size_limit": 10 * 1024 * 1024,
-                "app_permissions": "0",
-                "entitlements": [],
-                "authorizing_integration_owners": {},
-                "locale": "en-US",
-                **who,
-            }
-            self._emit("INTERACTION_CREATE", event)
+            event = self._make_interaction(self._make_id(), 3, data, channel, sender)
+            self._emit("INTERACTION_CREATE", {**event, "message": shown})
             return message
+
+    def _make_interaction(
+        self, ident: str, kind: int, data: dict[str, Any], channel: dict[str, Any], sender: str
+    ) -> dict[str, Any]:
+        person = self.find_person(sender)
+        who = (
+            {"user": person}
+            if channel["type"] == 1
+            else {"member": {**MEMBER, "user": person, "permissions": "0"}, "guild_id": self.guild}
+        )
+        return {
+            "id": ident,
+            "application_id": self.bot["id"],
+            "type": kind,
+            "token": "click-token",
+            "version": 1,
+            "data": data,
+            "channel_id": channel["id"],
+            "channel": channel,
+            "attachment_size_limit": 10 * 1024 * 1024,
+            "app_permissions": "0",
+            "entitlements": [],
+            "authorizing_integration_owners": {},
+            "locale": "en-US",
+            **who,
+        }
 
     # What happens to messages, whoever does it.
 

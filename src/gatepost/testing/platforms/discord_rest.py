@@ -28,6 +28,7 @@ def list_routes(platform: DiscordPlatform) -> list[Route]:
         ("GET", "/users/@me", get_self),
         ("GET", "/applications/@me", get_application),
         ("GET", "/oauth2/applications/@me", get_application),
+        ("PUT", "/applications/{application}/commands", set_commands),
         ("POST", "/users/@me/channels", open_direct),
         ("GET", "/channels/{channel}", get_channel),
         ("POST", "/channels/{channel}/typing", show_typing),
@@ -87,6 +88,38 @@ async def get_application(platform: DiscordPlatform, request: Request) -> Respon
             "verify_key": "",
         }
     )
+
+
+async def set_commands(platform: DiscordPlatform, request: Request) -> Response:
+    """docs.discord.com, "Application commands", read 2026-11-17: this list takes the place of all that there are."""
+    if request.path_params["application"] != platform.bot["id"]:
+        return refuse(403, 20012, "You are not authorized to perform this action on this application")
+    if platform.is_faulty(PlatformFault.NO_RIGHTS):
+        return refuse(403, 50001, "Missing Access")
+    listed = await request.json()
+    names = [str(each.get("name")) for each in listed]
+    if len(listed) > 100:
+        return refuse(400, 30032, "Maximum number of application commands reached (100)")
+    if len(set(names)) < len(names):
+        return refuse(400, 50035, "Invalid Form Body: name: Application command names must be unique")
+    for each in listed:
+        if wrong := _check_command(each) or next(filter(None, map(_check_command, each.get("options") or ())), ""):
+            return refuse(400, 50035, f"Invalid Form Body: {wrong}")
+    with platform.changed:
+        platform.commands = {each["name"]: {**each, "id": str(at + 1)} for at, each in enumerate(listed)}
+        return JSONResponse(list(platform.commands.values()))
+
+
+def _check_command(given: dict[str, Any]) -> str:
+    """The same page: ^[-_'\\p{L}\\p{N}]{1,32}$ in lower case for commands and options, descriptions of 1-100 signs,
+    at most 25 options."""
+    name, words = str(given.get("name") or ""), str(given.get("description") or "")
+    plain = name.replace("-", "").replace("_", "").replace("'", "")
+    if not 1 <= len(name) <= 32 or (plain and not plain.isalnum()) or name != name.lower():
+        return "name: String value did not match validation regex."
+    if not 1 <= len(words) <= 100:
+        return "description: Must be between 1 and 100 in length."
+    return "options: Must be 25 or fewer in length." if len(given.get("options") or ()) > 25 else ""
 
 
 async def open_direct(platform: DiscordPlatform, request: Request) -> Response:
@@ -265,8 +298,19 @@ async def list_pins(platform: DiscordPlatform, request: Request) -> Response:
 
 
 async def answer_click(platform: DiscordPlatform, request: Request) -> Response:
-    ident = request.path_params["interaction"]
+    """docs.discord.com, "Receiving and responding", read 2026-11-17: once, and within 3 seconds; a command is answered
+    by a message (4) or the promise of one (5)."""
+    ident, answer = request.path_params["interaction"], await request.json()
     with platform.changed:
+        since = platform.given.get(ident)
+        if since is not None and ident in platform.answered:
+            return refuse(400, 40060, "Interaction has already been acknowledged.")
+        if since is not None and time.monotonic() - since > 3:
+            return refuse(404, 10062, "Unknown interaction")
+        if since is not None and answer.get("type") not in (4, 5):
+            return refuse(400, 50035, "Invalid Form Body: type: Value must be one of {4, 5}.")
+        if since is not None:
+            platform.receipts.append(answer)
         platform.answered.append(ident)
     if request.query_params.get("with_response", "").lower() not in ("1", "true"):
         return Response(status_code=204)

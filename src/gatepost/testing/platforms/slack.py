@@ -18,6 +18,7 @@ from starlette.routing import WebSocketRoute
 from gatepost.channels.slack.emoji import read_emoji, render_emoji
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
+from gatepost.testing.platforms.slack_rules import check_slash_commands
 from gatepost.testing.platforms.slack_socket import EmulatedSocketMode
 from gatepost.testing.platforms.slack_text import list_labels, read_words
 
@@ -31,7 +32,7 @@ SENDING = (
 SCOPES = (
     "chat:write,channels:history,groups:history,im:history,mpim:history,im:write,channels:read,groups:read,mpim:read,"
     "users:read,"
-    "reactions:read,reactions:write,files:read,files:write,pins:read,pins:write,assistant:write"
+    "reactions:read,reactions:write,files:read,files:write,pins:read,pins:write,assistant:write,commands"
 )
 
 
@@ -53,6 +54,7 @@ class SlackPlatform(EmulatedPlatform):
         self.files: dict[str, dict[str, Any]] = {}
         self.contents: dict[str, GivenFile] = {}
         self.typings: list[str] = []
+        self.commands: set[str] = set()  # of its manifest, with their slashes
         self.titles: dict[str, str] = {}  # by thread
         self.prompts: dict[str, list[dict[str, str]]] = {}
         self.granted, self.app_granted = SCOPES, "connections:write"
@@ -174,6 +176,37 @@ class SlackPlatform(EmulatedPlatform):
             person = self.find_person(sender)
             body = {"subtype": "channel_join", "text": f"<@{person}> has joined the channel"}
             return str(self.add_message(self.find_channel(room), person, body)["ts"])
+
+    def install(self, slash_commands: Sequence[dict[str, Any]]) -> None:
+        """The app with these `features.slash_commands` in its manifest. It refuses what Slack refuses there."""
+        check_slash_commands(slash_commands)
+        self.commands = {each["command"] for each in slash_commands}
+
+    def give_command(self, command: str, text: str = "", *, room: str = "team", sender: str = "ann") -> str:
+        """Somebody gives a slash command of the app; the id of its trigger. It makes no message in the room."""
+        with self.changed:
+            made = self.make_command(command, text, room=room, sender=sender)
+            self.emit(made, "slash_commands")
+            return str(made["trigger_id"])
+
+    def make_command(self, command: str, text: str = "", *, room: str = "team", sender: str = "ann") -> dict[str, Any]:
+        """What the platform says of it, in a form or in an envelope."""
+        assert command in self.commands, "the manifest does not have it"
+        return {
+            "token": "unused",
+            "team_id": self.team,
+            "team_domain": "emulated",
+            "channel_id": self.find_channel(room),
+            "channel_name": room,
+            "user_id": self.find_person(sender),
+            "user_name": sender,
+            "command": command,
+            "text": text,
+            "api_app_id": "A0EMULATED",
+            "is_enterprise_install": "false",
+            "response_url": f"{self.url}/commands/unused",
+            "trigger_id": f"{self.make_id('1')}.2.3ab",
+        }
 
     def get_title(self, thread: str) -> str:
         with self.changed:

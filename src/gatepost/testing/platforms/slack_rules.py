@@ -1,5 +1,7 @@
 """What Slack refuses, and by which error. It answers 200 all the same."""
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from gatepost.testing.platforms.rules import PlatformRule, index_rules
@@ -219,3 +221,15 @@ RULES = (
     _rule("known method", "unknown_method", f"{DOCS}/methods", ("chat.shout", TEAM)),
 )
 BY_NAME = index_rules(RULES)
+
+
+def check_slash_commands(listed: Sequence[dict[str, Any]]) -> None:
+    """`features.slash_commands` of a manifest, as docs.slack.dev/reference/app-manifest and the types of Slack's own
+    @slack/web-api have it, read 2026-11-17: at most 50, with the slash at most 32 characters; a description of at most
+    2,000 and a hint of at most 1,000."""
+    assert len(listed) <= 50, "at most 50 slash commands"
+    assert len({each["command"] for each in listed}) == len(listed), "a command is there twice"
+    for each in listed:
+        assert set(each) <= {"command", "description", "usage_hint", "should_escape", "url"}, each
+        assert re.fullmatch(r"/[^\s/A-Z]{1,31}", each["command"]), each
+        assert 1 <= len(each["description"]) <= 2000 and len(each.get("usage_hint") or "") <= 1000, each

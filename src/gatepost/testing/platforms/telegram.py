@@ -47,6 +47,7 @@ class TelegramPlatform(EmulatedPlatform):
             "supports_inline_queries": False,
         }
         self.webhook: str = ""
+        self.commands: dict[str, str] = {}  # of its menu: what each is for
         self.people: dict[str, dict[str, Any]] = {}
         self.chats: dict[str, dict[str, Any]] = {}  # by room
         self.moved: dict[int, int] = {}  # the number of a group that became a supergroup: its new one

@@ -1,6 +1,7 @@
 """The methods of the emulated Bot API, by name. Each gets the platform and the parameters of the request."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from gatepost.testing.platforms.telegram import TelegramPlatform
 
 LARGEST_UPLOAD, LARGEST_DOWNLOAD = 50 * 1024 * 1024, 20 * 1024 * 1024
-STRUCTURED = ("reply_parameters", "reply_markup", "reaction", "media", "entities", "allowed_updates")
+STRUCTURED = ("commands", "reply_parameters", "reply_markup", "reaction", "media", "entities", "allowed_updates")
 _REACTIONS = (
     "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤\u200d🔥 "
     "🌚 🌭 💯 🤣 ⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨\u200d💻 👀 "
@@ -353,6 +354,21 @@ def get_chat(platform: "TelegramPlatform", params: Params) -> Any:
     return {**chat, "accent_color_id": 0, "max_reaction_count": 11, "accepted_gift_types": {}}
 
 
+def set_commands(platform: "TelegramPlatform", params: Params) -> Any:
+    if not isinstance(params.get("commands"), list):
+        raise BotApiError(400, 'Bad Request: parameter "commands" is required')
+    listed = [(str(each.get("command")), str(each.get("description") or "")) for each in params["commands"]]
+    if len(listed) > 100:
+        raise refuse("number of commands")
+    for name, words in listed:
+        if not re.fullmatch(r"[a-z0-9_]{1,32}", name):
+            raise refuse("name of a command")
+        if not 1 <= len(words) <= 256:
+            raise refuse("description of a command")
+    platform.commands = dict(listed)
+    return True
+
+
 METHODS: Mapping[str, Callable[["TelegramPlatform", Params], Any]] = {
     "getme": lambda platform, _: platform.bot,
     "getwebhookinfo": lambda platform, _: {
@@ -361,6 +377,7 @@ METHODS: Mapping[str, Callable[["TelegramPlatform", Params], Any]] = {
         "pending_update_count": len(platform.updates),
     },
     "deletewebhook": lambda *_: True,
+    "setmycommands": set_commands,
     "sendmessage": send_message,
     "sendmediagroup": send_group,
     "editmessagetext": edit_text,
@@ -381,4 +398,9 @@ METHODS: Mapping[str, Callable[["TelegramPlatform", Params], Any]] = {
     **{f"send{field}": _make_sender(field) for field in ("document", "photo", "voice", "audio", "video", "animation")},
 }
 READING = frozenset({"getme", "getwebhookinfo", "deletewebhook", "getfile", "getchat"})
-UNFAILING = READING | {"sendchataction", "answercallbackquery", "createforumtopic"}  # no single fault is spent on these
+UNFAILING = READING | {
+    "setmycommands",
+    "sendchataction",
+    "answercallbackquery",
+    "createforumtopic",
+}  # no single fault is spent on these

@@ -200,5 +200,29 @@ RULES = (
         refusal="Bad Request: query is too old and response timeout expired or query ID is invalid",
         call=("answerCallbackQuery", {"callback_query_id": "4242"}),
     ),
+    PlatformRule(
+        name="name of a command",
+        source=f"{API}#botcommand: 1-32 characters, lowercase English letters, digits and underscores; {SERVER}",
+        refusal="Bad Request: BOT_COMMAND_INVALID",
+        call=("setMyCommands", {"commands": [{"command": "remote-control", "description": "x"}]}),
+        limit=32,
+        adapter="channels/telegram/adapter.py: COMMAND_RULES",
+    ),
+    PlatformRule(
+        name="description of a command",
+        source=f"{API}#botcommand: 1-256 characters; {SERVER}",
+        refusal="Bad Request: BOT_COMMAND_DESCRIPTION_INVALID",
+        call=("setMyCommands", {"commands": [{"command": "help", "description": "x" * 257}]}),
+        limit=256,
+        adapter="channels/telegram/adapter.py: COMMAND_RULES",
+    ),
+    PlatformRule(
+        name="number of commands",
+        source=f"{API}#setmycommands: at most 100 commands",
+        refusal="Bad Request: BOT_COMMANDS_TOO_MUCH",
+        call=("setMyCommands", {"commands": [{"command": f"c{at}", "description": "x"} for at in range(101)]}),
+        limit=100,
+        adapter="channels/telegram/adapter.py: COMMAND_RULES",
+    ),
 )
 BY_NAME = index_rules(RULES)

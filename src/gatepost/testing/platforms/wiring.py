@@ -14,6 +14,7 @@ from gatepost.channels.contract import (
     ChannelPulse,
     LateFailure,
     MemoryCursor,
+    NativeCommand,
     SupportsClose,
     SupportsHook,
 )
@@ -36,6 +37,7 @@ def make_channel(
     cursor: ChannelCursor | None = None,
     secrets: dict[str, str] | None = None,
     failures: list[LateFailure] | None = None,
+    commands: tuple[NativeCommand, ...] = (),
     **more: Any,
 ) -> tuple[Channel, ChannelDeps]:
     """The registered channel of this platform's kind. `failures`: where its late failures are put. `more`: further
@@ -61,6 +63,7 @@ def make_channel(
         cursor=cursor or MemoryCursor(),
         pulse=ChannelPulse(clock),
         folder=platform.folder,
+        commands=commands,
         report_failure=report_failure,
     )
     channel = kind.make(around)

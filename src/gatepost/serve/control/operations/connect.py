@@ -11,6 +11,7 @@ from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.egress import price_list
+from gatepost.egress.audio import ENDPOINT_SETTINGS
 from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_base
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
@@ -233,7 +234,7 @@ async def apply_connection(deps: OperationDeps, args: KeepConnectionArgs) -> Con
     if args.price:
         await store_price(deps, args)
         if deps.move_models is not None:
-            deps.move_models(settings.load_declared(deps.home.path, *BASES.values(), FILE))
+            deps.move_models(settings.load_declared(deps.home.path, *ENDPOINT_SETTINGS, FILE))
     prefix = group_operations.OPTION
     values = {"provider": args.provider, "model": args.model}
     values |= {prefix + name: raw for name, raw in (args.options | _endpoint_option(deps, args)).items()}

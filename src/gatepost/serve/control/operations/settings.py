@@ -17,6 +17,7 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import SECRET_ELSEWHERE, SETTINGS, Config, Setting
 from gatepost.core.settings_file import FileValue
 from gatepost.core.start_checks import list_start_errors
+from gatepost.egress.audio import ENDPOINT_SETTINGS
 from gatepost.egress.endpoints import BASES
 from gatepost.egress.prices import FILE as PRICES
 from gatepost.flow.channel_specs import load_kinds
@@ -171,7 +172,7 @@ async def _write(deps: OperationDeps, each: Setting[Any], value: FileValue | Non
     if diff and not dry_run:
         await deps.write(lambda db: None)
         if each.name in TAKEN_UP and deps.move_models is not None:
-            deps.move_models(settings.load_declared(deps.home.path, *BASES.values(), PRICES))
+            deps.move_models(settings.load_declared(deps.home.path, *ENDPOINT_SETTINGS, PRICES))
     return _make_change(deps, each, diff, is_written=bool(diff) and not dry_run, is_removed=value is None)
 
 
