@@ -80,7 +80,8 @@ class HookInbox:
         self._around.beat()
 
     async def receive_one(self, event: Inbound) -> Receipt:
-        return await self._queues.run(event.address, partial(self._hand_in, event), urgent=may_stop(event.text))
+        urgent = event.event == "message" and may_stop(event.text)
+        return await self._queues.run(event.address, partial(self._hand_in, event), urgent=urgent)
 
     async def _hand_in(self, event: Inbound) -> Receipt:
         assert self._receive is not None

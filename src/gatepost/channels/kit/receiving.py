@@ -18,7 +18,8 @@ async def receive_batch(events: Iterable[Inbound], receive: Receive) -> None:
     receive = skip_invalid(receive)
     async with RoomQueues() as queues:
         for event in events:
-            await queues.put(event.address, partial(receive, event), urgent=may_stop(event.text))
+            urgent = event.event == "message" and may_stop(event.text)
+            await queues.put(event.address, partial(receive, event), urgent=urgent)
         await queues.drain()
 
 

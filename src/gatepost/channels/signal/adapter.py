@@ -63,7 +63,7 @@ class SignalDaemon:
                     continue
                 inbound = self._read(event)
                 room = "" if inbound is None else inbound.address
-                urgent = inbound is not None and may_stop(inbound.text)
+                urgent = inbound is not None and inbound.event == "message" and may_stop(inbound.text)
                 await queues.put(room, partial(self._receive, receive, inbound), mark=event.id, urgent=urgent)
 
     async def _receive(self, receive: Receive, inbound: Inbound | None) -> None:

@@ -147,6 +147,7 @@ def keep_draft(db: Db, reach: ChannelInstances, turn: Turn, text: str, now: int)
         instance=turn.instance,
         address=turn.address,
         thread=turn.thread,
+        topic=turn.topic,
         text=f"{text.rstrip()}\n\n{STOPPED_MARK}",
         folder=turn.folder,
         session_id=turn.session_id,
