@@ -30,6 +30,7 @@ ROUND = RestoreRound(
     held=frozenset({"m0x1"}),
     unread=frozenset(),
     open_before=frozenset({"m0x1"}),
+    known_before=frozenset({"m0x0", "m0x1"}),
     has_cursor=True,
 )
 WELL = ["m0x0", "echo: m0x0", "m0x1", "-", "-", "m0x2", "-", "m0x3", "echo: m0x3"]

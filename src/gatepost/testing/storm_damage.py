@@ -14,8 +14,8 @@ from gatepost.testing.storm_restore import (
     RestoreRound,
     decide,
     find_held,
-    list_open_questions,
     list_unread,
+    read_questions,
     restore_home,
 )
 from gatepost.testing.storms import StormTime, list_true, run_command, storm
@@ -108,7 +108,7 @@ def _run_round(
     came, said = _check_start(edge)
     restore_home(edge.daemon.home, archive)
     archive.unlink()
-    open_before = list_open_questions(edge.daemon.home / "gatepost.db")
+    open_before, known_before = read_questions(edge.daemon.home / "gatepost.db")
     edge.start()
     restarted = edge.place
     edge.people.write_for(0.5)
@@ -128,6 +128,7 @@ def _run_round(
             held=held,
             unread=unread,
             open_before=open_before,
+            known_before=known_before,
             has_cursor=False,
         )
     )

@@ -62,6 +62,7 @@ incarnations.hold_waiting = forget
 }
 
 
+_KNOWN = "SELECT text FROM messages WHERE direction = 'in' AND kind = 'chat'"
 _OPEN = (
     "SELECT m.text FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.state IN ('queued', 'retry', 'working')"
     " UNION SELECT m.text FROM outbox o JOIN messages m ON m.id = o.message_id"
@@ -71,7 +72,8 @@ _OPEN = (
 
 class RestoreRound(Struct, frozen=True, kw_only=True):
     """Places in the platform's record. `held`: questions that the owner's card is about. `unread`: those that nobody
-    had taken from the platform when the gateway was killed. `open_before`: those that were under way in the backup."""
+    had taken from the platform when the gateway was killed. `open_before`: those that were under way in the backup.
+    `known_before`: all that it has. What was on its way from the platform just then is in none."""
 
     began: int
     backup_from: int
@@ -84,6 +86,7 @@ class RestoreRound(Struct, frozen=True, kw_only=True):
     held: frozenset[str]
     unread: frozenset[str]
     open_before: frozenset[str]
+    known_before: frozenset[str]
     has_cursor: bool  # the platform would bring again what the gateway had read
 
     def judge(self, record: Sequence[ShownMessage]) -> "RoundCounts":
@@ -119,7 +122,7 @@ class RestoreRound(Struct, frozen=True, kw_only=True):
 
     def _is_silent(self, each: Exchange) -> bool:
         """It was under way at the backup, and nobody heard of it."""
-        if each.written >= self.backup_from or each.answers:
+        if each.text not in self.known_before or each.answers:
             return False
         return each.text not in self.held or self.sends
 
@@ -137,7 +140,7 @@ class RestoreRound(Struct, frozen=True, kw_only=True):
         return each.text in self.open_before - self.held
 
     def _is_after_backup(self, each: Exchange) -> bool:
-        is_newer = self.backup_from <= each.written < self.restarted
+        is_newer = each.written < self.restarted and each.text not in self.known_before
         return is_newer and not each.answers and each.text not in self.held
 
 
@@ -220,7 +223,7 @@ def _run_round(edge: EdgeGateway, chance: random.Random, *, sends: bool) -> Rest
         edge.people.write()
     restore_home(edge.daemon.home, archive)
     archive.unlink()
-    open_before = list_open_questions(edge.daemon.home / "gatepost.db")
+    open_before, known_before = read_questions(edge.daemon.home / "gatepost.db")
     edge.start()
     restarted = edge.place
     edge.people.write_for(chance.uniform(0.5, 1.5))
@@ -241,6 +244,7 @@ def _run_round(edge: EdgeGateway, chance: random.Random, *, sends: bool) -> Rest
         held=held,
         unread=unread,
         open_before=open_before,
+        known_before=known_before,
         has_cursor=not hasattr(edge.platform, "updates"),
     )
 
@@ -281,15 +285,19 @@ def find_questions(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(found[1] if (found := ANSWER.search(text)) else text for text in texts)
 
 
-def list_open_questions(path: Path) -> frozenset[str]:
-    """Return what was under way in a store that no gateway has open. Nothing is written to it or beside it."""
+def read_questions(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the questions under way in a store that no gateway has open, and all that it has. Nothing is written."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(f"file:{path}?immutable=1", flags=flags)
     try:
-        rows = connection.execute(_OPEN).fetchall()
+        is_open, known = (connection.execute(each).fetchall() for each in (_OPEN, _KNOWN))
     finally:
         connection.close()
-    return frozenset(each for each in find_questions(str(text) for (text,) in rows) if QUESTION.fullmatch(each))
+    return _pick_questions(is_open), _pick_questions(known)
+
+
+def _pick_questions(rows: Iterable[Sequence[object]]) -> frozenset[str]:
+    return frozenset(filter(QUESTION.fullmatch, find_questions(str(text) for (text,) in rows)))
 
 
 def _has_card(edge: EdgeGateway) -> bool:
