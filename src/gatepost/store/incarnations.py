@@ -266,7 +266,7 @@ def hold_open(db: Db, now: int) -> int:
     return effects + len(waiting) + len(calls) + len(due)
 
 
-def take_failover_rows(db: Db) -> tuple[list[str], list[str]]:
+def pop_failover_rows(db: Db) -> tuple[list[str], list[str]]:
     """Return the calls and the tasks that are held since a failover, for the request that is about them now."""
     found = _list_rows(db, FAILOVER, RestoredRowKind.CALL), list_tasks(db, FAILOVER)
     db.run("DELETE FROM restored_rows WHERE request_id = ?", (FAILOVER,))

@@ -199,7 +199,7 @@ def _read_contacts(message: dict[str, Any]) -> str:
     for each in _list(message.get("contacts"))[:20]:
         numbers = ", ".join(_text(phone.get("phone"))[:40] for phone in _list(each.get("phones"))[:5])
         lines.append(f"[contact: {_text(_object(each.get('name')).get('formatted_name'))[:100]}, {numbers}]")
-    return "\n".join(lines) or "[contact]"
+    return "\n".join(lines)
 
 
 def _read_text(kind: str, body: dict[str, Any]) -> str:

@@ -103,7 +103,7 @@ def ask_about_failover(db: Db, reach: ChannelInstances, rules: AskingRules, now:
     if life is None:
         return ()
     effects, waiting = database_lives.list_held(db), database_lives.list_waiting(db)
-    calls, due = incarnations.take_failover_rows(db)
+    calls, due = incarnations.pop_failover_rows(db)
     about = {
         "perhaps said before": len(effects),
         "perhaps answered before": max(0, life.held - len(effects) - len(calls) - len(due)),
