@@ -35,7 +35,10 @@ PROGRAMS = [*((1000 + number, *each) for number, each in enumerate(OPEN.items())
 
 @pytest.fixture(
     scope="module",
-    params=["root in bubblewrap", "ordinary in bubblewrap", pytest.param("root in podman", marks=pytest.mark.slow)],
+    params=[
+        "root in bubblewrap",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("ordinary in bubblewrap", "root in podman")),
+    ],
 )
 def found(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     who, _, kind = str(request.param).split(" ")

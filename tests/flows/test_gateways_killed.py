@@ -21,6 +21,7 @@ def check(folder: Path, victim: Victim, size: StormSize, figures: Callable[[str]
     assert counts.list_faults() == []
 
 
+@pytest.mark.slow
 def test_what_a_killed_listener_had_is_answered_once_by_the_other(
     tmp_path: Path, figures: Callable[[str], None]
 ) -> None:

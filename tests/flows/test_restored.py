@@ -415,7 +415,7 @@ EMULATORS = {
 
 @pytest.mark.parametrize(
     "name",
-    [each if each == "mastodon" else pytest.param(each, marks=pytest.mark.slow) for each in EMULATORS],
+    [pytest.param(each, marks=pytest.mark.slow) for each in EMULATORS],
 )
 def test_a_channel_with_a_cursor_answers_nothing_again_after_a_restore(tmp_path: Path, name: str) -> None:
     made = getattr(importlib.import_module(f"gatepost.testing.platforms.{name}"), EMULATORS[name])

@@ -83,6 +83,7 @@ async def test_it_is_told_once_and_the_first_provider_hears_only_what_it_missed(
     assert last.count_text("remember the word pear") == 1
 
 
+@pytest.mark.slow
 async def test_a_fresh_start_is_one_for_every_provider(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:

@@ -140,6 +140,7 @@ async def test_no_text_in_a_form_a_refusal_or_an_answer_becomes_markup(store: Sq
         assert ["hurt(" in answer.text for answer in shown] == [True, True, True, True, False]
 
 
+@pytest.mark.slow
 async def test_no_text_of_an_address_becomes_markup(
     store: SqliteStore, tmp_path: Path, context: BrowserContext
 ) -> None:
