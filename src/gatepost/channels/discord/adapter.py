@@ -156,7 +156,9 @@ class DiscordChannel:
         elif name in HANDLERS and is_id(data.get("channel_id")):
             job = partial(self._handle, name, data)
             # A command must be answered soon, so it waits for no files of an earlier message.
-            urgent = is_command(data) if name == INTERACTION else may_stop(data.get("content"))
+            urgent = (
+                is_command(data) if name == INTERACTION else name == "MESSAGE_CREATE" and may_stop(data.get("content"))
+            )
             await self._queues.put(data["channel_id"], job, mark=f"{session.id} {session.seq}", urgent=urgent)
 
     async def _handle(self, name: str, data: Payload) -> None:
