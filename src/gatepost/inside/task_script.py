@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 SECONDS = 30.0
+END_S = 5.0  # for the last of a program that was ended
 LARGEST_OUTPUT = 1_000_000  # bytes
 LONGEST_ERROR = 400  # characters of what it says about its own failure
 
@@ -90,7 +91,16 @@ async def _start(arguments: Sequence[str], folder: Path) -> Process:
 async def _kill_group(process: Process) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+    # A pipe that nobody reads, or that a process outside of the group holds, keeps `wait` from its end.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(END_S):
+            await asyncio.gather(_drain(process.stdout), _drain(process.stderr), process.wait())
+
+
+async def _drain(stream: asyncio.StreamReader | None) -> None:
+    with suppress(RuntimeError):  # somebody else reads it
+        while stream is not None and await stream.read(65_536):
+            pass
 
 
 async def _read(stream: asyncio.StreamReader | None) -> bytes:

@@ -18,7 +18,7 @@ from gatepost.mailbox.runner_frames import TRANSCRIBE_BY_COMMAND, TRANSCRIBE_BY_
 
 LARGEST = 25 * 1024 * 1024
 PATIENCE_S = 60.0  # for a transcript as a whole
-COMMAND_S = 120.0
+COMMAND_S = 120.0  # for all recordings that a turn begins with
 LONGEST_TRANSCRIPT = 100_000  # characters
 FILE = "{file}"
 PATH = "/audio/transcriptions"
@@ -82,8 +82,11 @@ class AttachmentTranscriber:
 
     async def _make(self, path: Path) -> str | None:
         if self._by == TRANSCRIBE_BY_COMMAND:
-            async with self._turns:
-                return await run_transcriber(self._command, path)
+            try:
+                async with asyncio.timeout(COMMAND_S), self._turns:  # those that wait have no more time than the first
+                    return await run_transcriber(self._command, path)
+            except TimeoutError:
+                return None
         prefix = "/transcribe/v1" if self._by == TRANSCRIBE_BY_DEFAULT else "/openai/v1"
         return await transcribe(self._run, path, self._by, prefix)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from gatepost.channels.contract import NativeCommand
 from gatepost.channels.kit.native_commands import CommandRules, ShownCommand, fit_commands
 
-# Slack's own commands: slack.com/help, "Use built-in slash commands", as of 2026-11-17. An app's command of such a name
+# Slack's own commands: slack.com/help, "Use built-in slash commands". An app's command of such a name
 # would never be reached, or would hide Slack's.
 _BUILT_IN = (
     "active apps archive away call canvas collapse close dm dnd expand feed feedback huddle invite join kick leave list"

@@ -188,7 +188,7 @@ def list_specs() -> list[CommandSpec]:
 
 
 def list_native_commands() -> tuple[NativeCommand, ...]:
-    """Those that a platform may show in its menu: what `/help` lists."""
+    """Return the commands that a platform may show in its menu: those that `/help` lists."""
     return tuple(
         NativeCommand(name=each.name, help=each.help, usage=each.usage) for each in list_specs() if each.listed
     )

@@ -298,7 +298,7 @@ async def list_pins(platform: DiscordPlatform, request: Request) -> Response:
 
 
 async def answer_click(platform: DiscordPlatform, request: Request) -> Response:
-    """docs.discord.com, "Receiving and responding", read 2026-11-17: once, and within 3 seconds; a command is answered
+    """docs.discord.com, "Receiving and responding": once, and within 3 seconds; a command is answered
     by a message (4) or the promise of one (5)."""
     ident, answer = request.path_params["interaction"], await request.json()
     with platform.changed:
