@@ -118,8 +118,8 @@ class NewcomerGroups:
 
 
 def make_group_name(person: str) -> str:
-    """What a person calls herself, as the name of her group; '' if nothing of it can stand there. Agents read the names
-    of groups: so it is letters and figures alone, and short."""
+    """Return the name of a person as a name for their group; '' if nothing of it can stand there. Agents read it, so it
+    is short, and has letters and figures alone."""
     kept = "".join(char if char.isalnum() else " " for char in person)
     return " ".join(kept.split())[:LONGEST_NAME].strip()
 

@@ -118,7 +118,7 @@ class CompletedEffects:
         self._left = list(done)
 
     def add(self, done: list[CompletedEffect]) -> None:
-        """Of messages that join the turn, and were worked on before."""
+        """Add what was done for messages that join the turn and were worked on before."""
         self._left += done
 
     def claim_text(self, text: str, seq: int) -> bool:

@@ -101,7 +101,7 @@ def _find_weighted_end(text: str, start: int, room: int) -> int:
 
 
 def _find_part(piece: str, room: int) -> int:
-    """How much of a piece fits that does not fit whole. A part of a link may be no link, or a longer one."""
+    """Return how much fits of a piece that does not fit whole. A part of a link may be no link, or a longer one."""
     end = 0
     while end < min(len(piece), room) and measure(piece[: end + 1], TextUnit.WEIGHTED) <= room:
         end += 1

@@ -38,7 +38,7 @@ def find_open(db: Db, turn_id: str) -> OutboxEffect | None:
 
 
 def find_text(db: Db, turn_id: str) -> str:
-    """What people see of the open draft of a turn, '' if there is none."""
+    """Return the text of the open draft of a turn, '' if there is none."""
     draft = find_open(db, turn_id)
     if draft is None:
         return ""

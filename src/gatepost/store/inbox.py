@@ -118,8 +118,8 @@ def observe(
 
 
 def remove_watched(db: Db, folder: str, source: str) -> int:
-    """What a group has from watching another, and was not shown yet: it is not shown, and not found by searching, and
-    its files are not kept. Each of these messages keeps the row of the group that it went to."""
+    """Remove what a group has from watching another and was not shown yet, with its files: it is neither shown nor
+    found. Each of these messages keeps the row of the group that it went to."""
     given = (f"{WATCHED}{source}", folder)
     watched = (
         "FROM inbox WHERE mode = 'observe' AND given = 0 AND reason = ?"

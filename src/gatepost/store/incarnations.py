@@ -77,8 +77,8 @@ def get_current(db: Db) -> Incarnation | None:
 
 
 def get_mark(db: Db) -> int:
-    """How far the ledger has come: every change of a message adds a step. It never goes down, also where steps are
-    removed."""
+    """Return how far the ledger has come: every change of a message adds a step. It never goes down, also where steps
+    are removed."""
     return db.upkeep.get_last_id("steps")
 
 

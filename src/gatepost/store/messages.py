@@ -22,7 +22,7 @@ APPROVAL, QUESTION = "approval", "question"  # how the keys begin by which it te
 
 
 class Revision(StrEnum):
-    """What became of a message after it was written."""
+    """The change of a message after it was written."""
 
     NONE = ""
     EDITED = "edited"

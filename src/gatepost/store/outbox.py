@@ -455,7 +455,7 @@ def record_outcome(
 
 
 def _show_change(db: Db, message_id: int, op: str, target_id: int) -> None:
-    """What an agent has edited or deleted is from now on as people see it."""
+    """Show a message from now on as its agent has edited it, or not at all if it was deleted."""
     change = messages.get(db, message_id)
     if change is not None:
         messages.revise(db, target_id, message_id, change.text if op == Op.EDIT else None)

@@ -72,7 +72,7 @@ def record_failure(
     if turn is None or turn.epoch != epoch or turn.ended_at is not None or turn.state == TurnState.INTERRUPTED:
         return None
     entries = [pair for pair in inbox.list_for_turn(db, turn_id) if pair[0].state == InboxState.WORKING]
-    # What no provider had waits for the host like a message whose agent cannot start: age ends the tries.
+    # A message that no provider had waits for the host as if its agent could not start: age ends the tries.
     unseen = replace(cause, counts_as_failure=True, wait=None) if cause.passing else cause
     if turn.begun_at is None:
         turns.end(db, turn, TurnState.FAILED, cause.reason, "{}", now)

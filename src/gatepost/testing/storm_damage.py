@@ -9,16 +9,8 @@ import apsw
 from msgspec import Struct
 
 from gatepost.testing.edges import MODE, EdgeGateway, open_edge
-from gatepost.testing.storm_restore import (
-    RestoreCounts,
-    RestoreRound,
-    decide,
-    find_held,
-    list_unread,
-    read_questions,
-    restore_home,
-)
-from gatepost.testing.storms import StormTime, list_true, run_command, storm
+from gatepost.testing.storm_restore import RestoreCounts, RestoreRound, list_unread, make_backup, restore_backup
+from gatepost.testing.storms import StormTime, list_true, storm
 
 TABLES = ("inbox", "outbox", "turns", "messages", "requests", "steps", "sessions", "rooms", "users", "audit")
 ROOMS = 8
@@ -96,42 +88,13 @@ def _run_round(
     edge: EdgeGateway, chance: random.Random, table: str, *, sends: bool, found: list[RestoreRound]
 ) -> tuple[bool, bool]:
     """Return whether the gateway came up on the damaged store, and whether it said what is wrong."""
-    began, archive = edge.place, edge.folder / "backup.tar.gz"
-    edge.people.write_for(chance.uniform(1.0, 2.0))
-    backup_from = edge.place
-    edge.write_during(lambda: run_command(edge.daemon, "backup", str(archive)))
-    backup_to = edge.place
+    taken = make_backup(edge, chance)
     edge.people.write_for(chance.uniform(0.5, 2.0))
     edge.daemon.stop()
     damage(edge.daemon.home / "gatepost.db", table, chance)
     killed, unread = edge.place, list_unread(edge.platform)
     came, said = _check_start(edge)
-    restore_home(edge.daemon.home, archive)
-    archive.unlink()
-    open_before, known_before = read_questions(edge.daemon.home / "gatepost.db")
-    edge.start()
-    restarted = edge.place
-    edge.people.write_for(0.5)
-    held, decided = find_held(edge), edge.place
-    decide(edge, sends=sends)
-    edge.wait_until_settled()
-    found.append(
-        RestoreRound(
-            began=began,
-            backup_from=backup_from,
-            backup_to=backup_to,
-            killed=killed,
-            restarted=restarted,
-            decided=decided,
-            ended=edge.place,
-            sends=sends,
-            held=held,
-            unread=unread,
-            open_before=open_before,
-            known_before=known_before,
-            has_cursor=False,
-        )
-    )
+    found.append(restore_backup(edge, chance, taken, killed=killed, unread=unread, sends=sends))
     return came, said
 
 

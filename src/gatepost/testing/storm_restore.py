@@ -209,33 +209,52 @@ def run_restore_storm(
         )
 
 
-def _run_round(edge: EdgeGateway, chance: random.Random, *, sends: bool) -> RestoreRound:
+class TakenBackup(Struct, frozen=True):
+    """A backup that was made while people wrote, by places in the platform's record."""
+
+    archive: Path
+    began: int
+    backup_from: int
+    backup_to: int
+
+
+def make_backup(edge: EdgeGateway, chance: random.Random) -> TakenBackup:
     began, archive = edge.place, edge.folder / "backup.tar.gz"
     edge.people.write_for(chance.uniform(0.5, 2.0))
     backup_from = edge.place
     edge.write_during(lambda: run_command(edge.daemon, "backup", str(archive)))
-    backup_to = edge.place
+    return TakenBackup(archive, began, backup_from, edge.place)
+
+
+def _run_round(edge: EdgeGateway, chance: random.Random, *, sends: bool) -> RestoreRound:
+    taken = make_backup(edge, chance)
     edge.people.write_for(chance.uniform(0.2, 3.0))
     edge.daemon.kill()
     edge.platform.wait_for(bool, LATE_S)
     killed, unread = edge.place, list_unread(edge.platform)
     for _ in range(chance.randint(0, 3)):
         edge.people.write()
-    restore_home(edge.daemon.home, archive)
-    archive.unlink()
+    return restore_backup(edge, chance, taken, killed=killed, unread=unread, sends=sends)
+
+
+def restore_backup(
+    edge: EdgeGateway, chance: random.Random, taken: TakenBackup, *, killed: int, unread: frozenset[str], sends: bool
+) -> RestoreRound:
+    """Start a gateway that was ended from a backup, and have its owner decide about what was under way."""
+    restore_home(edge.daemon.home, taken.archive)
+    taken.archive.unlink()
     open_before, known_before = read_questions(edge.daemon.home / "gatepost.db")
     edge.start()
     restarted = edge.place
     edge.people.write_for(chance.uniform(0.5, 1.5))
-    held = find_held(edge)
-    decided = edge.place
+    held, decided = find_held(edge), edge.place
     decide(edge, sends=sends)
     edge.people.write_for(chance.uniform(0.0, 1.0))
     edge.wait_until_settled()
     return RestoreRound(
-        began=began,
-        backup_from=backup_from,
-        backup_to=backup_to,
+        began=taken.began,
+        backup_from=taken.backup_from,
+        backup_to=taken.backup_to,
         killed=killed,
         restarted=restarted,
         decided=decided,

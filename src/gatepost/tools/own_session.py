@@ -37,7 +37,7 @@ class WorkSaved(Struct, frozen=True):
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """Of one session. `room`: where it speaks now; None if it has no room."""
+    """One session. `room`: where it speaks now; None if it has no room."""
 
     session_id: str
     folder: str

@@ -151,7 +151,7 @@ def read_text(message: Payload) -> str:
 
 
 def _is_forwarded(message: Payload) -> bool:
-    """Whether it has nothing but a snapshot of another message. Whose that was, the platform does not say."""
+    """Return True if a message has nothing but a snapshot of another one. The platform does not say whose that was."""
     return bool(message.get("message_snapshots")) and not message.get("content")
 
 

@@ -149,14 +149,14 @@ def read_comment(repository: str, comment: dict[str, Any], bot: BotNames, *, edi
 def read_line_comment(
     repository: str, comment: dict[str, Any], bot: BotNames, *, edited: bool = False
 ) -> Inbound | None:
-    """Of the list of comments on lines of a repository's pull requests."""
+    """Read one of the list of comments on lines of a repository's pull requests."""
     number = _text(comment.get("pull_request_url")).rpartition("/")[2]
     room = _read_room(repository, {"number": int(number) if number.isascii() and number.isdecimal() else 0})
     return _read_event(room, "", comment, "review-", "edited" if edited else "opened", bot) if room else None
 
 
 def read_review(repository: str, pull: dict[str, Any], review: dict[str, Any], bot: BotNames) -> Inbound | None:
-    """Of the list of reviews of a pull request."""
+    """Read one of the list of reviews of a pull request."""
     room = _read_room(repository, pull)
     return _read_review(room, _text(pull.get("title")), review, "opened", bot) if room else None
 

@@ -21,7 +21,7 @@ REGISTERED = "commands"  # the name of the cursor that keeps what the platform w
 
 
 class CommandRules(Struct, frozen=True, kw_only=True):
-    """What a platform takes as the command of a bot."""
+    """The limits of a platform for commands of a bot."""
 
     name: str  # a pattern, for the whole name
     longest_help: int  # characters

@@ -169,7 +169,7 @@ def _list_own_mentions(activity: Mapping[str, Any]) -> Iterator[Mapping[str, Any
 
 
 def read_own_name(activity: Mapping[str, Any]) -> str:
-    """What the bot is called there, as its mention stands in the text; '' if it is not mentioned."""
+    """Return the name of the bot as its mention has it, else as the activity names it; '' if neither does."""
     for each in _list_own_mentions(activity):
         found = _AT.fullmatch(str(each.get("text") or "").strip())
         if found is not None:

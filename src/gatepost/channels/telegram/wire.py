@@ -327,7 +327,7 @@ def _read_quote(message: Payload) -> Quote | None:
 
 
 def _read_external_quote(message: Payload) -> Quote:
-    """What is answered lies in another chat or topic. Its number counts there, so it names no message of this room."""
+    """Read a quote of a message in another chat or topic. Its number counts there, so it names no message here."""
     external = message.get("external_reply") or {}
     origin, chat = external.get("origin") or {}, external.get("chat") or {}
     spoken = {"sender_chat": origin.get("sender_chat") or origin.get("chat"), "from": origin.get("sender_user")}

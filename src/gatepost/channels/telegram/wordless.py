@@ -137,7 +137,7 @@ _FILES = frozenset(["photo", "voice", "audio", "video", "video_note", "animation
 
 
 def is_moving(message: Payload) -> bool:
-    """Whether it is a step of a place that somebody shares while they move."""
+    """Return True for a step of a place that somebody shares while they move."""
     return bool(message.get("location")) and not message.get("venue")
 
 

@@ -117,8 +117,8 @@ def record_draft(db: Db, reach: ChannelInstances, draft: Draft, now: int) -> tup
 
 
 def close_draft(db: Db, reach: ChannelInstances, turn_id: str, text: str, now: int) -> tuple[str, str] | None:
-    """Of a turn that has ended: what became no answer goes, but what was cut off stays. A turn that is continued keeps
-    its draft for the answer that comes then. The room to ring, None if there is nothing to send."""
+    """Remove the draft of a turn that has ended, or keep it if its answer was cut off. A turn that is continued keeps
+    its draft for the answer that comes then. Return the room to ring, None if there is nothing to send."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.ended_at is None:
         return None

@@ -144,7 +144,7 @@ class TargetAccess(Struct, frozen=True):
 
     @property
     def may_end_all(self) -> bool:
-        """Whether the sender may end what is done for others: owners and admins may, in the thread that they see."""
+        """True if the sender may end work for others: owners and admins may, in the thread that they see."""
         return self.rights in COMMANDING and not self.chosen.elsewhere
 
 

@@ -241,8 +241,8 @@ def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
 
 
 def _is_spoken(inbound: Inbound) -> bool:
-    """Whether a person wrote it or pressed a button: an edit, a reaction, somebody else's words that were passed on and
-    what a task says decide nothing."""
+    """Return True if a person wrote it or pressed a button. Edits, reactions, forwarded words and the words of a task
+    decide nothing."""
     said = inbound.kind is MessageKind.CHAT and inbound.event in ("message", CLICK) and not inbound.forwarded
     return said and is_person(inbound.sender)
 

@@ -106,8 +106,8 @@ def _find_declared(name: str) -> str:
 
 
 def _parse_opening(text: str, own_names: frozenset[str]) -> tuple[int, str]:
-    """Where the text begins that is meant, and who is named before it, '' for nobody. Our own name may have blanks,
-    and may stand without a sign, as in `Gate Post: /stop`."""
+    """Return where the text behind a mention begins, and the name in that mention, '' for none. Our own name may have
+    blanks, and may stand without a sign, as in `Gate Post: /stop`."""
     own = _compile_own(own_names).match(text) if own_names else None
     if own is not None:
         return own.end(), " ".join(own["name"].split())

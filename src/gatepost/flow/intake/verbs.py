@@ -18,7 +18,7 @@ def reaction_of(event: str) -> str:
 
 
 def is_change(inbound: Inbound) -> bool:
-    """Whether it changes what people see of an earlier message."""
+    """Return True if an event changes what people see of an earlier message."""
     return inbound.verb in (Verb.EDIT, Verb.DELETE) and inbound.event != "message"
 
 

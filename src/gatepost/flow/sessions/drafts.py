@@ -66,7 +66,7 @@ class DraftRelay:
         self._open.discard(draft)
 
     def get_text(self, session_id: str) -> str:
-        """What people see of a session's next message, '' if nothing. Asked within transactions, on other threads."""
+        """Return what people see of a session's next message, '' if nothing. Called on other threads, too."""
         return next((each.shown for each in tuple(self._open) if each.session_id == session_id), "")
 
     def close(self, session_id: str, turn_id: str, text: str) -> None:
@@ -106,7 +106,7 @@ class SessionDraft:
 
     @property
     def shown(self) -> str:
-        """What people see, and is no message yet."""
+        """The text that people see and that is no message yet."""
         return "" if self._is_sent else self._text
 
     def freeze(self) -> None:

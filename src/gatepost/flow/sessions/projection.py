@@ -112,7 +112,7 @@ def _show_observed(row_id: int, carried: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_files(row_id: int, attachments: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Where the sandbox finds what came with a message; the host's path is not told."""
+    """Return the files of a message with their paths inside the sandbox. The host's path is not told."""
     return [{**_without_path(each), "localPath": f"{INSIDE}/{row_id}/{each['name']}"} for each in attachments]
 
 

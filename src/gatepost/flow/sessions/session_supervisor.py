@@ -418,7 +418,7 @@ class SessionSupervisor:
                     live.kill(Ending("the agent took too long"))
 
     async def _notify_unplaced(self) -> None:
-        """Who waits for a free place sees so, once for each time that they wait."""
+        """Tell people who wait for a free place, once for each time that they wait."""
         now, waiting = asyncio.get_running_loop().time(), self._slots.list_waiting_people() if self._slots.awake else ()
         self._unplaced = {each: self._unplaced.get(each, now) for each in waiting}
         for session_id in [each for each, since in self._unplaced.items() if now - since >= NO_PLACE_S]:

@@ -190,7 +190,7 @@ class SlackPlatform(EmulatedPlatform):
             return str(made["trigger_id"])
 
     def make_command(self, command: str, text: str = "", *, room: str = "team", sender: str = "ann") -> dict[str, Any]:
-        """What the platform says of it, in a form or in an envelope."""
+        """Return a slash command as the platform sends it, in a form or in an envelope."""
         assert command in self.commands, "the manifest does not have it"
         return {
             "token": "unused",
