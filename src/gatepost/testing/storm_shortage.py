@@ -77,7 +77,7 @@ def count_notices(record: Sequence[ShownMessage]) -> int:
 
 
 def run_full_disk_storm(folder: Path, seed: int, *, rounds: int = ROUNDS, rooms: int = ROOMS) -> ShortageCounts:
-    disk = folder / "disk"
+    disk = folder / "d"  # the path of a home may not be long
     with _open_small_disk(disk), open_edge(disk, seed, rooms) as edge:
         return _run_shortage(edge, "full disk", seed, rounds, partial(_write_until_full, disk), tells_owner=True)
 
