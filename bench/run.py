@@ -33,6 +33,7 @@ import startup
 import streamable
 import telegram_rooms
 from gatepost.app import Gateway
+from gatepost.daemon import SWITCH_S
 from gatepost.gate.caller import Caller
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.messages.inbound import Inbound
@@ -344,6 +345,7 @@ async def figures() -> list[Figure]:
 
 
 def main() -> None:
+    sys.setswitchinterval(SWITCH_S)  # as in a gateway
     found = [*uvloop.run(figures()), *neighbours.figures()]
     print(table(found))
     (HERE / "results.json").write_text(

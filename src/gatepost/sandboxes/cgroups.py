@@ -16,6 +16,8 @@ from gatepost.sandboxes.contract import SandboxLimits
 
 WANTED = ("pids", "memory", "freezer", "cpu")  # of v1; v2 freezes and kills without a controller
 PERIOD_US = 100_000
+# Of the processors when they are short; the gateway's own is 100. A start costs much, and nobody talks with it yet.
+STARTING_SHARE, WORKING_SHARE = 20, 50
 OF_V1, OF_V2 = "freezer.state", "cgroup.freeze"
 DAEMON = "gatepost-daemon"  # v2: the leaf that we move to, because a cgroup with children holds no processes
 
@@ -60,6 +62,12 @@ class Cgroup(Struct, frozen=True):
     def thaw(self) -> None:
         self._freeze(frozen=False)
 
+    def set_share(self, share: int) -> None:
+        """Of the processors, when they are short. Without a controller for them there is none."""
+        if (folder := self.folders.get("cpu")) is not None:
+            name, value = ("cpu.weight", share) if self.unified else ("cpu.shares", to_shares(share))
+            _try_write(folder / name, str(value))
+
     @property
     def freezer(self) -> Path | None:
         """The file that freezes it; None: there is no freezer here."""
@@ -83,6 +91,11 @@ class Cgroup(Struct, frozen=True):
 
     def _each(self) -> set[Path]:
         return set(self.folders.values())
+
+
+def to_shares(weight: int) -> int:
+    """Return a weight of cgroup v2, of which 100 is usual, in the unit of v1, of which 1024 is."""
+    return weight * 1024 // 100
 
 
 def find_bases(mounts: str, own: str) -> CgroupBases:
@@ -123,15 +136,14 @@ def make(name: str, limits: SandboxLimits, bases: CgroupBases) -> Cgroup | None:
 
 def _make_v1(name: str, limits: SandboxLimits, bases: CgroupBases) -> Cgroup | None:
     folders: dict[str, Path] = {}
+    quota = [("cpu.cfs_quota_us", str(limits.cpu_percent * PERIOD_US // 100))] if limits.cpu_percent else []
     values = {
         "pids": [("pids.max", str(limits.processes))],
         "memory": [("memory.limit_in_bytes", str(limits.memory_mb << 20))],
         "freezer": [],
-        "cpu": [("cpu.cfs_quota_us", str(limits.cpu_percent * PERIOD_US // 100))],
+        "cpu": [("cpu.shares", str(to_shares(STARTING_SHARE))), *quota],
     }
     for controller, base in bases.v1.items():
-        if controller == "cpu" and not limits.cpu_percent:
-            continue
         folder = _make_folder(base / name, values[controller])
         if folder is not None:
             folders[controller] = folder
@@ -146,8 +158,10 @@ def _make_v2(name: str, limits: SandboxLimits, bases: CgroupBases) -> Cgroup | N
     if base is None:
         return None
     values = [("pids.max", str(limits.processes)), ("memory.max", str(limits.memory_mb << 20))]
-    if limits.cpu_percent and "cpu" in _read_delegated_controllers(base):
-        values.append(("cpu.max", f"{limits.cpu_percent * PERIOD_US // 100} {PERIOD_US}"))
+    if "cpu" in _read_delegated_controllers(base):
+        values.append(("cpu.weight", str(STARTING_SHARE)))
+        if limits.cpu_percent:
+            values.append(("cpu.max", f"{limits.cpu_percent * PERIOD_US // 100} {PERIOD_US}"))
     folder = _make_folder(base / name, values)
     return None if folder is None else Cgroup(dict.fromkeys(("pids", "memory", "freezer", "cpu"), folder), unified=True)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 LARGEST_LOG = 256 * 1024
 TAIL = 4 * 1024
+NICE = 5  # everybody waits for the gateway, and only its own people for a sandbox
 
 
 def cap_rlimit(which: int, most: int) -> int:
@@ -33,6 +34,8 @@ class Child:
         self._after: list[Callable[[], None]] = []
         self._log_left = LARGEST_LOG
         self._log: int | None = None
+        with suppress(ProcessLookupError, PermissionError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         if words is not None:
             if log is not None:
                 self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -209,6 +209,7 @@ def limit_options(limits: SandboxLimits) -> list[str]:
     if limits.file_mb:
         most = cap_rlimit(resource.RLIMIT_FSIZE, limits.file_mb << 20)
         options += ["--ulimit", f"fsize={most}:{most}"]
+    options += ["--cpu-shares", str(cgroups.to_shares(cgroups.WORKING_SHARE))]
     if limits.cpu_percent:
         options += ["--cpus", f"{limits.cpu_percent / 100:g}"]
     return options
@@ -358,6 +359,9 @@ class ContainerSandbox:
         path = self.freezer
         if path is not None:
             cgroups.write_freezer(path, frozen=False)
+
+    def end_start(self) -> None:
+        """Its share of the processors is what the engine gave it, from the beginning."""
 
     def owns(self, pid: int) -> bool:
         """gVisor's kernel is an ordinary process of the host, and another one connects for it; but both are alone in

@@ -71,6 +71,10 @@ class Sandbox(Protocol):
         """Whether the kernel holds all of it to the plan's memory. If not, the gateway watches it."""
         ...
 
+    def end_start(self) -> None:
+        """Its runner works from now on. Until then it may have less of the processors than those that work."""
+        ...
+
     def owns(self, pid: int) -> bool:
         """Whether a process that connected to a socket lives in this sandbox."""
         ...

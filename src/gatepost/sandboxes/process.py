@@ -40,6 +40,9 @@ class ProcessSandbox:
     def memory_is_limited(self) -> bool:
         return False
 
+    def end_start(self) -> None:
+        """Its share of the processors is that of its nice value, from the beginning."""
+
     def owns(self, pid: int) -> bool:
         """It leads a session: whatever it started is in it."""
         try:

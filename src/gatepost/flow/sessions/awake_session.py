@@ -330,6 +330,8 @@ class AwakeSession:
             await self.talk.receive(frames)
             if starting and self.talk.claimed:
                 self._started()
+                if self.sandbox is not None:
+                    self.sandbox.end_start()
             if self._ending_after_turn:
                 self.end_after_turn(self._ending_after_turn)
             elif self.session.mode is SessionMode.ISOLATED and self.is_idle:
