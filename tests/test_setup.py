@@ -207,7 +207,9 @@ def test_no_server_that_make_test_all_installs_is_started(
         policy.write_text("of the system\n")
     monkeypatch.setattr(packages, "POLICY", policy)
     for name in ("debconf-set-selections", "systemctl"):
-        (tmp_path / name).write_text(f'#!/bin/sh\n(echo {name} "$@"; test {name} = systemctl || cat) >> {tmp_path}/called\n')
+        (tmp_path / name).write_text(
+            f'#!/bin/sh\n(echo {name} "$@"; test {name} = systemctl || cat) >> {tmp_path}/called\n'
+        )
         (tmp_path / name).chmod(0o755)
     (tmp_path / "apt-get").write_text(f'#!/bin/sh\n(echo "$@"; tail -1 {policy}) >> {tmp_path}/called\n')
 

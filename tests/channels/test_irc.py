@@ -16,7 +16,7 @@ from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.messages.untrusted import is_untrusted
 from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.irc import IrcPlatform
+from gatepost.testing.platforms.irc import CAPABILITIES, IrcPlatform
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 from gatepost.testing.waiting import PATIENCE_S, until
 
@@ -239,3 +239,13 @@ def test_lines_are_read(raw: bytes, command: str, params: tuple[str, ...], nick:
 
 def test_an_account_is_optional() -> None:
     assert CHANNELS["irc"].guide.optional == (ACCOUNT, PASSWORD)
+
+
+async def test_a_network_whose_accounts_are_away_is_tried_until_they_are_back(platform: IrcPlatform) -> None:
+    platform.capabilities = ("message-tags",)
+    channel = make(platform)
+    with pytest.raises(Unavailable, match="no way to log in with an account now; if it never does, set account"):
+        await channel.check()
+    async with listening(channel):
+        platform.capabilities = CAPABILITIES
+        await connected(platform, channel)

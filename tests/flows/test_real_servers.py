@@ -34,6 +34,7 @@ pytestmark = pytest.mark.slow
 # Its driver, and what tells whether the server is installed.
 SERVERS = {
     "ejabberd": ("gatepost.testing.platforms.ejabberd", "EjabberdPlatform", "find_libraries"),
+    "InspIRCd": ("gatepost.testing.platforms.inspircd", "InspircdPlatform", "find_inspircd"),
 }
 OUTAGE_S = 30.0
 SAID_MEANWHILE = [f"meanwhile {number}" for number in range(1, 4)]
@@ -199,7 +200,9 @@ async def test_a_certificate_of_an_unknown_authority_is_named_and_no_password_go
         await desk.start(ca_file="")
         report = await wait_for_channel(desk.gateway, desk.instance, ChannelState.ENDED)
         assert report.reason is EndReason.SETTING
-        assert "the certificate of localhost is not valid" in report.error and "unable to get local issuer" in report.error
+        assert (
+            "the certificate of localhost is not valid" in report.error and "unable to get local issuer" in report.error
+        )
         assert "ca_file" in report.way_out
 
 

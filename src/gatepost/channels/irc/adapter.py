@@ -122,7 +122,9 @@ class IrcChannel:
                     await asyncio.gather(pings, return_exceptions=True)
             except (ConnectionLost, OSError, Unavailable) as error:
                 LOG.info("IRC did not answer", instance=self._around.instance, error=repr(error))
-            await backoff.wait()
+                await backoff.wait()  # here, so that people are told this error
+            else:
+                await backoff.wait()
 
     async def _read_lines(self, connection: IrcConnection) -> None:
         """Until the connection ends."""
