@@ -35,6 +35,7 @@ pytestmark = pytest.mark.slow
 SERVERS = {
     "ejabberd": ("gatepost.testing.platforms.ejabberd", "EjabberdPlatform", "find_libraries"),
     "InspIRCd": ("gatepost.testing.platforms.inspircd", "InspircdPlatform", "find_inspircd"),
+    "Postfix": ("gatepost.testing.platforms.postfix", "PostfixPlatform", "find_postfix"),
 }
 OUTAGE_S = 30.0
 SAID_MEANWHILE = [f"meanwhile {number}" for number in range(1, 4)]

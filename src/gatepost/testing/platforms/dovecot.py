@@ -52,6 +52,12 @@ service lmtp {{
     port = {lmtp}
   }}
 }}
+service auth {{
+  inet_listener {{
+    address = 127.0.0.1
+    port = {auth}
+  }}
+}}
 service anvil {{
   chroot =
 }}
@@ -74,7 +80,7 @@ class Dovecot(ServerProcess):
         if program is None:
             raise FileNotFoundError("Dovecot is not installed; scripts/system_packages.py --all installs it")
         super().__init__("Dovecot")
-        self.imap_port, self.lmtp_port, self.imaps_port = find_ports(3)
+        self.imap_port, self.lmtp_port, self.imaps_port, self.auth_port = find_ports(4)
         self._certificate = certificate
         self._write_config()
         self.launch([program, "-F", "-c", str(self.folder / "dovecot.conf")], self._list_ports())
@@ -93,6 +99,7 @@ class Dovecot(ServerProcess):
             group=group,
             imap=self.imap_port,
             lmtp=self.lmtp_port,
+            auth=self.auth_port,
             imaps=self.imaps_port if held else 0,
             tls=f"ssl = yes\nssl_cert = <{held.chain}\nssl_key = <{held.key}" if held else "ssl = no",
         ) + ("" if root else _OWN_USER.format(name=os.environ.get("USER", "nobody")))
@@ -111,4 +118,4 @@ class Dovecot(ServerProcess):
             client.sendmail(sender, [recipient], raw)
 
     def _list_ports(self) -> list[int]:
-        return [self.imap_port, self.lmtp_port, *([self.imaps_port] if self._certificate else [])]
+        return [self.imap_port, self.lmtp_port, self.auth_port, *([self.imaps_port] if self._certificate else [])]
