@@ -36,6 +36,7 @@ SERVERS = {
     "ejabberd": ("gatepost.testing.platforms.ejabberd", "EjabberdPlatform", "find_libraries"),
     "InspIRCd": ("gatepost.testing.platforms.inspircd", "InspircdPlatform", "find_inspircd"),
     "Postfix": ("gatepost.testing.platforms.postfix", "PostfixPlatform", "find_postfix"),
+    "Synapse": ("gatepost.testing.platforms.synapse_platform", "SynapsePlatform", "is_installed"),
 }
 OUTAGE_S = 30.0
 SAID_MEANWHILE = [f"meanwhile {number}" for number in range(1, 4)]
@@ -85,7 +86,7 @@ class Desk:
 
     async def start(self, secrets: Mapping[str, str] | None = None, **more: Any) -> None:
         """`secrets`, `more`: those that are not as they should be."""
-        if self.platform.folder is not None:  # what the bot's library kept when its account was made, such as its keys
+        if self.platform.folder is not None and secrets is None:  # what was kept when the account was made: its keys
             kept = make_folder(self.gateway.home, self.instance)
             await asyncio.to_thread(shutil.copytree, self.platform.folder, kept, dirs_exist_ok=True)
         settings = {**self.platform.get_settings(), **more}

@@ -1,5 +1,6 @@
 """What the drivers of real servers have in common: free ports, a process in a folder of its own, and its end."""
 
+import atexit
 import os
 import shutil
 import signal
@@ -41,6 +42,7 @@ class ServerProcess:
         self._ports: tuple[int, ...] = ()
         self._environ: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.stop)  # of a test that did not come to its end
 
     def launch(self, command: Sequence[str], ports: Iterable[int], environ: Mapping[str, str] | None = None) -> None:
         """`ports`: those that answer once it is up. `environ`: what is added to our own."""
@@ -77,13 +79,15 @@ class ServerProcess:
 
     def kill(self) -> None:
         """As a crash of its machine would: no process of it says goodbye."""
-        if self._process is None:
+        process, self._process = self._process, None
+        if process is None:
             return
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
     def stop(self) -> None:
+        atexit.unregister(self.stop)
         self.kill()  # nothing of it is kept, and some would wait for their clients
         shutil.rmtree(self.folder, ignore_errors=True)
 
