@@ -1,15 +1,19 @@
 """Installs the programs that some tests need, where it may: as root or with sudo that asks for no password, by apt. It
 says first what it installs, and for which tests; NO_SYSTEM=1 keeps it from changing the system. With --all also
-container engines, and by npm the coding agents and other clients, into `programs/` of the environment.
+container engines and servers of mail and chat, and by npm the coding agents and other clients, into `programs/` of the
+environment. No server that it installs is started, now or with the machine: tests start their own.
 
 Elsewhere it says what is missing. The tests that need it are then skipped, and pytest lists each of them by name.
 """
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import npm
 from gatepost.core.npm_programs import find_native
@@ -28,6 +32,7 @@ FASTER = {"chromium-headless-shell": ("chromium-headless-shell",)}  # nothing is
 ALONG = {
     "chromium": ("libatomic1",),  # what drives the browser needs it, and a bare Debian lacks it
     "dovecot-imapd": ("dovecot-lmtpd",),
+    "inspircd": ("atheme-services",),  # which has the accounts: the server itself has none
 }
 MORE = {  # with --all only: they take long to install and to run
     "podman": ("podman",),
@@ -38,10 +43,26 @@ MORE = {  # with --all only: they take long to install and to run
     "dovecot-imapd": ("dovecot",),
     "ngircd": ("ngircd",),
     "prosody": ("prosody",),
+    "ejabberd": ("ejabberdctl",),
+    "inspircd": ("inspircd",),
+    "postfix": ("postfix",),
     "pgbouncer": ("pgbouncer",),
     "haproxy": ("haproxy",),
     "faketime": ("faketime",),
 }
+# Those that a system would start, now and with each start of the machine.
+SERVICES = {
+    "dovecot-imapd": ("dovecot",),
+    "ngircd": ("ngircd",),
+    "prosody": ("prosody",),
+    "ejabberd": ("ejabberd",),
+    "inspircd": ("inspircd", "atheme-services"),
+    "postfix": ("postfix",),
+    "pgbouncer": ("pgbouncer",),
+    "haproxy": ("haproxy",),
+}
+POLICY = Path("/usr/sbin/policy-rc.d")  # says whether an installed service is started; where it is none, all are
+ANSWERS = "postfix postfix/main_mailer_type select No configuration\n"  # else it makes this machine a mail server
 # With --all only: the packages and versions that the tests were written for.
 AGENTS = {"codex": ("@openai/codex", "0.166.0"), "opencode": ("opencode-ai", "1.18.18")}
 # With --all only, each in an environment of its own: their packages must not mix with ours.
@@ -61,6 +82,9 @@ WHAT_FOR = {
     "dovecot-imapd": "e-mail with a real mail server",
     "ngircd": "the IRC channel",
     "prosody": "the XMPP channel",
+    "ejabberd": "the XMPP channel with ejabberd",
+    "inspircd": "the IRC channel with InspIRCd",
+    "postfix": "e-mail with Postfix",
     "postgresql": "the store on PostgreSQL",
     "pgbouncer": "a pooler before the database",
     "haproxy": "several gateways behind a load balancer",
@@ -94,10 +118,34 @@ def install(packages: list[str], root: list[str]) -> None:
         names = " and ".join((package, *ALONG.get(package, ())))
         print(f"setup:   {names}, for the tests of {WHAT_FOR[package]}", flush=True)
     get = [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]
-    subprocess.run([*get, "update"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for package in packages:
-        command = [*get, "install", "-y", "--no-install-recommends", package, *ALONG.get(package, ())]
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run_quietly([*get, "update"])
+    with services_at_rest(root):
+        if "postfix" in packages:
+            run_quietly([*root, "debconf-set-selections"], ANSWERS)
+        for package in packages:
+            run_quietly([*get, "install", "-y", "--no-install-recommends", package, *ALONG.get(package, ())])
+    services = [service for package in packages for service in SERVICES.get(package, ())]
+    if services and shutil.which("systemctl"):
+        run_quietly([*root, "systemctl", "disable", *services])
+
+
+def run_quietly(command: list[str], given: str = "") -> None:
+    """Without an end to the whole if it fails: the tests say what is missing."""
+    with contextlib.suppress(OSError):
+        subprocess.run(command, input=given, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def services_at_rest(root: list[str]) -> Iterator[None]:
+    """Nothing that is installed meanwhile is started. What the system says of that itself stays."""
+    if POLICY.exists():
+        yield
+        return
+    try:
+        run_quietly([*root, "sh", "-c", f"printf '#!/bin/sh\\nexit 101\\n' > {POLICY} && chmod 755 {POLICY}"])
+        yield
+    finally:
+        run_quietly([*root, "rm", "-f", str(POLICY)])
 
 
 def is_offered(package: str) -> bool:

@@ -195,3 +195,31 @@ def test_stranger_e_make_test_says_what_it_installs_and_leaves_the_system_alone_
     assert (tmp_path / "called").exists() is not bool(leave)
     assert ("setup:   socat, for the tests of socat in the bridge's place" in said) is not bool(leave)
     assert "socat is not here, the tests of socat in the bridge's place will be skipped" in said
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="apt-get is Linux's")
+@pytest.mark.parametrize("has_policy", [True, False])
+def test_no_server_that_make_test_all_installs_is_started(
+    packages: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_policy: bool
+) -> None:
+    policy = tmp_path / "policy-rc.d"
+    if has_policy:
+        policy.write_text("of the system\n")
+    monkeypatch.setattr(packages, "POLICY", policy)
+    for name in ("debconf-set-selections", "systemctl"):
+        (tmp_path / name).write_text(
+            f'#!/bin/sh\n(echo {name} "$@"; test {name} = systemctl || cat) >> {tmp_path}/called\n'
+        )
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "apt-get").write_text(f'#!/bin/sh\n(echo "$@"; tail -1 {policy}) >> {tmp_path}/called\n')
+
+    packages.install(["postfix", "inspircd"], [])
+
+    called = (tmp_path / "called").read_text()
+    rule = "of the system" if has_policy else "exit 101"
+    said = [line.strip() for line in called.splitlines()]
+    assert said[said.index("-qq install -y --no-install-recommends postfix") + 1] == rule
+    assert said[said.index("-qq install -y --no-install-recommends inspircd atheme-services") + 1] == rule
+    assert "postfix postfix/main_mailer_type select No configuration" in said
+    assert said[-1] == "systemctl disable postfix inspircd atheme-services"
+    assert policy.exists() is has_policy

@@ -8,6 +8,7 @@ import pytest
 from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason
 from gatepost.channels.irc import ACCOUNT, PASSWORD, adapter, wire
 from gatepost.channels.irc.adapter import IrcChannel
+from gatepost.channels.irc.members import ChannelMembers
 from gatepost.channels.irc.wire import CaseMapping, parse_line, read_join, read_mapping, read_message
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.settings import Config
@@ -16,7 +17,7 @@ from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.messages.untrusted import is_untrusted
 from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.irc import IrcPlatform
+from gatepost.testing.platforms.irc import CAPABILITIES, IrcPlatform
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 from gatepost.testing.waiting import PATIENCE_S, until
 
@@ -239,3 +240,34 @@ def test_lines_are_read(raw: bytes, command: str, params: tuple[str, ...], nick:
 
 def test_an_account_is_optional() -> None:
     assert CHANNELS["irc"].guide.optional == (ACCOUNT, PASSWORD)
+
+
+async def test_a_network_whose_accounts_are_away_is_tried_until_they_are_back(platform: IrcPlatform) -> None:
+    platform.capabilities = ("message-tags",)
+    channel = make(platform)
+    with pytest.raises(Unavailable, match="no way to log in with an account now; if it never does, set account"):
+        await channel.check()
+    async with listening(channel):
+        platform.capabilities = CAPABILITIES
+        await connected(platform, channel)
+
+
+def test_who_comes_back_with_the_server_is_no_newcomer() -> None:
+    members, mapping = ChannelMembers(), CaseMapping.RFC1459
+
+    def is_back(line: str) -> bool:
+        return members.note(parse_line(line.encode()), mapping)
+
+    assert not is_back(":irc.test 353 porter = #team :@ann bob +carl porter")
+    assert not is_back(":dan!d@x JOIN #Team")
+    assert not is_back(":bob!b@x PART #team :bye")
+    assert not is_back(":carl!c@x NICK carla")
+    members.lose_connection()
+    assert is_back(":Ann!a@x JOIN #team") and is_back(":dan!d@x JOIN #team") and is_back(":carla!c@x JOIN #team")
+    assert not is_back(":bob!b@x JOIN #team"), "they had left before"
+
+    assert not is_back(":ann!a@x QUIT :Quit: bye")
+    assert not is_back(":ann!a@x JOIN #team"), "they went by themselves"
+    assert not is_back(":dan!d@x QUIT :irc.test hub.test")
+    assert is_back(":dan!d@x JOIN #team"), "the network fell apart"
+    assert not is_back(":dan!d@x JOIN #other")

@@ -17,6 +17,7 @@ from gatepost.channels.email.imap import ImapSession, MailServerLogin
 from gatepost.channels.email.smtp import open_smtp
 from gatepost.channels.irc.adapter import IrcChannel
 from gatepost.channels.kit.tls import make_tls
+from gatepost.channels.matrix.session import MatrixSession
 from gatepost.channels.xmpp.files import XmppFiles
 from gatepost.channels.xmpp.session import XmppSession, close_connection
 from gatepost.core.clock import SystemClock
@@ -161,6 +162,53 @@ async def test_a_file_of_xmpp_behind_a_wrong_certificate_is_not_read(
 ) -> None:
     with pytest.raises(Unavailable):
         await fetch_xmpp_file(authority, shown, str(authority.ca_file))
+
+
+# A homeserver of Matrix, for which HTTP is spoken by two libraries.
+
+
+async def start_matrix(authority: ThrowawayAuthority, shown: Shown, ca_file: str) -> str:
+    who = b'{"user_id": "@bot:localhost", "device_id": "DEVICE"}'
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(head + b"content-length: %d\r\n\r\n" % len(who) + who)
+            await writer.drain()
+        writer.close()
+
+    async def read_secret(wanted: Setting[str]) -> str:
+        return "a token" if wanted.name.endswith(".token") else ""
+
+    context = make_certificate(authority, shown).make_context()
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        url = f"https://{HOST}:{server.sockets[0].getsockname()[1]}"
+        values = {"channels.matrix.api_url": url, "channels.matrix.ca_file": ca_file}
+        around = ChannelDeps(instance="matrix", config=Config(values), clock=SystemClock(), secret=read_secret)
+        session = MatrixSession(around)
+        try:
+            await session.start()
+            return str((await session.run(session.client.whoami())).user_id)
+        finally:
+            await session.close()
+
+
+async def test_matrix_talks_to_a_homeserver_with_the_right_certificate(authority: ThrowawayAuthority) -> None:
+    assert await start_matrix(authority, Shown.RIGHT, str(authority.ca_file)) == "@bot:localhost"
+
+
+@pytest.mark.parametrize(("shown", "words"), REFUSED)
+async def test_matrix_refuses_a_certificate_that_is_not_its_homeservers(
+    authority: ThrowawayAuthority, shown: Shown, words: str
+) -> None:
+    with refused(words):
+        await start_matrix(authority, shown, str(authority.ca_file))
+
+
+async def test_matrix_does_not_know_an_authority_that_is_not_set(authority: ThrowawayAuthority) -> None:
+    with refused("unable to get local issuer certificate"):
+        await start_matrix(authority, Shown.RIGHT, "")
 
 
 # Mail that goes out.

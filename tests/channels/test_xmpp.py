@@ -4,12 +4,15 @@ from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
+from slixmpp import ClientXMPP
+from slixmpp.stanza import Presence
 
 from gatepost.channels.xmpp.files import XmppFiles
 from gatepost.channels.xmpp.receiving import MOST_KNOWN, KnownMessages
 from gatepost.channels.xmpp.render import render_key, render_reactions, render_time, render_words
-from gatepost.channels.xmpp.session import XmppRefusal, read_error
+from gatepost.channels.xmpp.session import IncomingStanza, XmppConnection, XmppRefusal, read_error
 from gatepost.channels.xmpp.wire import (
+    CLIENT,
     StanzaFacts,
     find_real_jid,
     get_occupant_address,
@@ -188,3 +191,27 @@ def test_what_is_known_of_rooms_is_bounded_and_an_id_stays_with_its_first_messag
 def test_addresses_of_rooms_and_people_go_there_and_back() -> None:
     assert read_address(f"xmpp:{ROOM}") == ROOM
     assert [read_address(each) for each in ("matrix:a@b", "xmpp:nobody", get_occupant_address(ROOM, "ann"))] == [""] * 3
+
+
+async def test_who_was_in_a_room_when_the_connection_broke_is_no_newcomer_afterwards() -> None:
+    def come(connection: XmppConnection, nickname: str) -> None:
+        stanza = Presence(xml=fromstring(f"<presence xmlns='{CLIENT}' from='{ROOM}/{nickname}'/>"))
+        connection.note(stanza)
+
+    def join(before: XmppConnection | None) -> XmppConnection:
+        made = XmppConnection(ClientXMPP("bot@example.org", "x"), "bot@example.org", before.real_jids if before else ())
+        made.rooms[ROOM] = "bot"
+        return made
+
+    first = join(None)
+    come(first, "ann")
+    second = join(first)
+    come(second, "ann")
+    come(second, "bob")
+
+    assert [str(each.stanza.get("from")) for each in list_waiting(first)] == [f"{ROOM}/ann"]
+    assert [str(each.stanza.get("from")) for each in list_waiting(second)] == [f"{ROOM}/bob"]
+
+
+def list_waiting(connection: XmppConnection) -> list[IncomingStanza]:
+    return [connection.incoming.get_nowait() for _ in range(connection.incoming.qsize())]

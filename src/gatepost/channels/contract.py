@@ -8,9 +8,11 @@ A channel of one file uses `@channel`. One that needs a library, or much code, i
 `declare_channel`, and the rest is imported when an instance is switched on.
 """
 
+import asyncio
 import hashlib
 import importlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
@@ -67,6 +69,7 @@ class ChannelPulse:
         self.last: int | None = None  # the last beat, on the monotonic clock
         self.beats = 0
         self.misses = 0  # tries without an answer, one after another
+        self._reached = asyncio.Event()
         self.note = ""  # what people should know of it although it is well
 
     def beat(self) -> None:
@@ -78,6 +81,18 @@ class ChannelPulse:
         """Record a try to reach the platform that failed; the channel tries again by itself. `at_once`: it asks seldom,
         so that one such try says enough."""
         self.misses += 1
+
+    def reach(self) -> None:
+        """Record that the platform has taken a message: whoever waits to reach it tries at once."""
+        self._reached.set()
+
+    async def wait_until_reached(self, at_least: float, at_most: float) -> None:
+        """Wait for that, from now on; so many seconds."""
+        self._reached.clear()
+        await asyncio.sleep(at_least)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most - at_least):
+                await self._reached.wait()
 
     def reset(self) -> None:
         self.last = None

@@ -291,6 +291,11 @@ class ChannelSupervisor:
             for known in (self._health, self._specs, self._kinds):
                 known.pop(instance, None)
 
+    def note_sent(self, instance: str) -> None:
+        """Its platform has taken a message: one that waits to reach it again need not wait any longer."""
+        if (health := self._health.get(instance)) is not None:
+            health.pulse.reach()
+
     def report_end(self, instance: str, error: ChannelEnded) -> None:
         """A send found out that nothing helps until somebody acts: as if `listen` had."""
         health = self._health.get(instance)

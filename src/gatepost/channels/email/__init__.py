@@ -117,6 +117,6 @@ EMAIL = declare_channel(
     unchecked={
         AddCheck.SECOND_POLLER: "several programs may read a mailbox",
     },
-    tested_against="Dovecot 2.3, aiosmtpd 1.4",
+    tested_against="Postfix 3.7 with Dovecot 2.3, aiosmtpd 1.4",
     extra="email",
 )

@@ -45,5 +45,5 @@ declare_channel(
         ask=(HOST, NICK, ROOMS, ACCOUNT, PASSWORD),
         optional=(ACCOUNT, PASSWORD),
     ),
-    tested_against="ngIRCd 26.1, and our own line server of 2026-11",
+    tested_against="ngIRCd 26.1, InspIRCd 3.15 with Atheme 7.2, and our own line server of 2026-11",
 )

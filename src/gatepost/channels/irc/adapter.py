@@ -7,6 +7,7 @@ import uuid
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.irc import ACCOUNT, CA_FILE, HOST, NICK, PASSWORD, PORT, ROOMS, TLS, TRUST_NICKS, wire
 from gatepost.channels.irc.connection import ConnectionLost, IrcConnection
+from gatepost.channels.irc.members import ChannelMembers
 from gatepost.channels.irc.wire import CaseMapping, IrcLine
 from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.receiving import receive_batch
@@ -33,6 +34,7 @@ class IrcChannel:
         self._opening = asyncio.Lock()
         self._events: asyncio.Queue[Inbound] = asyncio.Queue(MOST_WAITING)
         self._id, self._numbers = uuid.uuid4().hex[:12], itertools.count(1)
+        self._members = ChannelMembers()
         self._is_nick_taken = False  # when the server was asked last
         self._free_at = 0.0  # the moment until which lines were sent ahead, in seconds
 
@@ -93,6 +95,7 @@ class IrcChannel:
                     await connection.close()
                     raise
                 self._around.beat()
+                self._members.lose_connection()
                 self._connection = connection
                 self._reading = asyncio.create_task(self._read_lines(connection))
             return self._connection, self._reading
@@ -122,7 +125,9 @@ class IrcChannel:
                     await asyncio.gather(pings, return_exceptions=True)
             except (ConnectionLost, OSError, Unavailable) as error:
                 LOG.info("IRC did not answer", instance=self._around.instance, error=repr(error))
-            await backoff.wait()
+                await backoff.wait()  # here, so that people are told this error
+            else:
+                await backoff.wait()
 
     async def _read_lines(self, connection: IrcConnection) -> None:
         """Until the connection ends."""
@@ -142,6 +147,8 @@ class IrcChannel:
         number, trust_nicks = f"{self._id}-{next(self._numbers)}", self._around.config[TRUST_NICKS]
         if line.command == "ERROR":
             raise ConnectionLost(line.last)
+        if self._members.note(line, mapping):
+            return None
         if line.command == "JOIN":
             return wire.read_join(line, nick, number, trust_nicks, mapping)
         # A NOTICE is never answered, so that two bots do not talk for ever. Our own words come back on some servers.

@@ -86,15 +86,16 @@ class IrcConnection:
                 self.nick = line.params[0] if line.params else self.nick
                 return
             elif line.command == "ERROR":
-                raise ConnectionResetError(line.last)
+                raise Unavailable(f"IRC ({self._host})", f"it closed the connection ({line.last[:100]})")
 
     async def _answer_capability(self, line: IrcLine, offered: set[str]) -> None:
         kind = line.params[1] if len(line.params) > 1 else ""
         if kind == "LS" and "*" not in line.params[2:-1]:  # else more of the list follows
             wanted = [each for each in wire.WANTED if each in offered and (each != "sasl" or self._account)]
             if self._account and "sasl" not in wanted:
-                why = f"{self._host} offers no way to log in with an account"
-                raise ChannelEnded(EndReason.SETTING, why, "set account to an empty value")
+                # The part of a network that has the accounts comes back later than its servers.
+                why = "it offers no way to log in with an account now; if it never does, set account to an empty value"
+                raise Unavailable(f"IRC ({self._host})", why)
             await self.write(f"CAP REQ :{' '.join(wanted)}" if wanted else "CAP END")
         elif kind == "ACK" and self._account and "sasl" in line.last.split():
             await self.write("AUTHENTICATE PLAIN")

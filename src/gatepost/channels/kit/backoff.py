@@ -17,7 +17,8 @@ LONGEST_ASKED_S = 120.0  # of what a platform asks us to wait
 
 class Backoff:
     """Waits between tries, each about twice as long as the one before it. `connects`: they are tries to reach the
-    platform, and people are told that it does not answer."""
+    platform, and people are told that it does not answer. Such a wait ends early once the platform takes a message:
+    else people would be heard a minute after they are answered."""
 
     def __init__(self, first: float = FIRST_WAIT_S, longest: float = LONGEST_WAIT_S, *, connects: bool = True) -> None:
         self._first, self._longest, self._next, self._connects = first, longest, first, connects
@@ -26,8 +27,10 @@ class Backoff:
         if self._connects:
             report_miss(sys.exception())
         wait = max(self._next * random.uniform(0.75, 1.0), at_least or 0.0)
+        least = min(wait, max(self._first, at_least or 0.0))
         self._next = min(self._next * 2, self._longest)
-        await asyncio.sleep(wait)
+        pulse = PULSE.get() if self._connects else None
+        await (asyncio.sleep(wait) if pulse is None else pulse.wait_until_reached(least, wait))
 
     def reset(self) -> None:
         self._next = self._first

@@ -31,6 +31,11 @@ API_URL = setting("channels.matrix.api_url", "", help="The homeserver, such as h
 USER = setting("channels.matrix.user", "", help="The bot's own name, @bot:example.org; needed with a password only.")
 TOKEN = setting("channels.matrix.token", "", help="An access token of the bot's account.", secret=True)
 PASSWORD = setting("channels.matrix.password", "", help="The account's password, in place of a token.", secret=True)
+CA_FILE = setting(
+    "channels.matrix.ca_file",
+    "",
+    help="A file with the certificates of an authority of your own, in PEM; empty: those of the system.",
+)
 INVITES = setting(
     "channels.matrix.invites",
     InvitePolicy.LISTED.value,
@@ -73,7 +78,7 @@ MATRIX = declare_channel(
             Feature.HISTORY,
         }
     ),
-    settings=(API_URL, USER, TOKEN, PASSWORD, INVITES, INVITERS, DEVICES, TRUSTED_DEVICES),
+    settings=(API_URL, USER, TOKEN, PASSWORD, CA_FILE, INVITES, INVITERS, DEVICES, TRUSTED_DEVICES),
     max_text=16_000,  # an event has at most 65,536 bytes: the text, the same as HTML, and all of it as base64
     text_unit=TextUnit.BYTES,
     largest_file=50 * 1024 * 1024,  # what homeservers commonly allow; each has a limit of its own

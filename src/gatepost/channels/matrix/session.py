@@ -7,10 +7,12 @@ what went wrong.
 import asyncio
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx2
 from aiohttp import ClientError
@@ -19,7 +21,8 @@ from nio.store import SqliteMemoryStore, SqliteStore
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
-from gatepost.channels.matrix import API_URL, PASSWORD, TOKEN, USER
+from gatepost.channels.kit.tls import find_bad_certificate, make_tls
+from gatepost.channels.matrix import API_URL, CA_FILE, PASSWORD, TOKEN, USER
 from gatepost.channels.matrix.media import EncryptedUpload, decrypt, read_chunks
 from gatepost.channels.matrix.wire import USER_ID, MatrixFile, is_id
 from gatepost.core.errors import Unavailable
@@ -66,6 +69,8 @@ class MatrixSession:
 
     def __init__(self, around: ChannelDeps) -> None:
         self._around, self._url = around, around.config[API_URL].rstrip("/")
+        ca_file = around.config[CA_FILE]
+        self._make_own_tls = partial(make_tls, ca_file) if ca_file else None
         self._starting = asyncio.Lock()
         self._http: PlatformHttp | None = None
         self._client: AsyncClient | None = None
@@ -93,13 +98,20 @@ class MatrixSession:
                 return
             if not self._url:
                 raise ChannelEnded(EndReason.SETTING, "no homeserver is set", "set `api_url`, as https://example.org")
-            token, who = await self._log_in()
+            try:
+                token, who = await self._log_in()
+            except Unavailable as error:
+                refusal = find_bad_certificate(urlsplit(self._url).hostname or self._url, error)
+                if refusal is None:
+                    raise
+                raise refusal from None
             user, device = str(who.get("user_id", "")), str(who.get("device_id", ""))
             if not is_id(user, USER_ID) or not device:
                 why = "the token belongs to no device, so that it cannot read encrypted rooms"
                 raise ChannelEnded(EndReason.TOKEN, why, "log in with the account, and use the token of that log-in")
             self._http = self._make_http(token)
-            self._client = self._make_client(user, device, token)
+            own_tls = await asyncio.to_thread(self._make_own_tls) if self._make_own_tls else None
+            self._client = self._make_client(user, device, token, own_tls)
 
     async def check_device_keys(self) -> None:
         """Before keys are published. A device has its keys once: with other ones, as after a restore, people's programs
@@ -205,9 +217,10 @@ class MatrixSession:
             timeout=REQUEST_S,
             way_out=WAY_OUT,
             find_retry_after=find_retry_after,
+            make_tls=self._make_own_tls,
         )
 
-    def _make_client(self, user: str, device: str, token: str) -> AsyncClient:
+    def _make_client(self, user: str, device: str, token: str, own_tls: ssl.SSLContext | None) -> AsyncClient:
         folder = self._around.folder
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -220,6 +233,7 @@ class MatrixSession:
             request_timeout=REQUEST_S,
         )
         client = AsyncClient(self._url, user, device, store_path=str(folder) if folder else "", config=config)
+        client.ssl = own_tls  # None: as the system has it
         client.restore_login(user, device, token)
         return client
 

@@ -76,6 +76,6 @@ XMPP = declare_channel(
         after="The bot joins the rooms of `rooms`. Anybody may write to its account.",
         ask=(USER, PASSWORD, ROOMS),
     ),
-    tested_against="Prosody 0.12",
+    tested_against="Prosody 0.12, ejabberd 23.01",
     extra="xmpp",
 )

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import secrets
 import ssl
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Literal
 from xml.etree.ElementTree import Element, SubElement
@@ -46,8 +47,10 @@ class IncomingStanza(Struct, frozen=True):
 class XmppConnection:
     """From one login to the loss of the connection. It is never used again."""
 
-    def __init__(self, client: ClientXMPP, own_jid: str) -> None:
+    def __init__(self, client: ClientXMPP, own_jid: str, returning: Iterable[tuple[str, str]] = ()) -> None:
+        """`returning`: who was in a room when the last connection broke. They come again, and are no newcomers."""
         self.client, self.own_jid = client, own_jid
+        self._returning = set(returning)
         self.lost = asyncio.Event()
         self.conflict = False
         self.resources: set[str] = set()  # of our own account, that are logged in besides this one
@@ -118,7 +121,8 @@ class XmppConnection:
                 del self.rooms[room]
                 self.end()
         elif kind is None and (room in self.rooms or joining is not None):
-            known = (room, nickname) in self.real_jids
+            known = (room, nickname) in self.real_jids or (room, nickname) in self._returning
+            self._returning.discard((room, nickname))
             self.real_jids[room, nickname] = find_real_jid(presence)
             if room in self.rooms and not known:
                 self._queue(presence)
@@ -270,7 +274,8 @@ class XmppSession:
             raise ChannelEnded(EndReason.SETTING, "no password is set", WAY_OUT)
         tls = await asyncio.to_thread(make_tls, self._around.config[CA_FILE])
         client = self._make_client(password, resource, tls)
-        connection = XmppConnection(client, self.own_jid)
+        before = self._connection
+        connection = XmppConnection(client, self.own_jid, before.real_jids if before is not None else ())
         outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
 
         def settle(error: Exception | None) -> None:

@@ -324,6 +324,14 @@ class EmulatedPlatform:
         if PlatformFault.DROPPED in faults:
             asyncio.run_coroutine_threadsafe(self.drop_connections(), self._loop).result(PATIENCE_S)
 
+    def crash(self) -> None:
+        """The whole server is gone, until `come_back`: of those that drive a real one."""
+        raise NotOffered
+
+    def come_back(self) -> None:
+        """The server is there again on the same ports, with what it kept, and so are its people."""
+        raise NotOffered
+
     def heal(self) -> None:
         with self.changed:
             self._once.clear()

@@ -1,18 +1,13 @@
 """A real IMAP server, Dovecot, on loopback ports, with mailboxes that are made when a mail comes."""
 
 import os
-import shutil
 import smtplib
-import subprocess
-import tempfile
-from pathlib import Path
 
 from gatepost.testing.certificates import ServerCertificate
-from gatepost.testing.platforms.servers import find_ports, wait_until_up
+from gatepost.testing.platforms.servers import ServerProcess, find_ports, find_server
 
 NOBODY = 65534
 DOMAIN = "mail.test"
-_PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 _CONFIG = """
 base_dir = {folder}/run
 state_dir = {folder}/run
@@ -57,6 +52,12 @@ service lmtp {{
     port = {lmtp}
   }}
 }}
+service auth {{
+  inet_listener {{
+    address = 127.0.0.1
+    port = {auth}
+  }}
+}}
 service anvil {{
   chroot =
 }}
@@ -69,60 +70,52 @@ default_login_user = {name}
 
 
 def find_dovecot() -> str | None:
-    return shutil.which("dovecot", path=_PLACES)
+    return find_server("dovecot")
 
 
-class Dovecot:
+class Dovecot(ServerProcess):
     def __init__(self, certificate: ServerCertificate | None = None) -> None:
         """`certificate`: for TLS on `imaps_port`, and for STARTTLS on `imap_port`."""
         program = find_dovecot()
         if program is None:
             raise FileNotFoundError("Dovecot is not installed; scripts/system_packages.py --all installs it")
-        self._folder = Path(tempfile.mkdtemp(prefix="gatepost-dovecot-"))
-        self._folder.chmod(0o755)
-        self.imap_port, self.lmtp_port, self.imaps_port = find_ports(3)
+        super().__init__("Dovecot")
+        self.imap_port, self.lmtp_port, self.imaps_port, self.auth_port = find_ports(4)
         self._certificate = certificate
         self._write_config()
-        config = self._folder / "dovecot.conf"
-        self._process = subprocess.Popen(
-            [program, "-F", "-c", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        wait_until_up("Dovecot", self._process, self._list_ports(), self._folder / "log")
+        self.launch([program, "-F", "-c", str(self.folder / "dovecot.conf")], self._list_ports())
+        self.wait_until_up()
 
     def _write_config(self) -> None:
         root = os.geteuid() == 0
         user, group = (NOBODY, NOBODY) if root else (os.getuid(), os.getgid())
-        mail = self._folder / "mail"
+        mail = self.folder / "mail"
         mail.mkdir()
         os.chown(mail, user, group)
         held = self._certificate
         text = _CONFIG.format(
-            folder=self._folder,
+            folder=self.folder,
             user=user,
             group=group,
             imap=self.imap_port,
             lmtp=self.lmtp_port,
+            auth=self.auth_port,
             imaps=self.imaps_port if held else 0,
             tls=f"ssl = yes\nssl_cert = <{held.chain}\nssl_key = <{held.key}" if held else "ssl = no",
         ) + ("" if root else _OWN_USER.format(name=os.environ.get("USER", "nobody")))
-        (self._folder / "dovecot.conf").write_text(text, encoding="utf-8")
+        (self.folder / "dovecot.conf").write_text(text, encoding="utf-8")
         self.set_passwords({})
 
     def set_passwords(self, passwords: dict[str, str]) -> None:
         lines = "".join(f"{name}:{password}\n" for name, password in passwords.items())
-        part = self._folder / "users.new"
+        part = self.folder / "users.new"
         part.write_text(lines, encoding="utf-8")
         part.chmod(0o644)
-        part.rename(self._folder / "users")
+        part.rename(self.folder / "users")
 
     def deliver(self, raw: bytes, sender: str, recipient: str) -> None:
         with smtplib.LMTP("127.0.0.1", self.lmtp_port) as client:
             client.sendmail(sender, [recipient], raw)
 
     def _list_ports(self) -> list[int]:
-        return [self.imap_port, self.lmtp_port, *([self.imaps_port] if self._certificate else [])]
-
-    def stop(self) -> None:
-        self._process.terminate()
-        self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        return [self.imap_port, self.lmtp_port, self.auth_port, *([self.imaps_port] if self._certificate else [])]

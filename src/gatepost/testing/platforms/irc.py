@@ -60,6 +60,7 @@ class IrcPlatform(EmulatedPlatform):
         self._clients: list[_Client] = []
         self._listening: asyncio.Server | None = None
         self.accounts = True  # whether people have one
+        self.capabilities = CAPABILITIES  # that it offers
         self.mapping = "rfc1459"
         self.taken = {"ann", "bob"}  # nicks
 
@@ -193,7 +194,7 @@ class IrcPlatform(EmulatedPlatform):
     def _answer_capability(self, client: _Client, params: list[str]) -> None:
         if params[0] == "LS":
             client.is_negotiating = True
-            client.write(f":irc.test CAP * LS :{' '.join(CAPABILITIES)}")
+            client.write(f":irc.test CAP * LS :{' '.join(self.capabilities)}")
         elif params[0] == "REQ":
             client.capabilities |= set(params[1].split())
             client.write(f":irc.test CAP * ACK :{params[1]}")

@@ -1,11 +1,9 @@
-"""A real ngIRCd, with people who are connected to it. Of the faults there is only the one of dropped connections."""
+"""A real IRC server, with people who are connected to it, and ngIRCd as one. Of the faults there is only the one of
+dropped connections."""
 
 import asyncio
 import os
-import shutil
-import tempfile
-from asyncio.subprocess import DEVNULL, Process
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from gatepost.testing.platforms.base import (
@@ -16,7 +14,7 @@ from gatepost.testing.platforms.base import (
     ShownMessage,
 )
 from gatepost.testing.platforms.rest import make_id
-from gatepost.testing.platforms.servers import find_ports
+from gatepost.testing.platforms.servers import ServerProcess, find_ports, find_server
 from gatepost.testing.waiting import PATIENCE_S
 
 BOT = "porter"
@@ -37,7 +35,26 @@ DNS = no
 
 
 def find_ngircd() -> str | None:
-    return shutil.which("ngircd", path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin")
+    return find_server("ngircd")
+
+
+class IrcServerProcess(ServerProcess):
+    """`port`: where people come to, without TLS."""
+
+    port: int
+
+
+class Ngircd(IrcServerProcess):
+    def __init__(self) -> None:
+        program = find_ngircd()
+        if program is None:
+            raise FileNotFoundError("ngIRCd is not installed; scripts/system_packages.py --all installs it")
+        super().__init__("ngIRCd")
+        (self.port,) = find_ports(1)
+        config = self.folder / "ngircd.conf"
+        user = "ServerUID = 0\nServerGID = 0" if os.geteuid() == 0 else ""  # else it could not read its file
+        config.write_text(CONFIG.format(port=self.port, user=user), encoding="utf-8")
+        self.launch([program, "-n", "-f", str(config)], (self.port,))
 
 
 class _Person:
@@ -55,15 +72,16 @@ class _Person:
         self.writer.write(line.encode() + b"\r\n")
 
 
-class NgircdPlatform(EmulatedPlatform):
+class IrcServerPlatform(EmulatedPlatform):
+    """A subclass starts its server in `make_server`."""
+
     kind = "irc"
     cannot: ClassVar[frozenset[str]] = frozenset({"edit", "delete", "react", "click"})
     repeats = False
 
     def __init__(self) -> None:
         super().__init__()
-        self._home = Path(tempfile.mkdtemp(prefix="gatepost-ngircd-"))
-        self._process: Process | None = None
+        self._started: IrcServerProcess | None = None
         self._people: dict[str, _Person] = {}
         self._present: set[str] = set()  # who was seen to join #team
         self._tasks: set[asyncio.Task[None]] = set()
@@ -84,7 +102,8 @@ class NgircdPlatform(EmulatedPlatform):
     def fault(self, *faults: PlatformFault) -> None:
         if set(faults) != {PlatformFault.DROPPED}:
             raise NotOffered("a real server only drops connections")
-        self._run(self._kill_bot())
+        self.crash()
+        self.come_back()
 
     def is_present(self) -> bool:
         """Whether the bot is in the channel."""
@@ -131,7 +150,7 @@ class NgircdPlatform(EmulatedPlatform):
 
     async def _watch(self, person: _Person) -> None:
         assert person.reader is not None
-        while raw := await person.reader.readline():
+        while raw := await self._read_line(person.reader):
             source, _, rest = raw.decode(errors="replace").rstrip("\r\n").removeprefix(":").partition(" ")
             words, _, last = rest.partition(" :")
             nick, parts = source.partition("!")[0], words.split()
@@ -152,6 +171,11 @@ class NgircdPlatform(EmulatedPlatform):
             elif parts[:1] == ["PRIVMSG"] and nick.startswith(BOT):
                 self._keep(person, parts[1], last)
 
+    async def _read_line(self, reader: asyncio.StreamReader) -> bytes:
+        with suppress(ConnectionError):
+            return await reader.readline()
+        return b""
+
     def _note_present(self, *nicks: str) -> None:
         with self.changed:
             self._present |= set(nicks)
@@ -167,36 +191,37 @@ class NgircdPlatform(EmulatedPlatform):
 
     # The server.
 
+    def make_server(self) -> IrcServerProcess:
+        raise NotImplementedError
+
+    @property
+    def server(self) -> IrcServerProcess:
+        assert self._started is not None
+        return self._started
+
+    def start(self, port: int = 0) -> None:
+        self._started = self.make_server()
+        self.server.wait_until_up()
+        super().start(port)
+
+    def stop(self) -> None:
+        super().stop()
+        self.server.stop()
+
     async def _open(self, port: int) -> None:
-        program = find_ngircd()
-        assert program is not None, "ngircd is not installed"
-        self.port = port or find_ports(1)[0]
-        config = self._home / "ngircd.conf"
-        user = "ServerUID = 0\nServerGID = 0" if os.geteuid() == 0 else ""  # else it could not read its file
-        config.write_text(CONFIG.format(port=self.port, user=user), encoding="utf-8")
-        self._process = await asyncio.create_subprocess_exec(
-            program, "-n", "-f", str(config), stdout=DEVNULL, stderr=DEVNULL
-        )
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-                    writer.close()
-                    break
-                except OSError:
-                    await asyncio.sleep(0.02)
-            await self._connect("ann")
+        self.port = self.server.port
+        await self._connect("ann")
 
-    async def _kill_bot(self) -> None:
-        """ngIRCd is asked to read its connections anew by ending: the bot has to come back to a new one."""
-        port = self.port
-        await self._stop_server()
-        self._people.clear()
-        with self.changed:
-            self._present.clear()
-        await self._open(port)
+    def crash(self) -> None:
+        self.server.kill()
+        self._run(self._forget_people())
 
-    async def _stop_server(self) -> None:
+    def come_back(self) -> None:
+        self.server.start_again()
+        self.server.wait_until_up()
+        self._run(self._connect("ann"))
+
+    async def _forget_people(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -204,10 +229,14 @@ class NgircdPlatform(EmulatedPlatform):
         for person in self._people.values():
             if person.writer is not None:
                 person.writer.close()
-        if self._process is not None and self._process.returncode is None:
-            self._process.terminate()
-            await self._process.wait()
+        self._people.clear()
+        with self.changed:
+            self._present.clear()
 
     async def _close(self) -> None:
-        await self._stop_server()
-        await asyncio.to_thread(shutil.rmtree, self._home, True)
+        await self._forget_people()
+
+
+class NgircdPlatform(IrcServerPlatform):
+    def make_server(self) -> Ngircd:
+        return Ngircd()

@@ -24,6 +24,7 @@ from gatepost.testing.platforms.dovecot import DOMAIN, Dovecot
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 AUTHSERV_ID = f"mx.{DOMAIN}"
+PROOF = f"Authentication-Results: {AUTHSERV_ID}; dmarc=pass header.from={DOMAIN}"
 BOT = f"bot@{DOMAIN}"
 PASSWORD = "mailbox password"
 _IDS = re.compile(r"<([^<>\s]+)>")
@@ -54,8 +55,11 @@ class MailServer(EmulatedPlatform):
         assert self._dovecot is not None
         return self._dovecot
 
+    def make_dovecot(self) -> Dovecot:
+        return Dovecot()
+
     def start(self, port: int = 0) -> None:
-        self._dovecot = Dovecot()
+        self._dovecot = self.make_dovecot()
         self._set_passwords(PASSWORD)
         block_until(lambda: self._find_verdict(PASSWORD) is True, "the password")
         super().start(port)
@@ -134,9 +138,12 @@ class MailServer(EmulatedPlatform):
             main, _, sub = file.mime.partition("/")
             mail.add_attachment(file.data, maintype=main, subtype=sub, filename=file.name)
         self._note(mail, sender, sender)
-        proof = f"Authentication-Results: {AUTHSERV_ID}; dmarc=pass header.from={DOMAIN}\r\n"
-        self.deliver(proof.encode() + mail.as_bytes(policy=email.policy.SMTP))
+        self.hand_in(sender, mail)
         return own_id
+
+    def hand_in(self, sender: str, mail: EmailMessage) -> None:
+        """Somebody sends a mail, and the bot's server confirms that it is theirs."""
+        self.deliver(f"{PROOF}\r\n".encode() + mail.as_bytes(policy=email.policy.SMTP))
 
     def deliver(self, raw: bytes, sender: str = f"someone@{DOMAIN}") -> None:
         """A mail as it is, into the bot's mailbox."""

@@ -39,6 +39,7 @@ T = TypeVar("T")
 ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
 _SENDS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
 _TYPING = re.compile(r"/_matrix/client/v3/rooms/([^/]+)/typing/")
+PASSWORD = "the password"
 _NUMBERS = itertools.count(1)
 _SEND_FAULTS = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.NO_ANSWER)
 
@@ -66,10 +67,14 @@ class MatrixServer(EmulatedPlatform):
     # How it is run.
 
     def start(self, port: int = 0) -> None:
-        self._server_url = get_synapse().url
+        self._server_url = self.find_homeserver()
         self.folder = Path(tempfile.mkdtemp(prefix="gatepost-matrix-"))
         super().start(port)
         self._run(self._prepare())
+
+    def find_homeserver(self) -> str:
+        """Where people come to, without TLS; started if it does not run."""
+        return get_synapse().url
 
     def stop(self) -> None:
         self._run(self._leave())
@@ -132,9 +137,14 @@ class MatrixServer(EmulatedPlatform):
             await self._http.aclose()
 
     async def _register(self, name: str) -> AsyncClient:
-        config = AsyncClientConfig(store=SqliteMemoryStore, encryption_enabled=name != "bot", request_timeout=30)
+        config = AsyncClientConfig(
+            store=SqliteMemoryStore,
+            encryption_enabled=name != "bot",
+            request_timeout=30,
+            max_timeout_retry_wait_time=1,  # of a server that is away for a while
+        )
         client = AsyncClient(self._server_url, f"{name}-{self._mark}", config=config)
-        answer = await client.register(f"{name}-{self._mark}", "password", device_name=name)
+        answer = await client.register(f"{name}-{self._mark}", PASSWORD, device_name=name)
         client.restore_login(answer.user_id, answer.device_id, answer.access_token)
         return client
 

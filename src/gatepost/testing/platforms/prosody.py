@@ -1,12 +1,7 @@
 """A real XMPP server, Prosody, on loopback ports, with archives and an upload service."""
 
-import shutil
-import subprocess
-import tempfile
-from pathlib import Path
-
 from gatepost.testing.certificates import ServerCertificate
-from gatepost.testing.platforms.servers import find_ports, wait_until_up
+from gatepost.testing.platforms.servers import ServerProcess, find_ports, find_server
 
 DOMAIN = "localhost"
 ROOM_HOST = f"rooms.{DOMAIN}"
@@ -47,21 +42,21 @@ _NO_TLS = "c2s_require_encryption = false"
 
 
 def find_prosody() -> str | None:
-    return shutil.which("prosody")
+    return find_server("prosody")
 
 
-class Prosody:
+class Prosody(ServerProcess):
     def __init__(self, *, shows_accounts: bool = True, certificate: ServerCertificate | None = None) -> None:
         """`certificate`: for STARTTLS on `port`, and for TLS on `tls_port`; without it nothing is encrypted."""
         program = find_prosody()
         if program is None:
             raise FileNotFoundError("Prosody is not installed; scripts/system_packages.py --all installs it")
-        self._folder = Path(tempfile.mkdtemp(prefix="gatepost-prosody-"))
+        super().__init__("Prosody")
         self.port, self.http_port, self.tls_port = find_ports(3)
-        config = self._folder / "prosody.cfg.lua"
+        config = self.folder / "prosody.cfg.lua"
         config.write_text(
             _CONFIG.format(
-                folder=self._folder, port=self.port, http=self.http_port, domain=DOMAIN, rooms=ROOM_HOST,
+                folder=self.folder, port=self.port, http=self.http_port, domain=DOMAIN, rooms=ROOM_HOST,
                 public="true" if shows_accounts else "false",
                 with_tls=', "tls"' if certificate else "",
                 without_tls="" if certificate else ', "tls"',
@@ -69,22 +64,12 @@ class Prosody:
             ),
             encoding="utf-8",
         )  # fmt: skip
-        (self._folder / "data" / DOMAIN / "accounts").mkdir(parents=True)
-        self._process = subprocess.Popen(
-            [program, "--config", str(config), "-F"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-    def wait_until_up(self) -> None:
-        wait_until_up("Prosody", self._process, (self.port, self.http_port), self._folder / "log")
+        (self.folder / "data" / DOMAIN / "accounts").mkdir(parents=True)
+        self.launch([program, "--config", str(config), "-F"], (self.port, self.http_port))
 
     def set_password(self, name: str, password: str) -> None:
         """The server reads the file with each login."""
-        target = self._folder / "data" / DOMAIN / "accounts" / f"{name}.dat"
+        target = self.folder / "data" / DOMAIN / "accounts" / f"{name}.dat"
         part = target.with_suffix(".new")
         part.write_text(f'return {{ ["password"] = "{password}"; }};\n', encoding="utf-8")
         part.rename(target)
-
-    def stop(self) -> None:
-        self._process.kill()  # it would wait for its clients, and nothing of it is kept
-        self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)

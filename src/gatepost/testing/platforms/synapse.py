@@ -1,17 +1,15 @@
-"""A real Matrix homeserver, Synapse, on a loopback port. One for all tests of a process; it ends with it."""
+"""A real Matrix homeserver, Synapse, on a loopback port. `get_synapse` has one for all tests of a process, which ends
+with it."""
 
-import atexit
 import json
-import shutil
-import socket
 import subprocess
-import tempfile
 import threading
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 from gatepost.testing import programs
+from gatepost.testing.certificates import ServerCertificate
+from gatepost.testing.platforms.servers import ServerProcess, find_ports
 from gatepost.testing.waiting import block_until
 
 SERVER_NAME = "test.localhost"
@@ -30,52 +28,52 @@ def get_synapse() -> "Synapse":
     with _LOCK:
         if not _RUNNING:
             _RUNNING.append(Synapse())
-            atexit.register(_RUNNING[0].stop)
         return _RUNNING[0]
 
 
-class Synapse:
+class Synapse(ServerProcess):
     """`url` is where it answers. Anybody may register; nobody outside can reach it."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: ServerCertificate | None = None) -> None:
+        """`certificate`: for `tls_port`, where it answers, too."""
         program = programs.find(PROGRAM)
         if program is None:
             raise FileNotFoundError("Synapse is not installed; scripts/system_packages.py --all installs it")
-        self._folder = Path(tempfile.mkdtemp(prefix="gatepost-synapse-"))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        super().__init__("Synapse")
+        port, self.tls_port = find_ports(2)
         self.url = f"http://127.0.0.1:{port}"
-        config = self._folder / "hs.yaml"
-        config.write_text(json.dumps(self._make_config(port)), encoding="utf-8")  # JSON is YAML, too
+        config = self.folder / "hs.yaml"
+        config.write_text(json.dumps(self._make_config(port, certificate)), encoding="utf-8")  # JSON is YAML, too
         # By its own Python: the first line of the script names the folder in which it was installed, which may be gone.
         command = [str(program.parent / "python"), str(program), "-c", str(config)]
-        subprocess.run([*command, "--generate-keys"], check=True, capture_output=True, cwd=self._folder)
-        with (self._folder / "output.txt").open("wb") as output:
-            self._process = subprocess.Popen(command, cwd=self._folder, stdout=output, stderr=output)
+        subprocess.run([*command, "--generate-keys"], check=True, capture_output=True, cwd=self.folder)
+        self.launch(command, (port, *([self.tls_port] if certificate else [])))
+        self.wait_until_up()
+
+    def wait_until_up(self) -> None:
+        super().wait_until_up()
         block_until(self._answers, "Synapse")
 
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def _answers(self) -> bool:
-        if self._process.poll() is not None:
-            raise AssertionError(f"Synapse ended: {(self._folder / 'output.txt').read_text()[-2000:]}")
         try:
             with urllib.request.urlopen(f"{self.url}/_matrix/client/versions", timeout=5) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
 
-    def _make_config(self, port: int) -> dict[str, object]:
-        folder = self._folder
+    def _make_config(self, port: int, certificate: ServerCertificate | None) -> dict[str, object]:
+        folder = self.folder
         (folder / "log.json").write_text(json.dumps({"version": 1, "root": {"level": "WARNING"}}), encoding="utf-8")
-        listener = {"port": port, "type": "http", "tls": False, "bind_addresses": ["127.0.0.1"]}
+        listener = {"type": "http", "bind_addresses": ["127.0.0.1"], "resources": [{"names": ["client"]}]}
+        listeners = [{**listener, "port": port, "tls": False}]
+        tls: dict[str, object] = {}
+        if certificate is not None:
+            listeners.append({**listener, "port": self.tls_port, "tls": True})
+            tls = {"tls_certificate_path": str(certificate.chain), "tls_private_key_path": str(certificate.key)}
         return {
             "server_name": SERVER_NAME,
-            "listeners": [{**listener, "resources": [{"names": ["client"]}]}],
+            "listeners": listeners,
+            **tls,
             "database": {"name": "sqlite3", "args": {"database": str(folder / "homeserver.db")}},
             "pid_file": str(folder / "pid"),
             "media_store_path": str(folder / "media"),

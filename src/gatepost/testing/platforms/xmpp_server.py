@@ -1,4 +1,5 @@
-"""XMPP for tests: a real Prosody, people with slixmpp, and a relay before the bot that breaks and holds connections.
+"""XMPP for tests: a real server, Prosody if it is not another one, people with slixmpp, and a relay before the bot that
+breaks and holds connections.
 
 Ann and bob are in the room `team`, which shows accounts; what can be seen is what ann's and bob's programs get. Their
 stanzas are written by hand here, apart from the channel's own. XMPP tells no time to wait and no acknowledgement, and a
@@ -8,8 +9,9 @@ real server neither repeats nor reorders: those faults do not exist.
 import asyncio
 import itertools
 import re
+import ssl
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 from xml.etree.ElementTree import Element, SubElement, fromstring
 from xml.sax.saxutils import escape, quoteattr
 
@@ -24,6 +26,7 @@ BOT = f"bot@{DOMAIN}"
 PASSWORD = "the password"
 TEAM = f"team@{ROOM_HOST}"
 PEOPLE = ("ann", "bob")
+ACCOUNTS = ("bot", *PEOPLE, "carl")
 NAMESPACES = {
     "c": "jabber:client",
     "sid": "urn:xmpp:sid:0",
@@ -41,15 +44,30 @@ _REFUSALS = {
 }
 
 
+class XmppProcess(Protocol):
+    """A server that runs. People come to `port` without TLS, files to `http_port`."""
+
+    port: int
+    http_port: int
+
+    def wait_until_up(self) -> None: ...
+
+    def set_password(self, name: str, password: str) -> None: ...
+
+    def stop(self) -> None: ...
+
+
 class XmppServer(EmulatedPlatform):
     kind = "xmpp"
     cannot = frozenset({"click", "rate_limit", "duplicate", "reorder", "forgotten"})
     shows_accounts = True
+    most_history = 0  # of what was said before, that the room tells somebody who enters
+    verify: ssl.SSLContext | bool = True  # with which people's programs get files
 
     def __init__(self) -> None:
         super().__init__()
         self._numbers = itertools.count(1)
-        self._prosody: Prosody | None = None
+        self._started: XmppProcess | None = None
         self._relay_server: asyncio.Server | None = None
         self._connections: set[asyncio.StreamWriter] = set()
         self._clients: dict[str, ClientXMPP] = {}
@@ -59,25 +77,33 @@ class XmppServer(EmulatedPlatform):
 
     # How it is run.
 
+    def make_server(self) -> XmppProcess:
+        """Start it. In it are the accounts of `ACCOUNTS`."""
+        made = Prosody(shows_accounts=self.shows_accounts)
+        for name in ACCOUNTS:
+            made.set_password(name, PASSWORD)
+        return made
+
     @property
-    def prosody(self) -> Prosody:
-        assert self._prosody is not None
-        return self._prosody
+    def server(self) -> XmppProcess:
+        assert self._started is not None
+        return self._started
 
     def start(self, port: int = 0) -> None:
-        self._prosody = Prosody(shows_accounts=self.shows_accounts)
-        for name in ("bot", *PEOPLE, "carl"):
-            self.prosody.set_password(name, PASSWORD)
-        self.prosody.wait_until_up()
+        self._started = self.make_server()
+        self.server.wait_until_up()
         super().start(port)
 
     def stop(self) -> None:
         super().stop()
-        self.prosody.stop()
+        self.server.stop()
 
     async def _open(self, port: int) -> None:
         self._relay_server = await asyncio.start_server(self._relay, "127.0.0.1", port)
         self.port = int(self._relay_server.sockets[0].getsockname()[1])
+        await self._let_people_in()
+
+    async def _let_people_in(self) -> None:
         for person in PEOPLE:
             self._clients[person] = await self._log_in(f"{person}@{DOMAIN}/desk", person)
             await self._enter(person)
@@ -92,7 +118,7 @@ class XmppServer(EmulatedPlatform):
         client.add_event_handler("session_start", lambda _: None if up.done() else up.set_result(None))
         if person:
             client.add_filter("in", lambda stanza: self._note(person, stanza))
-        client.connect("127.0.0.1", self.prosody.port)
+        client.connect("127.0.0.1", self.server.port)
         await asyncio.wait_for(up, PATIENCE_S)
         client.send_raw("<presence/>")
         return client
@@ -109,7 +135,7 @@ class XmppServer(EmulatedPlatform):
         client.add_filter("in", note)
         client.send_raw(
             f"<presence to='{TEAM}/{person}'><x xmlns='http://jabber.org/protocol/muc'>"
-            "<history maxstanzas='0'/></x></presence>"
+            f"<history maxstanzas='{self.most_history}'/></x></presence>"
         )
         await asyncio.wait_for(entered, PATIENCE_S)
         client.del_filter("in", note)
@@ -133,7 +159,7 @@ class XmppServer(EmulatedPlatform):
             "rooms": (TEAM,),
             "server": f"127.0.0.1:{self.port}",
             "security": "none",
-            "file_hosts": (f"127.0.0.1:{self.prosody.http_port}",),
+            "file_hosts": (f"127.0.0.1:{self.server.http_port}",),
         }
 
     def get_secrets(self) -> dict[str, str]:
@@ -208,7 +234,7 @@ class XmppServer(EmulatedPlatform):
         slot = (await iq.send(timeout=PATIENCE_S)).xml  # type: ignore[no-untyped-call]
         put, get = slot.find(".//up:put", NAMESPACES), slot.find(".//up:get", NAMESPACES)
         headers = {each.get("name"): each.text for each in put.findall("up:header", NAMESPACES)}
-        async with httpx2.AsyncClient(trust_env=False) as http:
+        async with httpx2.AsyncClient(trust_env=False, verify=self.verify) as http:
             headers |= {"content-type": file.mime}
             (await http.put(put.get("url"), content=file.data, headers=headers)).raise_for_status()
         return str(get.get("url"))
@@ -298,7 +324,7 @@ class XmppServer(EmulatedPlatform):
         return [each for each in self.record if each.room == room and each.id == message]
 
     def _fetch(self, url: str) -> GivenFile:
-        with httpx2.Client(trust_env=False) as http:
+        with httpx2.Client(trust_env=False, verify=self.verify) as http:
             answer = http.get(url)
         return GivenFile(url.rpartition("/")[2], answer.content, answer.headers.get("content-type", ""))
 
@@ -306,7 +332,7 @@ class XmppServer(EmulatedPlatform):
 
     def fault(self, *faults: PlatformFault) -> None:
         if PlatformFault.UNAUTHORIZED in faults:
-            self.prosody.set_password("bot", "another one")
+            self.server.set_password("bot", "another one")
         if PlatformFault.NO_RIGHTS in faults:
             self._run(self._set_affiliation("outcast"))
         if PlatformFault.CONFLICT in faults:  # the server then ends the bot's connection itself, and says why
@@ -317,7 +343,7 @@ class XmppServer(EmulatedPlatform):
             self._run(self.drop_connections())
 
     def heal(self) -> None:
-        self.prosody.set_password("bot", PASSWORD)
+        self.server.set_password("bot", PASSWORD)
         if self.is_faulty(PlatformFault.NO_RIGHTS):
             self._run(self._set_affiliation("none"))
         super().heal()
@@ -334,7 +360,7 @@ class XmppServer(EmulatedPlatform):
             writer.transport.abort()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self.prosody.port)
+        there, back = await asyncio.open_connection("127.0.0.1", self.server.port)
         self._connections.update((writer, back))
         try:
             await asyncio.gather(self._pump_up(reader, back, writer), self._pump_down(there, writer))
