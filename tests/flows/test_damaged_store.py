@@ -15,6 +15,7 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow import store_watch
+from gatepost.flow.sessions import host_shortage
 from gatepost.store import direct_rooms, ledger, users
 from gatepost.store.damage_check import check_tables
 from gatepost.store.open_store import prepare_store
@@ -127,6 +128,44 @@ async def test_owners_are_told_of_a_store_that_took_nothing_as_soon_as_a_notice_
             await until(lambda: "owners could not be told" in caplog.text, "a notice that cannot be written")
         await channel.wait_for(lambda sent: any("not well" in text for text in channel.texts(DIRECT)))
         assert len(channel.texts(DIRECT)) == 1
+
+
+async def test_trouble_that_comes_and_goes_between_two_looks_is_told_to_owners_once(
+    tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_watch, "LOOK_S", 0.1)
+
+    def fail(db: Db) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    def read_damaged(db: Db) -> None:
+        raise apsw.CorruptError("database disk image is malformed")
+
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await gateway.store.write(add_owner, gateway.clock.now())
+        with pytest.raises(Unavailable, match="the disk is full"):
+            await gateway.store.write(fail)
+        await gateway.store.write(users.add, BOSS, "Boss", gateway.clock.now())
+        assert gateway.store_watch.find_trouble() == ""
+        await channel.wait_for(lambda sent: bool(channel.texts(DIRECT)))
+        with pytest.raises(Unavailable, match="damaged"):
+            await gateway.store.read(read_damaged)
+        await channel.wait_for(lambda sent: len(channel.texts(DIRECT)) > 1)
+    first, second = channel.texts(DIRECT)
+    assert "the disk is full" in first and "damaged" in second
+
+
+async def test_a_full_disk_that_refused_no_write_and_is_free_again_is_told_to_owners(
+    tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_watch, "LOOK_S", 0.05)
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await gateway.store.write(add_owner, gateway.clock.now())
+        with monkeypatch.context() as full:
+            full.setattr(host_shortage, "LEAST_FREE", 1 << 62)
+            await gateway.sessions.host_limits.watch_floor()
+        await channel.wait_for(lambda sent: any("the disk is full" in text for text in channel.texts(DIRECT)))
+        assert gateway.find_unready() == ""
 
 
 async def test_a_store_whose_file_is_removed_while_it_runs_is_told_of_and_saved(

@@ -6,7 +6,7 @@ are told once.
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gatepost.core import log
 from gatepost.core.clock import Clock
@@ -16,7 +16,7 @@ from gatepost.core.home import Home
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.owner_notices import add_owner_notices
 from gatepost.store.backup import save_open_store
-from gatepost.store.damage_check import READ_ONLY, WAY_BACK, check_tables
+from gatepost.store.damage_check import DISK_FULL, READ_ONLY, WAY_BACK, check_tables
 from gatepost.store.machine_memory import is_in_place
 from gatepost.store.place import OLD_LOG, PUT_BACK, SAVED
 from gatepost.store.port import OpenStore
@@ -39,13 +39,14 @@ class StoreWatch:
         clock: Clock,
         bells: EventBus,
         reach: ChannelInstances,
+        take_full: Callable[[], bool],
         unchecked: Sequence[str] = (),
         file: str = "",
     ) -> None:
-        """`unchecked`: tables of a file that a start had no time for. `file`: that is open, as it was identified
-        before; '' for a database."""
+        """`take_full`: returns True if the disk was full since it was last called. `unchecked`: tables of a file that a
+        start had no time for. `file`: that is open, as it was identified before; '' for a database."""
         self._home, self._store, self._clock, self._bells, self._reach = home, store, clock, bells, reach
-        self._unchecked = tuple(unchecked)
+        self._take_full, self._unchecked = take_full, tuple(unchecked)
         self._stopping = threading.Event()
         self._file = file
         self._damage, self._lost, self._read_only = "", "", False
@@ -80,17 +81,22 @@ class StoreWatch:
         while True:
             self._read_only = await asyncio.to_thread(self._home.is_read_only)
             await self._check_file()
-            await self._notice(self.find_trouble())
+            await self._notice(self.find_trouble() or self._find_full_disk(), self._store.take_trouble())
             await asyncio.sleep(LOOK_S)
 
-    async def _notice(self, trouble: str) -> None:
-        """A full disk takes no notice to owners, so they are told as soon as it can be written, also afterwards."""
-        if trouble and trouble != self._noticed:
-            _log.error("the store is not well", trouble=trouble)
+    def _find_full_disk(self) -> str:
+        """Return why a full disk is trouble, although writes into space that the file has may still be taken."""
+        return DISK_FULL if self._take_full() and self._file else ""
+
+    async def _notice(self, trouble: str, met: str) -> None:
+        """A full disk takes no notice to owners, so they are told as soon as it can be written, also afterwards. `met`:
+        trouble that a write met since the last look, although it may be over."""
+        if (seen := trouble or met) and seen != self._noticed:
+            _log.error("the store is not well", trouble=seen)
             self._bells.operation()
-            if trouble != self._told or self._clock.now() - self._told_at > AGAIN:
-                self._untold = trouble
-        self._noticed = trouble
+            if seen != self._told or self._clock.now() - self._told_at > AGAIN:
+                self._untold = seen
+        self._noticed = seen
         if self._untold and await self._notify_owners(self._untold, is_over=not trouble):
             self._told, self._told_at, self._untold = self._untold, self._clock.now(), ""
 

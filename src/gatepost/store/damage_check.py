@@ -23,13 +23,14 @@ WAY_BACK = (
     f" (docs/operations.md). {OLD_LOG}. If it was restored beside such a log, restore it again without"
 )
 
+DISK_FULL = "the disk is full; free some space, nothing that was accepted is lost"
 READ_ONLY = "its disk can only be read; look at the disk (`dmesg`), and mount it again so that it can be written"
 
 
 def describe_broken(error: Exception) -> str:
     """Why the store cannot be read or written, and the way out."""
     if isinstance(error, apsw.FullError):
-        return "the disk is full; free some space, nothing that was accepted is lost"
+        return DISK_FULL
     if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
         return f"it is damaged ({error}); {WAY_BACK}"
     if isinstance(error, apsw.ReadOnlyError):

@@ -163,6 +163,10 @@ class OpenStore(Store, Protocol):
         away is waited for, and told of elsewhere."""
         ...
 
+    def take_trouble(self) -> str:
+        """Return the last trouble that a write met since this was last asked, although it may be over; '' if none."""
+        ...
+
     def set_unit_timeout(self, seconds: float) -> None:
         """From now on a unit has so long; one that takes longer is undone."""
         ...

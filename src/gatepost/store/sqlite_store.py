@@ -86,6 +86,7 @@ class SqliteStore:
         self._synchronous = ""  # of the writer's connection; known once it was set
         self._closed = False
         self._damage = self._unwritten = ""  # why it cannot be read as a whole, or not be written
+        self._met = ""  # the last of `_unwritten` that nobody asked for yet
         self._thread.start()
 
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts, durable: bool = True, lane: str = "") -> T:
@@ -245,11 +246,16 @@ class SqliteStore:
         if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
             self._damage = reason
         elif of_writes and isinstance(error, BROKEN):
-            self._unwritten = reason
+            self._unwritten = self._met = reason
         return Unavailable("the store", reason)
 
     def find_trouble(self) -> str:
         return self._damage or self._unwritten
+
+    def take_trouble(self) -> str:
+        if met := self._met:
+            self._met = ""
+        return met
 
     def _run(self, db: SqliteDb, group: list[WriteUnit], end: float) -> int:
         """Run units until the time is up. How many were looked at; if the transaction is gone then, the last of them

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from gatepost.flow.sessions import host_shortage
 from gatepost.flow.sessions.disk_space import FileSystemSpace
 from gatepost.flow.sessions.host_shortage import LASTS_S, NO_DESCRIPTOR, HostShortage, is_full
 
@@ -37,3 +40,14 @@ def test_a_shortage_is_known_for_a_moment_after_it_has_passed(tmp_path: Path) ->
     assert shortage.find([tmp_path]) == NO_DESCRIPTOR
     now[0] = LASTS_S + 1
     assert shortage.find([tmp_path]) == ""
+
+
+def test_a_full_disk_is_kept_for_whoever_asks_next_and_only_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shortage = HostShortage()
+    with monkeypatch.context() as full:
+        full.setattr(host_shortage, "LEAST_FREE", 1 << 62)
+        shortage.measure([tmp_path])
+    shortage.measure([tmp_path])
+    assert [shortage.take_full(), shortage.take_full()] == [True, False]

@@ -53,7 +53,7 @@ class HostLimits:
         self, parts: SessionDeps, awake: Callable[[], list[AwakeSession]], end_others: Callable[[], None]
     ) -> None:
         self._parts, self._awake, self._end_others = parts, awake, end_others
-        self._usage = parts.usage
+        self._usage, self.shortage = parts.usage, parts.shortage
         self.low = ""  # why nothing may be woken, '' if there is space
         self._not_before = 0.0  # the next look for who filled the disk
         self._looked: dict[str, float] = {}  # by session: when its trees are looked at next
@@ -85,7 +85,7 @@ class HostLimits:
 
     async def watch_floor(self) -> None:
         config = self._parts.config
-        spaces = await self._usage.quick(self._parts.shortage.measure, self._parts.disks)
+        spaces = await self._usage.quick(self.shortage.measure, self._parts.disks)
         shortage = check_space(spaces, config[FLOOR_MB], config[FLOOR_FILES])
         if shortage.level is not SpaceLevel.EMPTY and self.low:
             _log.warning("there is space on the disk again")

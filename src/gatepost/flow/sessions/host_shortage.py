@@ -26,10 +26,13 @@ class HostShortage:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._why, self._until = "", -math.inf
+        self._was_full = False
 
     def measure(self, places: Sequence[Path]) -> list[FileSystemSpace]:
-        """Return the space of the file systems that these folders are on."""
+        """Return the space of the file systems that these folders are on. The first is the one with the store."""
         spaces = read_space(places)
+        if spaces and is_full(spaces[0]):
+            self._was_full = True
         if why := _find_shortage(spaces):
             self._why, self._until = why, self._monotonic() + LASTS_S
         return spaces
@@ -38,6 +41,12 @@ class HostShortage:
         """Return what the machine lacks, or '' if it has enough."""
         self.measure(places)
         return self._why if self._monotonic() < self._until else ""
+
+    def take_full(self) -> bool:
+        """Return True if the disk of the store was full at a measurement since this was last asked."""
+        if was_full := self._was_full:
+            self._was_full = False
+        return was_full
 
 
 def _find_shortage(spaces: Sequence[FileSystemSpace]) -> str:

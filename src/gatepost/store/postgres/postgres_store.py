@@ -213,6 +213,9 @@ class PostgresStore:
     def find_trouble(self) -> str:
         return ""  # a database that is away is told of by its lease
 
+    def take_trouble(self) -> str:
+        return ""
+
     @property
     def refused_writes(self) -> int:
         """Units that came after a life of this gateway was over."""
