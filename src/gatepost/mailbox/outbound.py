@@ -197,17 +197,20 @@ def now() -> int:
 
 
 def _open(path: Path) -> apsw.Connection:
+    is_new = not path.exists() or not path.stat().st_size
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     try:
         db.set_busy_timeout(BUSY_MS)
         db.execute("PRAGMA mmap_size=0").fetchall()
+        # An empty file is not waited for: a machine that dies now leaves one that is made again.
+        db.execute(f"PRAGMA synchronous={'OFF' if is_new else 'NORMAL'}")
         _enable_wal(db)
-        db.execute("PRAGMA synchronous=NORMAL")
         db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}").fetchall()
         db.execute("PRAGMA journal_size_limit=65536").fetchall()
         db.execute("BEGIN IMMEDIATE")
         db.execute(SCHEMA)
         db.execute("COMMIT")
+        db.execute("PRAGMA synchronous=NORMAL")
         found = db.execute("PRAGMA quick_check(1)").fetchall()  # here, and not in a turn; the file is small
         if found != [("ok",)]:
             raise apsw.CorruptError(str(found[0][0]))
