@@ -32,7 +32,6 @@ FASTER = {"chromium-headless-shell": ("chromium-headless-shell",)}  # nothing is
 ALONG = {
     "chromium": ("libatomic1",),  # what drives the browser needs it, and a bare Debian lacks it
     "dovecot-imapd": ("dovecot-lmtpd",),
-    "inspircd": ("atheme-services",),  # which has the accounts: the server itself has none
 }
 MORE = {  # with --all only: they take long to install and to run
     "podman": ("podman",),
@@ -45,6 +44,7 @@ MORE = {  # with --all only: they take long to install and to run
     "prosody": ("prosody",),
     "ejabberd": ("ejabberdctl",),
     "inspircd": ("inspircd",),
+    "atheme-services": ("atheme-services",),
     "postfix": ("postfix",),
     "pgbouncer": ("pgbouncer",),
     "haproxy": ("haproxy",),
@@ -55,8 +55,9 @@ SERVICES = {
     "dovecot-imapd": ("dovecot",),
     "ngircd": ("ngircd",),
     "prosody": ("prosody",),
-    "ejabberd": ("ejabberd",),
-    "inspircd": ("inspircd", "atheme-services"),
+    "ejabberd": ("ejabberd", "epmd"),
+    "inspircd": ("inspircd",),
+    "atheme-services": ("atheme-services",),
     "postfix": ("postfix",),
     "pgbouncer": ("pgbouncer",),
     "haproxy": ("haproxy",),
@@ -84,6 +85,7 @@ WHAT_FOR = {
     "prosody": "the XMPP channel",
     "ejabberd": "the XMPP channel with ejabberd",
     "inspircd": "the IRC channel with InspIRCd",
+    "atheme-services": "accounts of IRC",
     "postfix": "e-mail with Postfix",
     "postgresql": "the store on PostgreSQL",
     "pgbouncer": "a pooler before the database",
@@ -125,8 +127,8 @@ def install(packages: list[str], root: list[str]) -> None:
         for package in packages:
             run_quietly([*get, "install", "-y", "--no-install-recommends", package, *ALONG.get(package, ())])
     services = [service for package in packages for service in SERVICES.get(package, ())]
-    if services and shutil.which("systemctl"):
-        run_quietly([*root, "systemctl", "disable", *services])
+    for service in services:
+        run_quietly([*root, "systemctl", "disable", service])
 
 
 def run_quietly(command: list[str], given: str = "") -> None:

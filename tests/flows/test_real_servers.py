@@ -195,7 +195,7 @@ async def test_an_outage_of_30_s_loses_nothing_and_says_nothing_twice(
         assert said == ["I stay", *SAID_MEANWHILE, "echo: are you back"]
 
 
-async def test_a_certificate_of_an_unknown_authority_is_named_and_no_password_goes_there(
+async def test_a_certificate_of_an_unknown_authority_ends_the_channel_with_what_to_do(
     tmp_path: Path, platform: EmulatedPlatform
 ) -> None:
     async with open_desk(tmp_path, platform) as desk:
@@ -208,7 +208,7 @@ async def test_a_certificate_of_an_unknown_authority_is_named_and_no_password_go
         assert "ca_file" in report.way_out
 
 
-async def test_a_wrong_password_ends_the_channel_with_what_to_do_and_is_tried_once(
+async def test_a_wrong_password_ends_the_channel_with_what_to_do_and_is_not_tried_again(
     tmp_path: Path, platform: EmulatedPlatform
 ) -> None:
     async with open_desk(tmp_path, platform) as desk:

@@ -170,20 +170,20 @@ class PostfixPlatform(MailServer):
     # What can be seen.
 
     def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
-        self._look()
+        self._read_mailboxes()
         return super().list_shown(room, by_bot=by_bot)
 
     def wait_for(self, holds: Callable[[], bool], timeout: float = PATIENCE_S) -> bool:
         """Mailboxes announce nothing here: they are looked into again and again."""
         bound = time.monotonic() + timeout
         while time.monotonic() < bound:
-            self._look()
+            self._read_mailboxes()
             if holds():
                 return True
             time.sleep(_LOOK_S)
         return False
 
-    def _look(self) -> None:
+    def _read_mailboxes(self) -> None:
         """Keep each mail that people have not read yet. While the server is away there is none."""
         with self.changed, suppress(OSError, imaplib.IMAP4.error):
             for person in ("ann", "bob"):
