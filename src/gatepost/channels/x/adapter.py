@@ -214,8 +214,8 @@ class XAccount:
 
 
 def _add_newest(found: Mapping[str, str], saved: str) -> str:
-    known = {each: post for each, post in (json.loads(saved) if saved else {}).items() if each not in found} | found
-    return json.dumps(dict(list(known.items())[-MOST_ROOMS:]))
+    known = [(each, post) for each, post in (json.loads(saved) if saved else {}).items() if each not in found]
+    return json.dumps(dict([*known, *found.items()][-MOST_ROOMS:]))
 
 
 def _read_error(given: PlatformAnswer) -> PlatformRefusal | None:
