@@ -319,3 +319,11 @@ async def test_many_short_links_and_long_names_of_files_keep_to_the_length_of_a_
     await channel.close()
     assert platform.record[0].text == links.replace("https://", "")
     assert platform.record[1].text == "x" * 450 + "\n[2 files that this post cannot show]"
+
+
+@pytest.mark.parametrize("sign", ["@ann ", "|a|b|\n|-|-|\n", ">"])
+async def test_the_longest_post_is_taken_whatever_it_holds(platform: MastodonPlatform, sign: str) -> None:
+    channel = make(platform)
+    sent = await channel.send(FEED, Outbound(key="k", text=(sign * 460)[:460]))
+    assert "@ann" not in platform.find(sent).raw["content"]
+    await channel.close()

@@ -468,3 +468,13 @@ async def test_a_message_that_failed_is_not_taken_for_sent_though_its_answer_was
     assert await channel.look_up(ann, "k") is None
     with pytest.raises(Unavailable, match="not reported"):  # the report was about that try alone
         await channel.look_up(ann, "k")
+
+
+@pytest.mark.parametrize("sign", ["- x\n", "`", "~", "| a | b |\n", "# x\n"])
+async def test_the_longest_text_is_taken_whatever_it_holds(
+    platform: WhatsAppPlatform, channel: Channel, ann: str, tmp_path: Path, sign: str
+) -> None:
+    picture = file(tmp_path, "a.png", "image/png")
+    await channel.send(ann, Outbound(key="k", text=(sign * 4096)[:4096]))
+    await channel.send(ann, Outbound(key="l", op=Op.FILE, text=(sign * 1024)[:1024], files=(picture,)))
+    assert platform.list_shown()[-1].files

@@ -26,6 +26,7 @@ LIKES = frozenset(
 LONGEST_HTML = 100_000
 MOST_FILES = 8
 LONGEST_STATUS, LINK = 500, 23
+NO_NAME = "\uff20"  # a wide at sign, which is no name and as long
 _LINK, _SERVER = re.compile(r"https?://[^\s]+"), re.compile(r"(@\w+)@[\w.-]+")
 LONGEST_LINE = 2 * 1024 * 1024
 _TAG = re.compile(r"<(/?[a-zA-Z]{0,10})[^<>]{0,2000}>")
@@ -209,8 +210,13 @@ class EventLines:
 
 
 def render_answer(text: str, names: list[str]) -> str:
-    """An answer reaches those whom it names: the person answered, and nobody else whom an agent thinks of."""
-    return fit_links(" ".join([*(f"@{each}" for each in names), render(text, MASTODON)]).strip())
+    """An answer reaches those whom it names: the person answered, and nobody else whom an agent thinks of. A text that
+    this would make too long goes as it was written, with another sign before names."""
+    called = [f"@{each}" for each in names]
+    made = fit_links(" ".join([*called, render(text, MASTODON)]).strip())
+    if count_shown(made) <= LONGEST_STATUS:
+        return made
+    return fit_links(" ".join([*called, text.replace("@", NO_NAME)]).strip())
 
 
 def count_shown(text: str) -> int:

@@ -274,7 +274,7 @@ def render_message(to: Recipient, message: Outbound, media: tuple[str, str] | No
     interactive = render_card(message.card) if message.card is not None and not to.is_group else None
     if interactive is not None:
         return body | {"type": "interactive", "interactive": interactive}
-    return body | {"type": "text", "text": {"body": render(message.text, WHATSAPP), "preview_url": False}}
+    return body | {"type": "text", "text": {"body": render_words(message.text), "preview_url": False}}
 
 
 def render_template(to: Recipient, message: Outbound, name: str, language: str) -> dict[str, Any]:
@@ -326,7 +326,13 @@ def name_untaken(message: Outbound) -> Outbound:
 
 def has_caption(kind: str, text: str) -> bool:
     """Whether the words fit below the file. Sound has none."""
-    return kind != "audio" and len(text) <= LONGEST_CAPTION
+    return kind != "audio" and len(render(text, WHATSAPP)) <= LONGEST_CAPTION
+
+
+def render_words(text: str) -> str:
+    """Return a text as WhatsApp shows it. One that marks would make too long goes as it was written."""
+    rendered = render(text, WHATSAPP)
+    return rendered if len(rendered) <= LONGEST_TEXT else text
 
 
 def render_files(to: Recipient, message: Outbound, media: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
