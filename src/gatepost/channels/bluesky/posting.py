@@ -175,7 +175,7 @@ class BlueskyPosting:
 
 
 def _name_files(text: str, files: list[OutboundFile], longest: int) -> str:
-    """What cannot be shown here is named, as on a channel without files, as far as there is room."""
+    """Name the files that cannot be shown here, as on a channel without files, as far as there is room."""
     lines = [*([text] if text else []), *(f"[file: {file.name}]" for file in files)]
     while len(lines) > 1 and len("\n".join(lines)) > longest:
         lines.pop()

@@ -297,8 +297,8 @@ def render_template(to: Recipient, message: Outbound, name: str, language: str) 
 
 
 def find_media_kind(file: OutboundFile, *, voice: bool = False) -> tuple[str, str]:
-    """What kind of message a file makes, and the type that it is uploaded with: '' if WhatsApp takes no such file. What
-    it does not show is a document. A text of whatever kind goes as plain text, and keeps its name."""
+    """Return the kind of message that a file makes, and the type for its upload: '' if WhatsApp takes no such file. A
+    file that it does not show is a document. A text of whatever kind goes as plain text, and keeps its name."""
     mime = "video/3gpp" if file.mime == "video/3gp" else file.mime.partition(";")[0]
     if voice:
         return "audio", VOICE_MIME

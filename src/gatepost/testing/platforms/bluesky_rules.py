@@ -1,4 +1,4 @@
-"""What Bluesky refuses: the name of the error, and its message."""
+"""Refusals of Bluesky: the name of the error, and its message."""
 
 from typing import Any
 

@@ -187,7 +187,7 @@ async def add_message(platform: DiscordPlatform, request: Request) -> Response:
     if fault is PlatformFault.FORBIDDEN:
         return refuse("right to write")
     if fault is PlatformFault.BUSY:
-        return JSONResponse({"message": "503: Service Unavailable", "code": 0}, 503)
+        return refuse("service away")
     if fault is PlatformFault.RATE_LIMIT:
         return _limit(platform)
     with platform.changed:
@@ -230,7 +230,9 @@ def _check_new(platform: DiscordPlatform, body: dict[str, Any], files: list[Give
             return refuse("answered message")
     if int(body.get("flags") or 0) & (1 << 13):
         sound = (body.get("attachments") or [{}])[0]
-        if body.get("content") or len(files) != 1:
+        if body.get("content"):
+            return refuse("words beside a voice message")
+        if len(files) != 1:
             return refuse("file of a voice message")
         if "waveform" not in sound or "duration_secs" not in sound:
             return refuse("data of a voice message")
@@ -337,6 +339,8 @@ async def edit_message(platform: DiscordPlatform, request: Request) -> Response:
         if platform.messages[request.path_params["message"]]["author"] is not platform.bot:
             return refuse("edits of others")
         before = platform.messages[request.path_params["message"]]
+        if before["flags"] & (1 << 13):
+            return refuse("edits of a voice message")
         files = [platform.files[each] for each in platform.files if each.startswith(f"{before['id']}-")]
         if wrong := _check_body({**before, **body}, files, "empty edit"):
             return wrong

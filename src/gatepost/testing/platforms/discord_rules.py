@@ -1,4 +1,4 @@
-"""What Discord refuses, and how it says so: its code and words. For a form it names the field and what is wrong."""
+"""Refusals of Discord: its code and words. For a form it names the field and what is wrong."""
 
 from typing import Any
 
@@ -79,6 +79,7 @@ RULES = (
         f"{DOCS}/reference#snowflakes; the words by reports to discord.js",
         ("POST /channels/general/messages", {"json": {"content": "x"}}),
         adapter="channels/discord/wire.py: is_id",
+        read_on="",
     ),
     _rule(
         "content length",
@@ -108,6 +109,7 @@ RULES = (
         f"{MESSAGE}#message-reference-structure: message_id is a snowflake",
         _send(message_reference={"message_id": "that", "fail_if_not_exists": False}),
         adapter=f"{RENDER}: render_message",
+        read_on="",
     ),
     _rule(
         "answered message",
@@ -271,6 +273,19 @@ RULES = (
         adapter=f"{RENDER}: render_message",
     ),
     _rule(
+        "words beside a voice message",
+        "50159 Voice messages do not support additional content.",
+        f"{CODES}#json; {MESSAGE}#voice-messages: no content",
+        (SEND, {"data": {"payload_json": '{"flags": 8192, "content": "x"}'}, "large": 9}),
+        adapter=f"{RENDER}: render_message",
+    ),
+    _rule(
+        "edits of a voice message",
+        "50162 Voice messages cannot be edited.",
+        f"{CODES}#json; {MESSAGE}#voice-messages",
+        ("PATCH /channels/$team/messages/$voice", {"json": {"content": "x"}}),
+    ),
+    _rule(
         "data of a voice message",
         "50161 Voice messages must have supporting metadata.",
         f"{CODES}#json; {MESSAGE}#attachment-object: duration_secs and waveform",
@@ -332,6 +347,15 @@ RULES = (
         (SEND, {"json": {"content": "x"}, "fault": "rate_limit"}),
         status=429,
         adapter="channels/discord/rest.py: read_retry_after",
+    ),
+    _rule(
+        "service away",
+        "0 503: Service Unavailable",
+        f"{CODES}#http: wait a bit and retry; it names 502 and 5xx",
+        (SEND, {"json": {"content": "x"}, "fault": "busy"}),
+        status=503,
+        adapter="channels/kit/http.py: Unavailable",
+        read_on="",
     ),
     _rule(
         "right to the application",

@@ -1,4 +1,4 @@
-"""What GitHub refuses: its message, and the first of its errors where a request is not valid."""
+"""Refusals of GitHub: its message, and the first of its errors where a request is not valid."""
 
 from typing import Any
 

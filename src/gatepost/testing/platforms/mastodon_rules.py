@@ -1,4 +1,4 @@
-"""What a Mastodon server refuses, in the words of its own source."""
+"""Refusals of a Mastodon server, in the words of its own source."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What Reddit refuses: the code of an error in an answer of 200 with its words, else the words beside the status."""
+"""Refusals of Reddit: the code of an error in an answer of 200 with its words, else the words beside the status."""
 
 from typing import Any
 
@@ -146,6 +146,7 @@ RULES = (
         f"{WORDS}; {API}: thing_id is the fullname of a thing",
         (COMMENT, _form(thing_id="that", text="x")),
         adapter=f"{POSTING}: _find_parent",
+        read_on="",
     ),
     _rule(
         "locked thread",
@@ -165,6 +166,7 @@ RULES = (
         f"{API}: VMessageRecipient",
         _compose(to=""),
         adapter=f"{WIRE}: parse_address",
+        read_on="",
     ),
     _rule(
         "subject of a message",

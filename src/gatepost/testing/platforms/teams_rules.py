@@ -1,4 +1,4 @@
-"""What the Bot Framework refuses for Microsoft Teams: the code of its error, or the words of the login."""
+"""Refusals of the Bot Framework for Microsoft Teams: the code of its error, or the words of the login."""
 
 from typing import Any
 

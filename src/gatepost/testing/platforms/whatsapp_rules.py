@@ -1,4 +1,4 @@
-"""What WhatsApp's Cloud API refuses: Meta's code and title. `error_data.details` says more, in words that change."""
+"""Refusals of WhatsApp's Cloud API: Meta's code and title. `error_data.details` says more, in words that change."""
 
 from typing import Any
 

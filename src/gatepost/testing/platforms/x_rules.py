@@ -1,4 +1,4 @@
-"""What X refuses: the detail of its problem, or the message of its first error."""
+"""Refusals of X: the detail of its problem, or the message of its first error."""
 
 from typing import Any
 

@@ -22,6 +22,9 @@ class PlatformCaller(HttpCaller):
         platform.given[late] -= 4
         own = self.ask(f"POST /channels/{channel}/messages", {"json": {"content": "own words"}}).json()["id"]
         self.names = {"$team": channel, "$own": own, "$theirs": theirs, "$bot": bot}
+        sound = '{"flags": 8192, "attachments": [{"id": 0, "duration_secs": 1, "waveform": "AA=="}]}'
+        given = {"data": {"payload_json": sound}, "files": {"files[0]": ("a.ogg", b"x", "audio/ogg")}}
+        self.names["$voice"] = self.ask(f"POST /channels/{channel}/messages", given).json()["id"]
         self.names |= {"$answered": answered, "$late": late, "$command": command}
 
     def read_refusal(self, answer: Any) -> str:
