@@ -618,3 +618,63 @@ async def test_a_post_stands_in_the_channel_itself(platform: DiscordPlatform, ch
     room = platform.get_address("team")
     await channel.send(room, Outbound(key="p", op=Op.POST, text="news", thread=platform.send("hello")))
     assert [(each.text, each.thread) for each in platform.list_shown("team")] == [("news", "")]
+
+
+async def test_more_files_than_a_message_takes_go_in_several(
+    platform: DiscordPlatform, channel: DiscordChannel, tmp_path: Path
+) -> None:
+    small, large = tmp_path / "small.txt", tmp_path / "large.bin"
+    small.write_bytes(b"x")
+    large.write_bytes(bytes(9 * 1024 * 1024))
+    many = [OutboundFile(name=f"{at}.txt", mime="text/plain", path=str(small), size=1) for at in range(12)]
+    heavy = [OutboundFile(name=f"{at}.bin", mime="", path=str(large), size=9 * 1024 * 1024) for at in range(3)]
+
+    first = await channel.send(platform.get_address("team"), words("many", op=Op.FILE, files=tuple(many)))
+    again = await channel.send(platform.get_address("team"), words("many", op=Op.FILE, files=tuple(many)))
+    await channel.send(platform.get_address("team"), words("heavy", op=Op.FILE, files=tuple(heavy)))
+
+    shown = platform.record
+    assert first == again == shown[0].id
+    assert [(each.text, len(each.files)) for each in shown] == [("hello", 10), ("", 2), ("hello", 2), ("", 1)]
+
+
+async def test_of_files_in_several_messages_only_the_last_counts_as_sent(
+    platform: DiscordPlatform, channel: DiscordChannel, tmp_path: Path
+) -> None:
+    small = tmp_path / "small.txt"
+    small.write_bytes(b"x")
+    many = tuple(OutboundFile(name=f"{at}.txt", mime="text/plain", path=str(small), size=1) for at in range(12))
+    room = platform.get_address("team")
+    async with listening(channel):
+        await until_connected(platform)
+        platform.fault(PlatformFault.NO_ANSWER)
+        with pytest.raises(Unavailable):
+            await channel.send(room, words("many", op=Op.FILE, files=many))
+        assert await channel.look_up(room, "many") is None
+        await channel.send(room, words("many", op=Op.FILE, files=many))
+        assert await channel.look_up(room, "many") is not None
+    assert [len(each.files) for each in platform.record] == [10, 2]
+
+
+async def test_a_refused_form_says_which_field_is_wrong(platform: DiscordPlatform, channel: DiscordChannel) -> None:
+    button = CardButton(id="x" * 101, label="Yes")
+    card = Card(title="Sure?", text="?", buttons=(button,))
+    with pytest.raises(Refused, match="custom_id: Must be between 1 and 100 in length"):
+        await channel.send(platform.get_address("team"), words(op=Op.CARD, card=card))
+
+
+async def test_an_emoji_that_is_spelt_otherwise_there_is_tried_in_the_other_spelling(
+    platform: DiscordPlatform, channel: DiscordChannel
+) -> None:
+    said, room = platform.send("done?"), platform.get_address("team")
+    await channel.send(room, words(op=Op.REACT, target=said, reaction="✔\ufe0f"))
+    assert platform.find(said).reactions == [("✔", "bot")]
+    with pytest.raises(Refused, match="Unknown Emoji"):
+        await channel.send(room, words(op=Op.REACT, target=said, reaction="thumbsup"))
+
+
+async def test_an_answer_to_what_is_no_message_is_sent_without_its_sign(
+    platform: DiscordPlatform, channel: DiscordChannel
+) -> None:
+    await channel.send(platform.get_address("team"), words(reply_to="menu"))
+    assert [(each.text, each.reply_to) for each in platform.record] == [("hello", "")]

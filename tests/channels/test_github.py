@@ -22,6 +22,7 @@ from gatepost.channels.contract import (
 from gatepost.channels.github import WEBHOOK_SECRET, wire
 from gatepost.channels.kit.hooks import sign
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
+from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.messages import address
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
@@ -415,3 +416,20 @@ async def test_reviews_and_comments_on_lines_that_no_webhook_brought_are_asked_f
 
 def test_a_webhook_is_optional() -> None:
     assert WEBHOOK_SECRET in CHANNELS["github"].guide.optional
+
+
+@pytest.mark.parametrize("sign", ["_", "@ann ", "<b> ", "`", "a", "| a | b |\n"])
+async def test_the_longest_comment_is_taken_whatever_it_holds(
+    platform: GitHubPlatform, channel: Channel, sign: str
+) -> None:
+    kind = CHANNELS["github"]
+    text = split_text(sign * 70_000, kind.max_text, kind.text_unit)[0]
+    sent = await channel.send(TEAM, Outbound(key="k", text=text))
+    await channel.send(TEAM, Outbound(key="l", op=Op.EDIT, target=sent, text=text))
+    assert platform.find(sent).edits == 1 and len(text) > 30_000
+
+
+async def test_a_refused_comment_says_what_is_wrong_with_it(platform: GitHubPlatform, channel: Channel) -> None:
+    sent = await channel.send(TEAM, Outbound(key="k", text="hello"))
+    with pytest.raises(Refused, match="Body cannot be blank"):
+        await channel.send(TEAM, Outbound(key="l", op=Op.EDIT, target=sent, text=" "))

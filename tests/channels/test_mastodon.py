@@ -252,7 +252,7 @@ async def test_what_goes_wrong_with_a_post_is_named(platform: MastodonPlatform) 
     with pytest.raises(Unavailable) as limit:
         await channel.send(FEED, said)
     assert limit.value.everywhere and 0 <= (limit.value.retry_after or -1) <= 0.2
-    with pytest.raises(Refused, match="permissions"):
+    with pytest.raises(Refused, match="not allowed"):
         await channel.send(FEED, said)
     for address in ("mastodon:home", "mastodon:direct/../1", "mastodon:direct/"):
         with pytest.raises(NotFound):
@@ -285,3 +285,45 @@ def test_hostile_posts_are_read_without_harm() -> None:
 )
 def test_the_token_goes_to_the_servers_own_names_alone(told: str | None, used: str) -> None:
     assert wire.find_stream_url("https://a.org/", told) == used
+
+
+async def test_files_that_stand_not_together_in_a_post_are_named(platform: MastodonPlatform, tmp_path: Path) -> None:
+    def file(name: str, mime: str) -> OutboundFile:
+        (tmp_path / name).write_bytes(b"data")
+        return OutboundFile(name=name, mime=mime, path=str(tmp_path / name), size=4)
+
+    channel = make(platform)
+    picture, film, drawing = file("a.png", "image/png"), file("b.mp4", "video/mp4"), file("c.svg", "image/svg+xml")
+    await channel.send(FEED, Outbound(key="1", op=Op.FILE, text="both", files=(picture, film)))
+    await channel.send(FEED, Outbound(key="2", op=Op.FILE, text="film", files=(film, picture)))
+    await channel.send(FEED, Outbound(key="3", op=Op.FILE, text="drawn", files=(drawing,)))
+    await channel.close()
+    assert [(each.text, [given.name for given in each.files]) for each in platform.record] == [
+        ("both\n[file: b.mp4]", ["a.png"]),
+        ("film\n[file: a.png]", ["b.mp4"]),
+        ("drawn\n[file: c.svg]", []),
+    ]
+
+
+async def test_many_short_links_and_long_names_of_files_keep_to_the_length_of_a_post(
+    platform: MastodonPlatform, tmp_path: Path
+) -> None:
+    channel, links = make(platform), " ".join(f"https://a.io/{at}" for at in range(30))
+    (tmp_path / "a.bin").write_bytes(b"data")
+    files = tuple(
+        OutboundFile(name=f"{at}{'x' * 60}", mime="a/b", path=str(tmp_path / "a.bin"), size=4) for at in range(2)
+    )
+    sent = await channel.send(FEED, Outbound(key="1", text=links))
+    await channel.send(FEED, Outbound(key="2", op=Op.EDIT, target=sent, text=links))
+    await channel.send(FEED, Outbound(key="3", op=Op.FILE, text="x" * 450, files=files))
+    await channel.close()
+    assert platform.record[0].text == links.replace("https://", "")
+    assert platform.record[1].text == "x" * 450 + "\n[2 files that this post cannot show]"
+
+
+@pytest.mark.parametrize("sign", ["@ann ", "|a|b|\n|-|-|\n", ">"])
+async def test_the_longest_post_is_taken_whatever_it_holds(platform: MastodonPlatform, sign: str) -> None:
+    channel = make(platform)
+    sent = await channel.send(FEED, Outbound(key="k", text=(sign * 460)[:460]))
+    assert "@ann" not in platform.find(sent).raw["content"]
+    await channel.close()

@@ -246,6 +246,9 @@ async def test_limits_are_kept_as_reddit_tells_them(platform: RedditPlatform) ->
     with pytest.raises(Unavailable) as caught:
         await channel.send(room, Outbound(key="1", text="hello"))
     assert (caught.value.retry_after, caught.value.everywhere, caught.value.uncertain) == (541.0, False, False)
+    platform.refuse_next("SUBREDDIT_RATELIMIT", "you are doing that too much. try again later.")
+    with pytest.raises(Unavailable, match="try again later"):
+        await channel.send(room, Outbound(key="1", text="hello"))
     platform.refuse_next("THREAD_LOCKED", "that thread is locked")
     with pytest.raises(Refused, match="THREAD_LOCKED that thread is locked"):
         await channel.send(room, Outbound(key="1", text="hello"))

@@ -284,3 +284,18 @@ async def test_the_longest_text_is_taken_whatever_it_holds(
     (first, *_) = split_text("a" + sign * 40_000 + "b", kind.max_text, kind.text_unit)
     await channel.send(platform.get_address("team"), Outbound(key="k", text=first))
     assert len(platform.list_shown("team")) == 1
+
+
+async def test_a_conversation_in_which_something_else_is_under_way_is_tried_again(
+    platform: TeamsPlatform, channel: TeamsBot
+) -> None:
+    room = platform.get_address("team")
+    async with listening(channel) as received:
+        platform.send("hello", mention=True)
+        await received.wait_for(1)
+        platform.contended.add(platform.get_conversation("team"))
+        with pytest.raises(Unavailable) as refused:
+            await channel.send(room, Outbound(key="k", text="hello"))
+        platform.contended.clear()
+        await channel.send(room, Outbound(key="k", text="hello"))
+    assert not refused.value.uncertain and platform.texts("team") == ["hello"]

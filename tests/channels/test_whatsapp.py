@@ -21,7 +21,9 @@ from gatepost.channels.contract import (
     SupportsTyping,
 )
 from gatepost.channels.kit.hooks import sign
+from gatepost.channels.kit.http import PlatformAnswer
 from gatepost.channels.whatsapp import wire
+from gatepost.channels.whatsapp.adapter import read_error
 from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.settings import Config
 from gatepost.flow.intake.intake import make_arrival
@@ -142,8 +144,38 @@ async def test_files_are_uploaded_and_sent_each_with_the_words_below_the_first(
 
     first, second = platform.list_shown()
     assert (first.text, first.raw["type"], first.files[0].data) == ("two files", "image", b"data")
-    assert (second.text, second.raw["type"], second.files) == ("", "document", [GivenFile("b.csv", b"1,2", "text/csv")])
+    assert (second.text, second.raw["type"], second.files) == (
+        "",
+        "document",
+        [GivenFile("b.csv", b"1,2", "text/plain")],
+    )
     assert (last, second.key, first.key) == (second.id, "k", "part 0")
+
+
+async def test_a_file_of_a_type_that_is_refused_is_named_in_the_words(
+    platform: WhatsAppPlatform, channel: Channel, ann: str, tmp_path: Path
+) -> None:
+    packed, note = file(tmp_path, "all.zip", "application/zip"), file(tmp_path, "a.md", "text/markdown")
+    await channel.send(ann, Outbound(key="k", op=Op.FILE, text="two files", files=(packed, note)))
+    await channel.send(ann, Outbound(key="l", op=Op.FILE, text="one file", files=(packed,)))
+
+    first, second = platform.list_shown()
+    assert (first.text, first.files[0].name) == ("two files\n[file: all.zip, 4 bytes]", "a.md")
+    assert (second.text, second.raw["type"]) == ("one file\n[file: all.zip, 4 bytes]", "text")
+
+
+async def test_a_refusal_says_what_stands_in_its_details(
+    platform: WhatsAppPlatform, channel: Channel, ann: str
+) -> None:
+    with pytest.raises(Refused, match=r"Parameter value is not valid.*contextual-replies"):
+        await channel.send(ann, Outbound(key="k", text="hello", reply_to="wamid.none"))
+
+
+@pytest.mark.parametrize("code", [131016, 131057])
+def test_an_account_that_is_in_maintenance_is_asked_again(code: int) -> None:
+    body = {"error": {"message": "x", "code": code}}
+    given = PlatformAnswer(response=httpx2.Response(400), body=body, action="send", effect=True, retry_after=None)
+    assert isinstance(read_error(given), Unavailable)
 
 
 async def test_words_that_do_not_fit_below_a_file_come_before_it(
@@ -436,3 +468,13 @@ async def test_a_message_that_failed_is_not_taken_for_sent_though_its_answer_was
     assert await channel.look_up(ann, "k") is None
     with pytest.raises(Unavailable, match="not reported"):  # the report was about that try alone
         await channel.look_up(ann, "k")
+
+
+@pytest.mark.parametrize("sign", ["- x\n", "`", "~", "| a | b |\n", "# x\n"])
+async def test_the_longest_text_is_taken_whatever_it_holds(
+    platform: WhatsAppPlatform, channel: Channel, ann: str, tmp_path: Path, sign: str
+) -> None:
+    picture = file(tmp_path, "a.png", "image/png")
+    await channel.send(ann, Outbound(key="k", text=(sign * 4096)[:4096]))
+    await channel.send(ann, Outbound(key="l", op=Op.FILE, text=(sign * 1024)[:1024], files=(picture,)))
+    assert platform.list_shown()[-1].files

@@ -54,20 +54,20 @@ def test_a_request_is_signed_as_the_platforms_own_example() -> None:
 async def test_mentions_come_in_order_also_over_several_pages(
     platform: XPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter, "PAGE", 2)
+    monkeypatch.setattr(adapter, "PAGE", 5)
     cursor, received = MemoryCursor(), ReceivedEvents()
     platform.send("before the bot came")
     async with listening(make(platform, cursor=cursor), received):
         await begun(cursor)
         root = platform.send("hello & <you>")
         await received.wait_for(1)
-    for number in range(5):
+    for number in range(7):
         platform.send(f"word {number}", sender="bob", reply_to=root)
     async with listening(make(platform, cursor=cursor), received):
-        events = await received.wait_for(6)
+        events = await received.wait_for(8)
     assert [each.text for each in events] == [
         "@porter hello & <you>",
-        *(f"@porter word {number}" for number in range(5)),
+        *(f"@porter word {number}" for number in range(7)),
     ]
     assert {(each.address, each.verb) for each in events} == {(platform.get_address("team"), Verb.MENTION)}
     assert (events[1].sender, events[1].sender_name) == (platform.get_sender("bob"), "bob")
@@ -94,7 +94,7 @@ async def test_the_bot_answers_posts_likes_and_deletes(platform: XPlatform) -> N
             await channel.send(room, Outbound(key="5", op=Op.REACT, target=theirs, reaction="🎉"))
         with pytest.raises(Unsupported):
             await channel.send(room, Outbound(key="6", op=Op.EDIT, target=sent, text="x"))
-        with pytest.raises(Refused, match="not allowed"):
+        with pytest.raises(Refused, match="not authorized"):
             await channel.send(room, Outbound(key="7", op=Op.DELETE, target=theirs))
 
 
@@ -147,7 +147,7 @@ def test_strange_posts_are_no_events() -> None:
 
 
 @pytest.mark.parametrize(
-    "sign", ["main.py ", "lib.rs,", "🙂", "漢", "@ann ", "a", "https://example.com/" + "x" * 90 + " "]
+    "sign", ["main.py ", "lib.rs,", "$TSLA ", "🙂", "漢", "@ann ", "a", "https://example.com/" + "x" * 90 + " "]
 )
 async def test_the_longest_post_is_taken_whatever_it_holds(platform: XPlatform, sign: str) -> None:
     kind = CHANNELS["x"]
@@ -155,7 +155,8 @@ async def test_the_longest_post_is_taken_whatever_it_holds(platform: XPlatform, 
     platform.send("hello")
     for number, part in enumerate(split_text(sign * 1000, kind.max_text, kind.text_unit)[:3]):
         assert measure(part, kind.text_unit) > 200
-        await channel.send(platform.get_address("team"), Outbound(key=f"k{number}", text=part))
+        sent = await channel.send(platform.get_address("team"), Outbound(key=f"k{number}", text=part))
+        await channel.send(platform.get_address("team"), Outbound(key=f"d{number}", op=Op.DELETE, target=sent))
     await channel.close()
 
 
@@ -177,4 +178,33 @@ async def test_a_post_is_quoted_and_reposted_and_a_repost_is_taken_back(platform
     assert platform.find(quoted).text == "look" and platform.find(shared).room == "feed"
     await channel.send(room, Outbound(key="d", op=Op.DELETE, target=shared))
     assert platform.find(shared).deleted and not platform.find(asked).deleted
+    await channel.close()
+
+
+async def test_after_a_restart_the_last_mention_is_answered_and_not_the_post_that_began_it_all(
+    platform: XPlatform,
+) -> None:
+    cursor, room = MemoryCursor(), platform.get_address("team")
+    platform.foreign.add("team")
+    async with listening(make(platform, cursor=cursor)) as received:
+        await begun(cursor)
+        asked = platform.send("hello", sender="bob")
+        await received.wait_for(1)
+    again = make(platform, cursor=cursor)
+    sent = await again.send(room, Outbound(key="k", text="hi"))
+    assert platform.find(sent).reply_to == asked
+    await again.close()
+
+
+async def test_only_the_first_cashtag_of_a_post_is_one(platform: XPlatform) -> None:
+    channel = make(platform)
+    sent = await channel.send(platform.get_address("team"), Outbound(key="k", text="$HOME, $PATH and $5 at $X"))
+    assert platform.find(sent).text == "$HOME, $\u200bPATH and $5 at $\u200bX"
+    await channel.close()
+
+
+async def test_a_refusal_says_which_parameter_is_wrong(platform: XPlatform) -> None:
+    channel = make(platform)
+    with pytest.raises(Refused, match="The quoted post does not exist"):
+        await channel.send(platform.get_address("team"), Outbound(key="k", op=Op.QUOTE, target="42", text="look"))
     await channel.close()

@@ -86,9 +86,9 @@ def _weigh(text: str, start: int) -> Iterator[tuple[re.Match[str], int]]:
         elif piece["run"] is not None:
             yield piece, max(size, LINK) if _HOST.search(piece[0]) else size
         else:
-            # An `@` counts twice: the channel puts a sign of no width behind it.
+            # `@` and `$` count twice: the channel puts a sign of no width behind them.
             light = any(first <= ord(piece[0]) <= last for first, last in _LIGHT)
-            yield piece, 1 if light and piece[0] != "@" else 2
+            yield piece, 1 if light and piece[0] not in "@$" else 2
 
 
 def _find_weighted_end(text: str, start: int, room: int) -> int:

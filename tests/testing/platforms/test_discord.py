@@ -128,6 +128,38 @@ async def test_the_library_can_do_what_the_channel_does(
 
 
 @pytest.mark.slow
+async def test_wrong_calls_of_the_library_are_refused_with_the_platforms_codes(
+    platform: DiscordPlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    discord = pytest.importorskip("discord")
+    theirs = int(platform.send("their words"))
+    async with connected(platform, monkeypatch) as (client, _):
+        room = client.get_channel(int(platform.find_channel("team")["id"]))
+        own, other = await room.send("own"), await room.fetch_message(theirs)
+        same = discord.ui.View()
+        for label in ("Yes", "No"):
+            same.add_item(discord.ui.Button(label=label, custom_id="t:0"))
+        wrong: list[tuple[Any, int, str]] = [
+            (room.send("x" * 2001), 50035, "In content: Must be 2000 or fewer in length."),
+            (room.send(" "), 50006, "empty message"),
+            (room.send(embed=discord.Embed(title="x" * 257)), 50035, "In embeds.0.title: Must be 256 or fewer"),
+            (room.send(embed=discord.Embed(description="x" * 4097)), 50035, "In embeds.0.description"),
+            (room.send("x", view=same), 50035, "custom id cannot be duplicated"),
+            (room.send(file=discord.File(BytesIO(bytes(10 * 1024 * 1024 + 1)), "a.bin")), 40005, "too large"),
+            (room.send("x", reference=discord.PartialMessage(channel=room, id=4242)), 50035, "Unknown message"),
+            (room.fetch_message(4242), 10008, "Unknown Message"),
+            (client.fetch_channel(4242), 10003, "Unknown Channel"),
+            (other.edit(content="mine"), 50005, "another user"),
+            (own.edit(content=""), 50006, "empty message"),
+            (own.add_reaction("thumbsup"), 10014, "Unknown Emoji"),
+        ]
+        for call, code, words in wrong:
+            with pytest.raises(discord.HTTPException) as refused:
+                await call
+            assert (refused.value.code, words in str(refused.value)) == (code, True), str(refused.value)
+
+
+@pytest.mark.slow
 async def test_the_library_resumes_a_dropped_session(
     platform: DiscordPlatform, monkeypatch: pytest.MonkeyPatch
 ) -> None:

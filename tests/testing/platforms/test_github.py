@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
 
 import httpx2
 import pytest
@@ -63,8 +64,22 @@ async def test_gidgethub_uses_the_api(platform: GitHubPlatform) -> None:
     assert listed == ["changed", *(f"c{number}" for number in range(65))]
     await api.delete(f"{ISSUES}/comments/{made['id']}")
     assert platform.list_shown("team") == []
-    with pytest.raises(BadRequest):
-        await api.getitem(f"{ISSUES}/99")
+    theirs = platform.send("theirs")
+    wrong: list[tuple[Any, int, str]] = [
+        (lambda: api.getitem(f"{ISSUES}/99"), 404, "Not Found"),
+        (lambda: api.post(f"{ISSUES}/1/comments", data={"body": "x" * 65_537}), 422, "Body is too long"),
+        (lambda: api.post(f"{ISSUES}/1/comments", data={"body": " "}), 422, "body"),
+        (lambda: api.post(f"{ISSUES}/99/comments", data={"body": "x"}), 404, "Not Found"),
+        (lambda: api.patch(f"{ISSUES}/comments/{theirs}", data={"body": "x"}), 403, "admin rights"),
+        (lambda: api.patch(f"{ISSUES}/comments/42", data={"body": "x"}), 404, "Not Found"),
+        (lambda: api.delete(f"{ISSUES}/comments/{theirs}"), 403, "admin rights"),
+        (lambda: api.post(f"{ISSUES}/comments/{theirs}/reactions", data={"content": "tada"}), 422, "content"),
+        (lambda: api.post(f"{ISSUES}/comments/42/reactions", data={"content": "heart"}), 404, "Not Found"),
+    ]
+    for call, status, words in wrong:
+        with pytest.raises(BadRequest) as refused:
+            await call()
+        assert (refused.value.status_code, words in str(refused.value)) == (status, True), str(refused.value)
     with pytest.raises(HTTPException):
         await Client("tests", oauth_token="wrong", base_url=platform.url).getitem("/user")
 

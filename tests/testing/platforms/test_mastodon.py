@@ -62,3 +62,31 @@ def test_the_librarys_stream_gets_what_people_post(platform: MastodonPlatform, c
     finally:
         handle.close()
     assert got[0].status.content == "<p>@porter hello</p>"
+
+
+def test_wrong_calls_of_the_library_are_refused_in_the_servers_words(platform: MastodonPlatform, client: Any) -> None:
+    mastodon = pytest.importorskip("mastodon")
+    theirs, secret = platform.send("hello"), platform.send("psst", room="direct:ann")
+    picture, film = (
+        client.media_post(b"a", mime_type=mime, file_name="a", synchronous=False) for mime in ("image/png", "video/mp4")
+    )
+    own = client.status_post("own")
+    wrong: list[tuple[Any, type[Exception], str]] = [
+        (lambda: client.status_post("x" * 501), mastodon.MastodonAPIError, "character limit of 500"),
+        (lambda: client.status_post("https://a.io " * 21), mastodon.MastodonAPIError, "character limit of 500"),
+        (lambda: client.status_post(""), mastodon.MastodonAPIError, "can't be blank"),
+        (lambda: client.status_post("x", in_reply_to_id=42), mastodon.MastodonNotFoundError, "reply to"),
+        (lambda: client.status_post("x", media_ids=[picture, film]), mastodon.MastodonAPIError, "attach a video"),
+        (lambda: client.status_post("x", media_ids=[picture] * 5), mastodon.MastodonAPIError, "more than 4 files"),
+        (lambda: client.status_post("x", media_ids=[42]), mastodon.MastodonAPIError, "Media 42 not found"),
+        (lambda: client.status_update(theirs, "mine"), mastodon.MastodonNotFoundError, "Record not found"),
+        (lambda: client.status_update(own, "x" * 501), mastodon.MastodonAPIError, "character limit of 500"),
+        (lambda: client.status_delete(theirs), mastodon.MastodonNotFoundError, "Record not found"),
+        (lambda: client.status_favourite(42), mastodon.MastodonNotFoundError, "Record not found"),
+        (lambda: client.status_reblog(secret), mastodon.MastodonAPIError, "not allowed"),
+        (lambda: client.media_post(b"a", mime_type="image/svg+xml", file_name="a"), mastodon.MastodonAPIError, "type"),
+    ]
+    for call, kind, words in wrong:
+        with pytest.raises(kind) as refused:
+            call()
+        assert words in str(refused.value)

@@ -93,3 +93,32 @@ def test_the_library_knows_our_refusals(platform: RedditPlatform) -> None:
     with pytest.raises(prawcore.exceptions.OAuthException, match="invalid_grant"):
         connect(platform, username=NAME, password="wrong").user.me()
     assert platform.texts("team") == []
+
+
+def test_wrong_calls_of_the_library_are_refused_with_the_platforms_codes(platform: RedditPlatform) -> None:
+    prawcore, exceptions = pytest.importorskip("prawcore"), pytest.importorskip("praw.exceptions")
+    client = connect(platform)
+    theirs, deleted, locked = (platform.send(each) for each in ("hello", "gone", "locked"))
+    platform.remove_thing(deleted)
+    platform.locked.add(locked)
+    comment = client.comment(theirs.removeprefix("t1_"))
+    room, person = client.subreddit(SUBREDDIT), client.redditor("ann")
+    wrong: list[tuple[Any, str]] = [
+        (lambda: comment.reply("x" * 10_001), "TOO_LONG"),
+        (lambda: comment.reply(" "), "NO_TEXT"),
+        (lambda: comment.edit("mine"), "NOT_AUTHOR"),
+        (lambda: client.comment(deleted.removeprefix("t1_")).reply("x"), "DELETED_COMMENT"),
+        (lambda: client.comment(locked.removeprefix("t1_")).reply("x"), "THREAD_LOCKED"),
+        (lambda: client.redditor("nobody").message(subject="a", message="b"), "USER_DOESNT_EXIST"),
+        (lambda: person.message(subject="x" * 101, message="b"), "TOO_LONG"),
+        (lambda: person.message(subject="", message="b"), "NO_SUBJECT"),
+        (lambda: room.submit("x" * 301, selftext="x"), "TOO_LONG"),
+        (lambda: room.submit("news", selftext="x" * 40_001), "TOO_LONG"),
+        (lambda: client.subreddit("Nowhere").submit("news", selftext="x"), "SUBREDDIT_NOEXIST"),
+    ]
+    for call, code in wrong:
+        with pytest.raises(exceptions.RedditAPIException) as refused:
+            call()
+        assert [each.error_type for each in refused.value.items] == [code]
+    with pytest.raises(prawcore.exceptions.Forbidden):
+        list(client.subreddit("Secret").comments())

@@ -16,6 +16,8 @@ from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
 MOST_IMAGES = 4
+DRAWINGS = frozenset({"image/svg+xml"})  # the server looks into a file, and takes these for XML
+LONGEST_POST, LONGEST_CHAT = 300, 1000
 NOT_FOUND = "RecordNotFound"
 
 
@@ -55,9 +57,10 @@ class BlueskyPosting:
         raise Unsupported(message.op.value, "bluesky", "use delete, then post the corrected text")
 
     async def _post(self, message: Outbound, embed: dict[str, Any] | None = None) -> str:
-        images = [file for file in message.files if file.mime.startswith("image/")][:MOST_IMAGES]
+        images = [file for file in message.files if file.mime.startswith("image/") and file.mime not in DRAWINGS]
+        images = images[:MOST_IMAGES] if embed is None else []
         others = [file for file in message.files if file not in images]
-        text = _name_files(message.text, others)
+        text = _name_files(message.text, others, LONGEST_POST)
         record: dict[str, Any] = {"text": text, "facets": wire.render_facets(text)}
         answered = message.reply_to or message.thread
         if answered and message.op is not Op.POST:
@@ -155,7 +158,7 @@ class BlueskyPosting:
     async def _chat(self, conversation: str, message: Outbound) -> str:
         match message.op:
             case Op.SEND | Op.FILE | Op.CARD | Op.VOICE | Op.POST:
-                text = _name_files(message.text, list(message.files))
+                text = _name_files(message.text, list(message.files), LONGEST_CHAT)
                 words: dict[str, Any] = {"text": text, "facets": wire.render_facets(text)}
                 if wire.CONVERSATION.match(message.reply_to):
                     words["replyTo"] = {"messageId": message.reply_to}
@@ -171,6 +174,9 @@ class BlueskyPosting:
         raise Unsupported(message.op.value, "bluesky", "use send: a private message here cannot be changed")
 
 
-def _name_files(text: str, files: list[OutboundFile]) -> str:
-    """What cannot be shown here is named, as on a channel without files."""
-    return "\n".join([*([text] if text else []), *(f"[file: {file.name}]" for file in files)])
+def _name_files(text: str, files: list[OutboundFile], longest: int) -> str:
+    """Name the files that cannot be shown here, as on a channel without files, as far as there is room."""
+    lines = [*([text] if text else []), *(f"[file: {file.name}]" for file in files)]
+    while len(lines) > 1 and len("\n".join(lines)) > longest:
+        lines.pop()
+    return "\n".join(lines)

@@ -19,7 +19,14 @@ from gatepost.channels.discord import API_URL, TOKEN
 from gatepost.channels.discord.application import check_connections, check_intents, render_invitation
 from gatepost.channels.discord.gateway import PORTAL, GatewayConnection, GatewaySession, NextStep
 from gatepost.channels.discord.missed_messages import DiscordMissedMessages
-from gatepost.channels.discord.render import make_nonce, render_commands, render_edit, render_message, render_receipt
+from gatepost.channels.discord.render import (
+    make_nonce,
+    render_commands,
+    render_edit,
+    render_message,
+    render_receipt,
+    split_files,
+)
 from gatepost.channels.discord.rest import DiscordHttp
 from gatepost.channels.discord.rooms import DiscordRooms
 from gatepost.channels.discord.wire import (
@@ -59,6 +66,7 @@ MOST_KNOWN = 2000
 PAGE = 100
 INTERACTION = "INTERACTION_CREATE"
 ANSWER_S = 2.0
+UNKNOWN_EMOJI = 10014
 FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 MOST_FAILURES = 3
 COMMAND_RULES = CommandRules(name=r"[-_a-z0-9]{1,32}", longest_help=100, most=100)
@@ -261,8 +269,7 @@ class DiscordChannel:
             case Op.DELETE:
                 await self._remove(http, path, "delete a message")
             case Op.REACT:
-                emoji = quote(message.reaction, safe="")
-                await http.call("PUT", f"{path}/reactions/{emoji}/@me", action="react")
+                await self._react(http, path, message.reaction)
             case Op.PIN:
                 await http.call("PUT", pin, action="pin a message")
             case Op.UNPIN:
@@ -276,10 +283,9 @@ class DiscordChannel:
             raise Unsupported(message.op.value, "discord", "use send")
         http = await self._get_http()
         async with self._attempts.attempt(message.key, thread=channel):
-            answer = await self._post_body(http, channel, message)
-        made = str(answer["id"])
-        self._remember(self._sent, make_nonce(message.key), made)
-        return made
+            made = [str((await self._post_body(http, channel, each))["id"]) for each in split_files(message)]
+        self._remember(self._sent, make_nonce(message.key), made[-1])
+        return made[0]
 
     async def _post_body(self, http: DiscordHttp, channel: str, message: Outbound) -> Any:
         body, path = render_message(message), f"channels/{channel}/messages"
@@ -290,6 +296,16 @@ class DiscordChannel:
             return await http.call(
                 "POST", path, data={"payload_json": json.dumps(body)}, files=files, action="send a file"
             )
+
+    async def _react(self, http: DiscordHttp, path: str, emoji: str) -> None:
+        """The platform knows each emoji in one spelling, with or without the sign that asks for a picture."""
+        other = emoji.replace("\ufe0f", "") if "\ufe0f" in emoji else f"{emoji}\ufe0f"
+        try:
+            await http.call("PUT", f"{path}/reactions/{quote(emoji, safe='')}/@me", action="react")
+        except PlatformRefusal as error:
+            if not isinstance(error.answer, dict) or error.answer.get("code") != UNKNOWN_EMOJI or emoji.isascii():
+                raise
+            await http.call("PUT", f"{path}/reactions/{quote(other, safe='')}/@me", action="react")
 
     async def _remove(self, http: DiscordHttp, path: str, action: str) -> None:
         try:

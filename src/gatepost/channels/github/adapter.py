@@ -46,8 +46,10 @@ SCOPES = {"repo", "public_repo"}
 _log = log.get("github")
 
 
-def read_error(given: PlatformAnswer) -> Unavailable | None:
-    """Limits come as 403, too."""
+def read_error(given: PlatformAnswer) -> Unavailable | PlatformRefusal | None:
+    """Limits come as 403, too. A request that is not valid has its reason in `errors`."""
+    if given.status == 422 and (why := wire.find_reason(given.body)):
+        return PlatformRefusal("GitHub", given.action, given.status, given.body, why)
     headers, wait = given.response.headers, given.retry_after
     spent = headers.get("x-ratelimit-remaining") == "0"
     words = str(given.body.get("message", "")) if isinstance(given.body, dict) else ""

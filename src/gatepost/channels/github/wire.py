@@ -98,6 +98,16 @@ def render_comment(message: Outbound, text: str) -> str:
     return f"{text}\n\n{render_mark(message.key)}"
 
 
+def find_reason(answer: Any) -> str:
+    """The first error of a refused request, in words; '' if there is none."""
+    listed = answer.get("errors") if isinstance(answer, dict) else None
+    first = listed[0] if isinstance(listed, list) and listed else None
+    if isinstance(first, str):
+        return first
+    parts = [_text(_object(first).get(name)) for name in ("message", "field", "code")]
+    return parts[0] or " ".join(filter(None, parts))
+
+
 def strip_mark(text: str) -> str:
     return re.sub(r"\s*<!-- gatepost:[0-9a-f]{32} -->\s*\Z", "", text)
 

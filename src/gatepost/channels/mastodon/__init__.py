@@ -43,7 +43,7 @@ declare_channel(
     title="Mastodon",
     per_server=True,
     max_text=460,  # of 500: an answer begins with the name of the person answered
-    largest_file=16 * 1024 * 1024,
+    largest_file=16 * 1024 * 1024 - 1,  # less than 16 MiB
     pace=ChannelPace(everywhere=0.5, burst=5),
     deaf_after_s=150.0,
     verbs=frozenset({Verb.MENTION, Verb.LIKE, Verb.EDIT, Verb.DELETE, Verb.JOIN}),

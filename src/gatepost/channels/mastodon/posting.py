@@ -6,7 +6,7 @@ The server knows a repeated post by its `Idempotency-Key` for an hour: as long a
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from gatepost.channels.kit.http import PlatformHttp
@@ -17,9 +17,23 @@ from gatepost.core.errors import Unavailable, Unsupported
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
 MOST_FILES = 4
-MEDIA = ("image", "video", "audio")  # other files are named in the text: Mastodon shows none
+# The types that the server takes (its app/models/media_attachment.rb). Other files are named in the text.
+IMAGES = frozenset(f"image/{each}" for each in ("jpeg", "png", "gif", "heic", "heif", "webp", "avif"))
+FILMS = frozenset(f"video/{each}" for each in ("webm", "mp4", "quicktime", "ogg"))
+SOUNDS = frozenset(
+    f"audio/{each}" for each in ("wave", "wav", "x-wav", "ogg", "vorbis", "mpeg", "mp3", "webm", "flac", "aac", "mp4")
+) | {"audio/m4a", "audio/x-m4a", "audio/3gpp"}
+TAKEN = IMAGES | FILMS | SOUNDS
 QUOTES_SINCE = 7  # the version of the API that takes `quoted_status_id`
 PROCESSING, MOST_LOOKS, LOOK_S = 206, 20, 1.0
+
+
+def pick_media(files: Sequence[OutboundFile]) -> list[OutboundFile]:
+    """The files that stand together in a post: up to four pictures, or one sound or film."""
+    taken = [file for file in files if file.mime in TAKEN]
+    if taken and taken[0].mime not in IMAGES:
+        return taken[:1]
+    return [file for file in taken if file.mime in IMAGES][:MOST_FILES]
 
 
 class MastodonPosting:
@@ -84,11 +98,11 @@ class MastodonPosting:
 
     async def _post(self, status: dict[str, Any], message: Outbound) -> str:
         http = await self._connect()
-        media = [file for file in message.files if file.mime.partition("/")[0] in MEDIA][:MOST_FILES]
+        media = pick_media(message.files)
         if media:
             status["media_ids"] = [await self._upload(file) for file in media]
-        named = [f"[file: {file.name}]" for file in message.files if file not in media]
-        status["status"] = "\n".join(part for part in (status["status"], *named) if part)
+        named = [file.name for file in message.files if file not in media]
+        status["status"] = wire.name_files(status["status"], named)
         key = {"Idempotency-Key": hashlib.sha256(message.key.encode()).hexdigest()}
         answer = await http.call("POST", "api/v1/statuses", json=status, headers=key, action="post")
         return str(answer["id"])

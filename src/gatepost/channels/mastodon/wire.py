@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -25,6 +25,9 @@ LIKES = frozenset(
 )
 LONGEST_HTML = 100_000
 MOST_FILES = 8
+LONGEST_STATUS, LINK = 500, 23
+NO_NAME = "\uff20"  # a wide at sign, which is no name and as long
+_LINK, _SERVER = re.compile(r"https?://[^\s]+"), re.compile(r"(@\w+)@[\w.-]+")
 LONGEST_LINE = 2 * 1024 * 1024
 _TAG = re.compile(r"<(/?[a-zA-Z]{0,10})[^<>]{0,2000}>")
 _BREAKS = {"br": "\n", "/p": "\n\n", "/li": "\n", "/blockquote": "\n\n", "/pre": "\n\n"}
@@ -207,8 +210,33 @@ class EventLines:
 
 
 def render_answer(text: str, names: list[str]) -> str:
-    """An answer reaches those whom it names: the person answered, and nobody else whom an agent thinks of."""
-    return " ".join([*(f"@{each}" for each in names), render(text, MASTODON)]).strip()
+    """An answer reaches those whom it names: the person answered, and nobody else whom an agent thinks of. A text that
+    this would make too long goes as it was written, with another sign before names."""
+    called = [f"@{each}" for each in names]
+    made = fit_links(" ".join([*called, render(text, MASTODON)]).strip())
+    if count_shown(made) <= LONGEST_STATUS:
+        return made
+    return fit_links(" ".join([*called, text.replace("@", NO_NAME)]).strip())
+
+
+def count_shown(text: str) -> int:
+    """At least what the server counts: it takes 23 for a link, and leaves the servers of names out."""
+    return len(_SERVER.sub(r"\1", _LINK.sub("x" * LINK, text)))
+
+
+def fit_links(text: str) -> str:
+    """Return a text whose short links do not make it too long: without its scheme a link counts by its signs."""
+    if count_shown(text) <= LONGEST_STATUS:
+        return text
+    return _LINK.sub(lambda found: found[0].partition("://")[2] if len(found[0]) < LINK else found[0], text)
+
+
+def name_files(text: str, names: Sequence[str]) -> str:
+    """The words of a post with a line for each file that it cannot show, as far as they fit."""
+    named = "\n".join(part for part in (text, *(f"[file: {each}]" for each in names)) if part)
+    if count_shown(named) <= LONGEST_STATUS or not names:
+        return named
+    return f"{text}\n[{len(names)} files that this post cannot show]"
 
 
 def find_stream_url(base: str, told: Any) -> str:

@@ -328,13 +328,16 @@ def parse_note(text: str) -> SendNote:
     return SendNote(ThingKind(kind), address, parent, digest, after, at)
 
 
+LIMITS = frozenset({"RATELIMIT", "SUBREDDIT_RATELIMIT"})  # of the account, or in one subreddit: "try again later"
+
+
 def check_answer(answer: Any, action: str) -> Mapping[str, Any]:
     """The data of an answer. Reddit says no with the status 200, too."""
     inner = answer.get("json") if isinstance(answer, Mapping) else None
     errors = inner.get("errors") if isinstance(inner, Mapping) else None
     for each in errors if isinstance(errors, list) else ():
         code, words = ([str(part) for part in each] + ["", ""])[:2] if isinstance(each, list) else (str(each), "")
-        if code == "RATELIMIT":
+        if code in LIMITS:
             raise Unavailable("Reddit", f"it asks us to wait ({words[:100]})", retry_after=_find_wait(inner, words))
         raise Refused("this bot", action, "Reddit", f"{code} {' '.join(words.split())}"[:300].strip())
     data = inner.get("data") if isinstance(inner, Mapping) else None

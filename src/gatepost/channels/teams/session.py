@@ -8,19 +8,27 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.teams import APP_ID, APP_SECRET, LOGIN_URL, OPENID_URL, SERVICE_URLS, TENANT, proof, wire
 from gatepost.core.clock import HOUR, MINUTE, SECOND
 from gatepost.core.errors import Refused, Unavailable
 
 WAY_OUT = "make a new client secret for the bot's application, and set it with `gatepost channel set`"
 NO_RIGHTS_WAY_OUT = "register it there, or correct the tenant"
+CONTENDED = 412
 UNKNOWN_APP = "unauthorized_client"
 SCOPE = "https://api.botframework.com/.default"
 KEYS_HELD, KEYS_LEAST = 24 * HOUR, 5 * MINUTE  # strangers may name any key, and cause no more requests than that
 EARLY_S = 300  # a token is renewed so long before its end
 SERVICES = "services"  # the name of a cursor
 MOST_SERVICES = 1000
+
+
+def read_error(given: PlatformAnswer) -> Unavailable | None:
+    """Several calls about one conversation at once are refused, and nothing was done: it asks us to try again."""
+    if given.status == CONTENDED:
+        return Unavailable("Microsoft Teams", "something else was under way in that conversation")
+    return None
 
 
 class TeamsSession:
@@ -140,7 +148,7 @@ class TeamsSession:
         scheme, host = _get_origin(url)
         origin = f"{scheme}://{host}"
         if origin not in self._clients:
-            self._clients[origin] = PlatformHttp("Microsoft Teams", origin, way_out=WAY_OUT)
+            self._clients[origin] = PlatformHttp("Microsoft Teams", origin, way_out=WAY_OUT, read_error=read_error)
         return self._clients[origin]
 
     async def close(self) -> None:

@@ -60,7 +60,7 @@ EVERYWHERE = {4, 80007, 130429, 131048}  # limits of the app or of the number
 ONE_ROOM = 131056  # too many messages to one person
 WINDOW = 131047  # more than 24 hours since the person's last message
 BAD_TOKEN = {0, 190}
-BUSY = {1, 2, 131000, 131016, 133004}
+BUSY = {1, 2, 131000, 131016, 131057, 133004}  # 131057: the account is in maintenance
 UNKNOWN_ERROR = {1, 131000}  # after which nobody can say whether it was sent
 NOT_THERE = ""  # in place of an id: Meta reports that it did not deliver the message
 TOO_LATE = "the person's last message is more than 24 hours old"
@@ -88,7 +88,16 @@ def read_error(given: PlatformAnswer) -> GatepostError | None:
         plain = PlatformRefusal("WhatsApp", given.action, given.status, given.body)
         why = f"{plain.detail}; the token needs whatsapp_business_messaging for this number"
         return PlatformRefusal("WhatsApp", given.action, given.status, given.body, why)
+    if code != -1 and code is not None and given.status < 500 and given.status not in (401, 429):
+        return PlatformRefusal("WhatsApp", given.action, given.status, given.body, _explain(given.body["error"]))
     return None
+
+
+def _explain(error: dict[str, Any]) -> str:
+    """The title of an error, and its details, in which alone stands what is wrong."""
+    data = error.get("error_data")
+    details = data.get("details") if isinstance(data, dict) else None
+    return ": ".join(each for each in (error.get("message"), details) if isinstance(each, str) and each)
 
 
 class WhatsAppCloud:
@@ -208,6 +217,7 @@ class WhatsAppCloud:
     async def _render(self, to: wire.Recipient, message: Outbound) -> list[dict[str, Any]]:
         """A message has one file, so several are several messages; they are uploaded before the first is sent. The last
         one alone has our key: what is found by it is there whole."""
+        message = wire.name_untaken(message)
         if not message.files:
             return [wire.render_message(to, message)]
         voice = message.op is Op.VOICE

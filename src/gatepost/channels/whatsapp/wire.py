@@ -11,6 +11,7 @@ from gatepost.channels.kit.markup import WHATSAPP, render
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unsupported
+from gatepost.flow.delivery.content_fallback import name_files
 from gatepost.messages.card import Card, render_text
 from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
@@ -34,6 +35,20 @@ MEDIA = {
 IMAGES = frozenset({"image/jpeg", "image/png"})
 SOUNDS = frozenset({"audio/aac", "audio/amr", "audio/mpeg", "audio/mp4", VOICE_MIME, "audio/ogg"})
 VIDEOS = frozenset({"video/mp4", "video/3gp", "video/3gpp"})
+OFFICE = "application/vnd.openxmlformats-officedocument."
+# The types that an upload takes, as the API lists them where it refuses one; see testing/platforms/whatsapp_rules.py.
+DOCUMENTS = frozenset(
+    {
+        "application/pdf",
+        "application/msword",
+        "application/vnd.ms-excel",
+        "application/vnd.ms-powerpoint",
+        f"{OFFICE}wordprocessingml.document",
+        f"{OFFICE}presentationml.presentation",
+        f"{OFFICE}spreadsheetml.sheet",
+    }
+)
+PLAIN = frozenset({f"application/{each}" for each in ("json", "xml", "yaml", "toml", "sql", "javascript", "x-sh")})
 _NUMBER = re.compile(r"[0-9]{5,20}\Z")
 # A person within one business, who may hide their number: Meta, "Business-scoped user IDs", read 2026-11-17.
 _USER_ID = re.compile(r"[A-Z]{2}\.(?:ENT\.)?[0-9A-Za-z]{1,128}\Z")
@@ -259,7 +274,7 @@ def render_message(to: Recipient, message: Outbound, media: tuple[str, str] | No
     interactive = render_card(message.card) if message.card is not None and not to.is_group else None
     if interactive is not None:
         return body | {"type": "interactive", "interactive": interactive}
-    return body | {"type": "text", "text": {"body": render(message.text, WHATSAPP), "preview_url": False}}
+    return body | {"type": "text", "text": {"body": render_words(message.text), "preview_url": False}}
 
 
 def render_template(to: Recipient, message: Outbound, name: str, language: str) -> dict[str, Any]:
@@ -282,22 +297,42 @@ def render_template(to: Recipient, message: Outbound, name: str, language: str) 
 
 
 def find_media_kind(file: OutboundFile, *, voice: bool = False) -> tuple[str, str]:
-    """What kind of message a file makes, and the type that it is uploaded with. What WhatsApp does not show is a
-    document."""
+    """Return the kind of message that a file makes, and the type for its upload: '' if WhatsApp takes no such file. A
+    file that it does not show is a document. A text of whatever kind goes as plain text, and keeps its name."""
+    mime = "video/3gpp" if file.mime == "video/3gp" else file.mime.partition(";")[0]
     if voice:
         return "audio", VOICE_MIME
-    if file.mime in IMAGES and file.size <= LARGEST_IMAGE:
-        return "image", file.mime
-    if file.mime in SOUNDS - {"audio/ogg"} and file.size <= LARGEST_SOUND:
-        return "audio", file.mime
-    if file.mime in VIDEOS and file.size <= LARGEST_SOUND:
-        return "video", file.mime
-    return "document", file.mime
+    if mime in IMAGES and file.size <= LARGEST_IMAGE:
+        return "image", mime
+    if mime in SOUNDS - {"audio/ogg"} and file.size <= LARGEST_SOUND:
+        return "audio", mime
+    if mime in VIDEOS and file.size <= LARGEST_SOUND:
+        return "video", mime
+    if mime.startswith("text/") or mime in PLAIN:
+        return "document", "text/plain"
+    return "document", mime if mime in DOCUMENTS | IMAGES | SOUNDS | VIDEOS else ""
+
+
+def name_untaken(message: Outbound) -> Outbound:
+    """The message with a line in the place of each file whose type WhatsApp refuses."""
+    voice = message.op is Op.VOICE
+    untaken = [each for each in message.files if not find_media_kind(each, voice=voice)[1]]
+    if not untaken:
+        return message
+    taken = tuple(each for each in message.files if each not in untaken)
+    op = message.op if taken else Op.SEND
+    return structs.replace(message, op=op, text=name_files(message.text, untaken), files=taken)
 
 
 def has_caption(kind: str, text: str) -> bool:
     """Whether the words fit below the file. Sound has none."""
-    return kind != "audio" and len(text) <= LONGEST_CAPTION
+    return kind != "audio" and len(render(text, WHATSAPP)) <= LONGEST_CAPTION
+
+
+def render_words(text: str) -> str:
+    """Return a text as WhatsApp shows it. One that marks would make too long goes as it was written."""
+    rendered = render(text, WHATSAPP)
+    return rendered if len(rendered) <= LONGEST_TEXT else text
 
 
 def render_files(to: Recipient, message: Outbound, media: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:

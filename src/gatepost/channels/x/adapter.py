@@ -5,16 +5,17 @@ uncertain, and is never made again on suspicion.
 """
 
 import asyncio
+import json
 import secrets
-from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import httpx2
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.x import API_KEY, API_SECRET, API_URL, POLL_S, TOKEN, TOKEN_SECRET, wire
 from gatepost.channels.x.oauth import AccountKeys, sign
@@ -34,7 +35,8 @@ FIELDS = {
     "expansions": "author_id",
     "user.fields": "username",
 }
-MOST_ROOMS = 2000
+MOST_ROOMS = 500
+NEWEST = "newest"  # the name of a cursor: of each conversation the last mention
 FEED = frozenset({Op.POST, Op.QUOTE, Op.REPOST})  # what goes to the account's own feed, whatever room is named
 
 
@@ -43,7 +45,6 @@ class XAccount:
         self._around, self._config = around, around.config
         self._http: PlatformHttp | None = None
         self._me, self._name = "", ""
-        self._newest: OrderedDict[str, str] = OrderedDict()  # conversation -> the last mention there
 
     # Receiving.
 
@@ -67,10 +68,9 @@ class XAccount:
             await self._around.cursor.save(max((each["id"] for each in posts), key=int, default="1"))
             return
         events, newest = await self._list_mentions(me, since)
-        for each in events:  # before they are received: an answer may come at once
-            self._newest[each.address] = each.platform_id
-        while len(self._newest) > MOST_ROOMS:
-            self._newest.popitem(last=False)
+        if events:  # before they are received: an answer may come at once, also of another process
+            found = {each.address: each.platform_id for each in events}
+            await self._around.cursor.update(partial(_add_newest, found), NEWEST, durable=True)
         await receive_batch(events, receive)
         if int(newest) > int(since):
             await self._around.cursor.save(newest)
@@ -113,7 +113,7 @@ class XAccount:
             case Op.POST:
                 return await self._post({"text": wire.break_names(message.text)})
             case Op.SEND | Op.FILE | Op.CARD | Op.VOICE:
-                about = message.reply_to or self._newest.get(address, conversation)
+                about = message.reply_to or await self._find_newest(address, conversation)
                 reply = {"in_reply_to_tweet_id": wire.check_post_id(about)}
                 return await self._post({"text": wire.break_names(message.text), "reply": reply})
             case Op.DELETE if reposted := wire.parse_repost(message.target):
@@ -130,6 +130,12 @@ class XAccount:
                 await self._call("POST", f"2/users/{await self._get_me()}/likes", action="like a post", json=liked)
                 return message.target
         raise Unsupported(message.op.value, "x", "use send with the same text")
+
+    async def _find_newest(self, address: str, conversation: str) -> str:
+        """The last mention of a conversation: X takes answers to posts that mention this account, and the one that
+        began the conversation need not."""
+        saved = await self._around.cursor.load(NEWEST)
+        return str(json.loads(saved).get(address, conversation)) if saved else conversation
 
     async def _post(self, body: dict[str, Any]) -> str:
         answer = await self._call("POST", "2/tweets", action="make a post", json=body)
@@ -174,7 +180,9 @@ class XAccount:
     ) -> tuple[httpx2.Response, Any]:
         if self._http is None:
             find = self._find_retry_after
-            self._http = PlatformHttp("X", self._config[API_URL], way_out=WAY_OUT, find_retry_after=find)
+            self._http = PlatformHttp(
+                "X", self._config[API_URL], way_out=WAY_OUT, find_retry_after=find, read_error=_read_error
+            )
         url, asked = self._http.base_url + path, dict(params or {})
         keys, now_s = await self._get_keys(), self._around.clock.now() // SECOND
         signed = {"Authorization": sign(method, url, asked, keys, secrets.token_hex(16), now_s)}
@@ -203,6 +211,21 @@ class XAccount:
         if self._http is not None:
             await self._http.close()
             self._http = None
+
+
+def _add_newest(found: Mapping[str, str], saved: str) -> str:
+    known = [(each, post) for each, post in (json.loads(saved) if saved else {}).items() if each not in found]
+    return json.dumps(dict([*known, *found.items()][-MOST_ROOMS:]))
+
+
+def _read_error(given: PlatformAnswer) -> PlatformRefusal | None:
+    """A request that is not as documented has its reason in `errors`; its detail says only that something is wrong."""
+    listed = given.body.get("errors") if given.status == 400 and isinstance(given.body, Mapping) else None
+    first = listed[0] if isinstance(listed, list) and listed else None
+    why = first.get("message") if isinstance(first, Mapping) else None
+    if not isinstance(why, str) or not why:
+        return None
+    return PlatformRefusal("X", given.action, given.status, given.body, why)
 
 
 def _find_missing_right(refusal: PlatformRefusal) -> ChannelEnded | None:

@@ -1,6 +1,7 @@
 """Posts of X, read into our words. Pure."""
 
 import html
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -11,6 +12,7 @@ from gatepost.messages.inbound import Inbound, Quote, Verb
 
 LIKES = frozenset(("❤", "❤️", "👍", "like", "heart"))
 LONGEST_ID = 19
+_CASHTAG = re.compile(r"\$(?=[A-Za-z])")  # more than X finds, and never less
 
 
 def is_id(text: Any) -> bool:
@@ -108,5 +110,8 @@ def _read_time(text: Any) -> int | None:
 
 
 def break_names(text: str) -> str:
-    """`@ann` of an agent calls nobody: only who is answered is told, by X itself."""
-    return text.replace("@", "@\u200b")
+    """`@ann` of an agent calls nobody: only who is answered is told, by X itself. Of cashtags X takes one in a post."""
+    named, first = text.replace("@", "@\u200b"), _CASHTAG.search(text.replace("@", "@\u200b"))
+    if first is None:
+        return named
+    return named[: first.end()] + _CASHTAG.sub("$\u200b", named[first.end() :])

@@ -6,6 +6,7 @@ timelines, moderation, or records of others beyond posts. Hashes of records are 
 
 import base64
 import json
+import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,13 +16,17 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from gatepost.messages.graphemes import is_boundary
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.bluesky_rules import BY_NAME
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 BOT_HANDLE = "porter.test"
 POST, LIKE, REPOST = "app.bsky.feed.post", "app.bsky.feed.like", "app.bsky.feed.repost"
-LIMIT = 300
+FAULTS = {403: "right to post", 429: "rate limit", 503: "server away"}  # by their rules
+SNIFFED = {b"\x89PNG": "image/png", b"\xff\xd8": "image/jpeg", b"<?xml": "application/xml"}  # before what is said
+_KEY, _TID = re.compile(r"[\w.~:-]{1,512}"), re.compile(r"[2-7a-z]{13}")
 
 
 class BlueskyPlatform(RestPlatform):
@@ -224,10 +229,10 @@ class BlueskyPlatform(RestPlatform):
         return request.headers.get("authorization", "").removeprefix("Bearer ") in self._accesses
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        names = {401: "AuthenticationRequired", 403: "Forbidden", 429: "RateLimitExceeded", 503: "NotAvailable"}
-        if status == 401 and not self.is_faulty(PlatformFault.UNAUTHORIZED):
-            status, words, names = 400, "Token has expired", {400: "ExpiredToken"}
-        return JSONResponse({"error": names.get(status, "InvalidRequest"), "message": words}, status, headers)
+        if status == 401:
+            return refuse("revoked token" if self.is_faulty(PlatformFault.UNAUTHORIZED) else "token")
+        reset = {"ratelimit-reset": str(int(time.time() + self.retry_after))} if status == 429 else None
+        return refuse(FAULTS[status], reset)
 
     def _make_token(self) -> str:
         """Three readable parts, as clients look into them."""
@@ -249,19 +254,18 @@ class BlueskyPlatform(RestPlatform):
     async def _log_in(self, request: Request) -> Response:
         asked = await request.json()
         if self.is_faulty(PlatformFault.UNAUTHORIZED) or asked.get("password") != self.token:
-            told = {"error": "AuthenticationRequired", "message": "Invalid identifier or password"}
-            return JSONResponse(told, 401)
+            return refuse("password")
         return self._open_session()
 
     async def _log_in_again(self, request: Request) -> Response:
         if self.is_faulty(PlatformFault.UNAUTHORIZED):
-            return self.render_error(401, "Token has been revoked")
+            return refuse("revoked token")
         return self._open_session()
 
     async def _get_profile(self, request: Request) -> Response:
         actor = request.query_params["actor"]
         did = next((did for did, handle in self._handles.items() if actor in (did, handle)), "")
-        return JSONResponse(self._describe(did)) if did else self.render_error(400, "Profile not found")
+        return JSONResponse(self._describe(did)) if did else refuse("known profile")
 
     async def _hold(self) -> None:
         if self.is_faulty(PlatformFault.HELD_POLL):
@@ -278,6 +282,8 @@ class BlueskyPlatform(RestPlatform):
             return JSONResponse({"notifications": page, **more})
 
     async def _get_posts(self, request: Request) -> Response:
+        if len(request.query_params.getlist("uris")) > BY_NAME["number of posts to read"].limit:
+            return refuse("number of posts to read")
         with self.changed:
             found = [each for each in request.query_params.getlist("uris") if each in self._records]
             return JSONResponse({"posts": [self._view_post(each) for each in found]})
@@ -301,9 +307,9 @@ class BlueskyPlatform(RestPlatform):
             if known:  # a second like of the same post is the first
                 return JSONResponse({"uri": known[0]["uri"], "cid": known[0]["cid"]})
             if f"at://{self._get_did('bot')}/{collection}/{key}" in self._records:
-                return JSONResponse({"error": "InternalServerError", "message": "Internal Server Error"}, 500)
-            if len(record.get("text", "")) > LIMIT:
-                return self.render_error(400, "Record/text must not be longer than 300 graphemes")
+                return refuse("one record for each key")
+            if wrong := self._check_record(asked["repo"], collection, asked.get("rkey"), record):
+                return refuse(wrong)
             uri = self._add_record("bot", collection, key, record)
             if collection == POST:
                 images = record.get("embed", {}).get("images", [])
@@ -316,6 +322,26 @@ class BlueskyPlatform(RestPlatform):
                 self.find(record["subject"]["uri"]).reactions.append(("❤", "bot"))
             return JSONResponse({"uri": uri, "cid": self._records[uri]["cid"], "validationStatus": "valid"})
 
+    def _check_record(self, repo: str, collection: str, key: str | None, record: dict[str, Any]) -> str:
+        """Return the name of the rule that a record breaks."""
+        text, images = str(record.get("text", "")), (record.get("embed") or {}).get("images") or []
+        blobs = [self._blobs.get(each["image"]["ref"]["$link"]) for each in images]
+        size = BY_NAME["size of a picture"].limit
+        wrong = {
+            "own account": repo not in (self._get_did("bot"), BOT_HANDLE),
+            "kind of a record": record.get("$type", collection) != collection,
+            "key of a record": key is not None and _KEY.fullmatch(key) is None,
+            "key of a post": key is not None and _TID.fullmatch(key) is None,
+            "moment of a post": not record.get("createdAt"),
+            "bytes of a text": len(text.encode()) > BY_NAME["bytes of a text"].limit,
+            "text length": _count_graphemes(text) > BY_NAME["text length"].limit,
+            "number of pictures": len(images) > BY_NAME["number of pictures"].limit,
+            "known blob": any(each is None for each in blobs),
+            "size of a picture": any(each is not None and len(each.data) > size for each in blobs),
+            "type of a picture": any(each is not None and not each.mime.startswith("image/") for each in blobs),
+        }
+        return next((name for name, holds in wrong.items() if holds), "")
+
     def _is_same_like(self, kept: dict[str, Any], record: dict[str, Any]) -> bool:
         liked = kept["value"].get("subject", {}).get("uri")
         return f"/{LIKE}/" in kept["uri"] and bool(liked == record.get("subject", {}).get("uri"))
@@ -324,7 +350,7 @@ class BlueskyPlatform(RestPlatform):
         asked = request.query_params
         uri = f"at://{asked['repo']}/{asked['collection']}/{asked['rkey']}"
         if uri not in self._records:
-            return JSONResponse({"error": "RecordNotFound", "message": f"Could not locate record: {uri}"}, 400)
+            return refuse("known record", f"Could not locate record: {uri}")
         return JSONResponse(self._records[uri])
 
     async def _delete_record(self, request: Request) -> Response:
@@ -338,8 +364,11 @@ class BlueskyPlatform(RestPlatform):
     async def _upload(self, request: Request) -> Response:
         mime = request.headers.get("content-type", "application/octet-stream")
         data = await request.body()
+        if len(data) > BY_NAME["size of an upload"].limit:
+            return refuse("size of an upload")
+        found = next((each for start, each in SNIFFED.items() if data.startswith(start)), mime)
         with self.changed:
-            return JSONResponse({"blob": self._add_blob(GivenFile("image", data, mime))})
+            return JSONResponse({"blob": self._add_blob(GivenFile("image", data, found))})
 
     async def _download(self, request: Request) -> Response:
         file = self._blobs[request.path_params["cid"]]
@@ -364,7 +393,7 @@ class BlueskyPlatform(RestPlatform):
     async def _get_convo_for(self, request: Request) -> Response:
         did = next((each for each in request.query_params.getlist("members") if each in self._handles), "")
         if not did:
-            return self.render_error(400, "recipient not found")
+            return refuse("person to write to")
         room = f"direct:{self._handles[did].partition('.')[0]}"
         members = [self._describe(did), self._describe(self._get_did("bot"))]
         told = {"id": self._get_convo(room), "rev": "2222222222222", "members": members, "muted": False}
@@ -375,14 +404,33 @@ class BlueskyPlatform(RestPlatform):
         with self.changed:
             room = self._find_room(asked["convoId"])
             if not room:
-                return self.render_error(400, "Convo not found")
+                return refuse("known conversation")
             answered = asked["message"].get("replyTo", {}).get("messageId", "")
+            if answered and not any(each.id == answered for each in self.record):
+                return refuse("answered private message")
+            if _count_graphemes(asked["message"]["text"]) > BY_NAME["length of a private message"].limit:
+                return refuse("length of a private message")
             return JSONResponse(self._view_chat(self._add_chat(room, "bot", asked["message"]["text"], answered)))
 
     async def _react_chat(self, request: Request) -> Response:
         asked = await request.json()
         with self.changed:
+            if not any(each.id == asked["messageId"] for each in self.record):
+                return refuse("message to react to")
+            if asked["value"].isascii() or _count_graphemes(asked["value"]) != 1:
+                return refuse("emoji of a reaction")
             shown = self.find(asked["messageId"])
             if (asked["value"], "bot") not in shown.reactions:
                 shown.reactions.append((asked["value"], "bot"))
             return JSONResponse({"message": self._view_chat(asked["messageId"])})
+
+
+def refuse(name: str, told: dict[str, str] | str | None = None) -> Response:
+    """The refusal of a rule. `told`: headers, or other words than the rule's."""
+    error, words = BY_NAME[name].refusal.split(" ", 1)
+    body = {"error": error, "message": told if isinstance(told, str) else words}
+    return JSONResponse(body, BY_NAME[name].status, told if isinstance(told, dict) else None)
+
+
+def _count_graphemes(text: str) -> int:
+    return sum(is_boundary(text, at) for at in range(1, len(text))) + bool(text)

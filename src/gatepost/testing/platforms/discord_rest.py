@@ -13,12 +13,29 @@ from starlette.routing import Route
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.broken_answers import abort_connection
 from gatepost.testing.platforms.discord import API, SENDING, TOKEN, DiscordPlatform
+from gatepost.testing.platforms.discord_rules import BY_NAME
 
+MISSPELT = ("✔\ufe0f",)  # its table has some emoji with U+FE0F and some without; these are known by reports
 Handler = Callable[[DiscordPlatform, Request], Awaitable[Response]]
 
 
-def refuse(status: int, code: int, message: str) -> JSONResponse:
-    return JSONResponse({"message": message, "code": code}, status)
+def refuse(name: str, field: str = "") -> JSONResponse:
+    """The refusal of a rule. `field`: the one of a form that is wrong, where it is another than the rule's."""
+    rule = BY_NAME[name]
+    (code, message), (path, *error) = rule.refusal.split(" ", 1), [""]
+    if message.startswith("Invalid Form Body: "):
+        message, path, *error = message.split(": ", 3)
+    body: dict[str, Any] = {"message": message, "code": int(code)}
+    if error:
+        made: dict[str, Any] = {"_errors": [{"code": error[0], "message": error[1]}]}
+        for each in reversed((field or path).split(".")):
+            made = {each: made}
+        body["errors"] = made
+    return JSONResponse(body, rule.status)
+
+
+def _exceeds(name: str, size: float) -> bool:
+    return size > BY_NAME[name].limit
 
 
 def list_routes(platform: DiscordPlatform) -> list[Route]:
@@ -55,11 +72,13 @@ def _guard(platform: DiscordPlatform, handler: Handler, *, open_to_all: bool = F
         params = request.path_params
         allowed = request.headers.get("authorization") == f"Bot {TOKEN}"
         if not open_to_all and (platform.is_faulty(PlatformFault.UNAUTHORIZED) or not allowed):
-            return refuse(401, 0, "401: Unauthorized")
+            return refuse("token")
+        if wrong := next((each for each in ("channel", "message") if not params.get(each, "1").isdecimal()), ""):
+            return refuse("id in a path", f"{wrong}_id")
         if "channel" in params and params["channel"] not in platform.channels:
-            return refuse(404, 10003, "Unknown Channel")
+            return refuse("known channel")
         if "message" in params and params["message"] not in platform.messages:
-            return refuse(404, 10008, "Unknown Message")
+            return refuse("known message")
         answer = await handler(platform, request)
         platform.notify()
         return answer
@@ -93,33 +112,32 @@ async def get_application(platform: DiscordPlatform, request: Request) -> Respon
 async def set_commands(platform: DiscordPlatform, request: Request) -> Response:
     """docs.discord.com, "Application commands", read 2026-11-17: this list takes the place of all that there are."""
     if request.path_params["application"] != platform.bot["id"]:
-        return refuse(403, 20012, "You are not authorized to perform this action on this application")
+        return refuse("right to the application")
     if platform.is_faulty(PlatformFault.NO_RIGHTS):
-        return refuse(403, 50001, "Missing Access")
+        return refuse("scope of commands")
     listed = await request.json()
     names = [str(each.get("name")) for each in listed]
-    if len(listed) > 100:
-        return refuse(400, 30032, "Maximum number of application commands reached (100)")
+    if _exceeds("number of commands", len(listed)):
+        return refuse("number of commands")
     if len(set(names)) < len(names):
-        return refuse(400, 50035, "Invalid Form Body: name: Application command names must be unique")
-    for each in listed:
-        if wrong := _check_command(each) or next(filter(None, map(_check_command, each.get("options") or ())), ""):
-            return refuse(400, 50035, f"Invalid Form Body: {wrong}")
+        return refuse("one name for each command")
+    for at, each in enumerate(listed):
+        if wrong := next(filter(None, map(_check_command, (each, *(each.get("options") or ())))), ""):
+            return refuse(wrong, BY_NAME[wrong].refusal.split(": ")[1].replace("0", str(at)))
     with platform.changed:
         platform.commands = {each["name"]: {**each, "id": str(at + 1)} for at, each in enumerate(listed)}
         return JSONResponse(list(platform.commands.values()))
 
 
 def _check_command(given: dict[str, Any]) -> str:
-    """The same page: ^[-_'\\p{L}\\p{N}]{1,32}$ in lower case for commands and options, descriptions of 1-100 signs,
-    at most 25 options."""
+    """Return the name of the rule that a command or an option of one breaks."""
     name, words = str(given.get("name") or ""), str(given.get("description") or "")
     plain = name.replace("-", "").replace("_", "").replace("'", "")
-    if not 1 <= len(name) <= 32 or (plain and not plain.isalnum()) or name != name.lower():
-        return "name: String value did not match validation regex."
-    if not 1 <= len(words) <= 100:
-        return "description: Must be between 1 and 100 in length."
-    return "options: Must be 25 or fewer in length." if len(given.get("options") or ()) > 25 else ""
+    if not name or _exceeds("name of a command", len(name)) or (plain and not plain.isalnum()) or name != name.lower():
+        return "name of a command"
+    if not words or _exceeds("description of a command", len(words)):
+        return "description of a command"
+    return "options of a command" if _exceeds("options of a command", len(given.get("options") or ())) else ""
 
 
 async def open_direct(platform: DiscordPlatform, request: Request) -> Response:
@@ -127,7 +145,7 @@ async def open_direct(platform: DiscordPlatform, request: Request) -> Response:
     with platform.changed:
         names = [name for name, each in platform.people.items() if each["id"] == wanted]
         if not names:
-            return refuse(400, 50033, "Invalid Recipient(s)")
+            return refuse("person to write to")
         return JSONResponse(platform.find_channel(f"direct:{names[0]}"))
 
 
@@ -145,6 +163,8 @@ async def list_messages(platform: DiscordPlatform, request: Request) -> Response
     """Newest first. With `after` they are those that follow it, else the newest. Nonces are not kept."""
     wanted = request.query_params
     limit = int(wanted.get("limit", "50"))
+    if _exceeds("number of messages to read", limit):
+        return refuse("number of messages to read")
     with platform.changed:
         rows = [each for each in platform.messages.values() if each["channel_id"] == request.path_params["channel"]]
         rows = [
@@ -165,14 +185,14 @@ async def add_message(platform: DiscordPlatform, request: Request) -> Response:
     body, files = await _read_body(request)
     fault = platform.claim_fault(*SENDING)
     if fault is PlatformFault.FORBIDDEN:
-        return refuse(403, 50013, "Missing Permissions")
+        return refuse("right to write")
     if fault is PlatformFault.BUSY:
-        return JSONResponse({"message": "503: Service Unavailable", "code": 0}, 503)
+        return refuse("service away")
     if fault is PlatformFault.RATE_LIMIT:
         return _limit(platform)
-    if wrong := _check_body(body, files):
-        return refuse(400, 50035, wrong)
     with platform.changed:
+        if wrong := _check_new(platform, body, files) or _check_body(body, files, "empty message"):
+            return wrong
         made = _find_same(platform, body)
         if made is None:
             channel = platform.channels[request.path_params["channel"]]
@@ -193,42 +213,96 @@ def _find_same(platform: DiscordPlatform, body: dict[str, Any]) -> dict[str, Any
     return {**found, "nonce": body["nonce"]} if found else None
 
 
-def _check_body(body: dict[str, Any], files: list[GivenFile]) -> str:
-    content = str(body.get("content") or "")
-    if len(content) > 2000:
-        return "Invalid Form Body: content: Must be 2000 or fewer in length."
-    if len(str(body.get("nonce") or "")) > 25:
-        return "Invalid Form Body: nonce: Must be 25 or fewer in length."
-    if not content and not files and not body.get("embeds") and not body.get("sticker_ids"):
-        return "Cannot send an empty message"
-    if wrong := _check_embeds(body.get("embeds") or []):
-        return f"Invalid Form Body: embeds: {wrong}"
-    rows = body.get("components") or []
-    if len(rows) > 5 or any(len(row["components"]) > 5 for row in rows):
-        return "Invalid Form Body: components: at most 5 rows of 5"
+def _check_new(platform: DiscordPlatform, body: dict[str, Any], files: list[GivenFile]) -> Response | None:
+    if _exceeds("number of files", len(files)):
+        return refuse("number of files")
+    if any(_exceeds("file size", len(each.data)) for each in files):
+        return refuse("file size")
+    if _exceeds("size of a request", sum(len(each.data) for each in files)):
+        return refuse("size of a request")
+    if _exceeds("nonce length", len(str(body.get("nonce") or ""))):
+        return refuse("nonce length")
+    if reference := body.get("message_reference"):
+        answered = str(reference.get("message_id"))
+        if not answered.isdecimal():
+            return refuse("id of an answered message")
+        if reference.get("fail_if_not_exists", True) and answered not in platform.messages:
+            return refuse("answered message")
     if int(body.get("flags") or 0) & (1 << 13):
         sound = (body.get("attachments") or [{}])[0]
-        if content or "waveform" not in sound or "duration_secs" not in sound:
-            return "Voice messages have one file with duration_secs and waveform, and no content"
-    if any(len(each.data) > 10 * 1024 * 1024 for each in files):
-        return "Request entity too large"
-    return ""
+        if body.get("content"):
+            return refuse("words beside a voice message")
+        if len(files) != 1:
+            return refuse("file of a voice message")
+        if "waveform" not in sound or "duration_secs" not in sound:
+            return refuse("data of a voice message")
+    return None
 
 
-def _check_embeds(embeds: list[dict[str, Any]]) -> str:
-    """docs.discord.com, "Embed limits": 10 embeds, and 6,000 characters in all of them together."""
-    sizes: list[tuple[str, int, int]] = [("embeds", len(embeds), 10)]
-    for each in embeds:
+def _check_body(body: dict[str, Any], files: list[GivenFile], empty: str) -> Response | None:
+    content = str(body.get("content") or "")
+    if _exceeds("content length", len(content)):
+        return refuse("content length")
+    if not content.strip() and not files and not body.get("embeds") and not body.get("sticker_ids"):
+        return refuse(empty)
+    return _check_embeds(body.get("embeds") or []) or _check_rows(body.get("components") or [])
+
+
+def _check_embeds(embeds: list[dict[str, Any]]) -> Response | None:
+    if _exceeds("number of embeds", len(embeds)):
+        return refuse("number of embeds")
+    total = 0
+    for at, each in enumerate(embeds):
         fields = each.get("fields") or []
-        sizes += [("title", _count(each.get("title")), 256), ("description", _count(each.get("description")), 4096)]
-        sizes += [("fields", len(fields), 25)]
-        sizes += [("field name", _count(field["name"]), 256) for field in fields]
-        sizes += [("field value", _count(field["value"]), 1024) for field in fields]
-    for name, size, most in sizes:
-        if size > most:
-            return f"{name}: Must be {most} or fewer in length."
-    total = sum(size for name, size, _ in sizes if name not in ("embeds", "fields"))
-    return "Embed size exceeds maximum size of 6000" if total > 6000 else ""
+        if _exceeds("number of fields", len(fields)):
+            return refuse("number of fields", f"embeds.{at}.fields")
+        parts = [
+            ("title length", "title", each.get("title")),
+            ("description length", "description", each.get("description")),
+        ]
+        for place, field in enumerate(fields):
+            for part in ("name", "value"):
+                if not str(field.get(part) or "").strip():
+                    return refuse("empty field", f"embeds.{at}.fields.{place}.{part}")
+                parts.append((f"field {part} length", f"fields.{place}.{part}", field[part]))
+        for name, path, text in parts:
+            if _exceeds(name, _count(text)):
+                return refuse(name, f"embeds.{at}.{path}")
+        total += sum(_count(text) for _, _, text in parts)
+    return refuse("size of all embeds") if _exceeds("size of all embeds", total) else None
+
+
+def _check_rows(rows: list[dict[str, Any]]) -> Response | None:
+    if _exceeds("number of rows", len(rows)):
+        return refuse("number of rows")
+    known = set[str]()
+    for at, row in enumerate(rows):
+        if not row["components"] or _exceeds("buttons in a row", len(row["components"])):
+            return refuse("buttons in a row", f"components.{at}.components")
+        for place, each in enumerate(row["components"]):
+            path = f"components.{at}.components.{place}"
+            ident = str(each.get("custom_id") or "")
+            if not ident or _exceeds("id of a component", len(ident)):
+                return refuse("id of a component", f"{path}.custom_id")
+            if ident in known:
+                return refuse("one id for each component", f"{path}.custom_id")
+            known.add(ident)
+            if wrong := _check_component(each, path):
+                return wrong
+    return None
+
+
+def _check_component(given: dict[str, Any], path: str) -> Response | None:
+    if given["type"] == 2:
+        return refuse("label length", f"{path}.label") if _exceeds("label length", len(given["label"])) else None
+    options = given.get("options") or []
+    if not options or _exceeds("options of a menu", len(options)):
+        return refuse("options of a menu", f"{path}.options")
+    for at, each in enumerate(options):
+        for part in ("label", "value", "description"):
+            if _exceeds("text of an option", len(str(each.get(part) or ""))):
+                return refuse("text of an option", f"{path}.options.{at}.{part}")
+    return None
 
 
 def _count(text: Any) -> int:
@@ -237,13 +311,14 @@ def _count(text: Any) -> int:
 
 def _limit(platform: DiscordPlatform) -> Response:
     scope = "global" if platform.global_limit else "user"
+    rule = BY_NAME["rate limit"]
     body = {
-        "message": "You are being rate limited.",
+        "message": rule.refusal.removeprefix("0 "),
         "retry_after": platform.retry_after,
         "global": platform.global_limit,
     }
     headers = {"retry-after": "1", "x-ratelimit-scope": scope, "via": "1.1 emulated"}
-    return JSONResponse(body, 429, headers)
+    return JSONResponse(body, rule.status, headers)
 
 
 async def _read_body(request: Request) -> tuple[dict[str, Any], list[GivenFile]]:
@@ -255,18 +330,20 @@ async def _read_body(request: Request) -> tuple[dict[str, Any], list[GivenFile]]
         for each in form.values()
         if isinstance(each, UploadFile)
     ]
-    return dict(json.loads(str(form["payload_json"]))), files
+    return dict(json.loads(str(form.get("payload_json", "{}")))), files
 
 
 async def edit_message(platform: DiscordPlatform, request: Request) -> Response:
     body, _ = await _read_body(request)
     with platform.changed:
         if platform.messages[request.path_params["message"]]["author"] is not platform.bot:
-            return refuse(403, 50005, "Cannot edit a message authored by another user")
-        if wrong := _check_embeds(body.get("embeds") or []):
-            return refuse(400, 50035, f"Invalid Form Body: embeds: {wrong}")
-        if len(str(body.get("content") or "")) > 2000:
-            return refuse(400, 50035, "Invalid Form Body: content: Must be 2000 or fewer in length.")
+            return refuse("edits of others")
+        before = platform.messages[request.path_params["message"]]
+        if before["flags"] & (1 << 13):
+            return refuse("edits of a voice message")
+        files = [platform.files[each] for each in platform.files if each.startswith(f"{before['id']}-")]
+        if wrong := _check_body({**before, **body}, files, "empty edit"):
+            return wrong
         return JSONResponse(platform.change_message(request.path_params["message"], body))
 
 
@@ -277,6 +354,11 @@ async def delete_message(platform: DiscordPlatform, request: Request) -> Respons
 
 
 async def add_reaction(platform: DiscordPlatform, request: Request) -> Response:
+    emoji = request.path_params["emoji"]
+    if not any(ord(each) > 0x2000 for each in emoji):
+        return refuse("known emoji")
+    if emoji in MISSPELT:
+        return refuse("spelling of an emoji")
     with platform.changed:
         platform.add_reaction(request.path_params["message"], request.path_params["emoji"], platform.bot, "bot")
     return Response(status_code=204)
@@ -304,11 +386,11 @@ async def answer_click(platform: DiscordPlatform, request: Request) -> Response:
     with platform.changed:
         since = platform.given.get(ident)
         if since is not None and ident in platform.answered:
-            return refuse(400, 40060, "Interaction has already been acknowledged.")
-        if since is not None and time.monotonic() - since > 3:
-            return refuse(404, 10062, "Unknown interaction")
+            return refuse("one answer to an interaction")
+        if since is not None and _exceeds("interaction in time", time.monotonic() - since):
+            return refuse("interaction in time")
         if since is not None and answer.get("type") not in (4, 5):
-            return refuse(400, 50035, "Invalid Form Body: type: Value must be one of {4, 5}.")
+            return refuse("kind of an answer")
         if since is not None:
             platform.receipts.append(answer)
         platform.answered.append(ident)

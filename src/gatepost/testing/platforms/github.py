@@ -30,6 +30,7 @@ from gatepost.channels.kit.hooks import sign
 from gatepost.flow.delivery.plain_text import strip_markdown
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.github_rules import BY_NAME, INVALID
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 
 TOKEN, SECRET, LOGIN, REPOSITORY = "github_pat_x", "hook-secret", "gatebot", "acme/site"
@@ -41,9 +42,14 @@ EMOJI = dict(zip(CONTENTS, "👍👎😄😕❤🎉🚀👀", strict=True))
 
 
 class ApiError(Exception):
-    def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(text)
-        self.status, self.text, self.headers = status, text, headers or {}
+    """The refusal of a rule."""
+
+    def __init__(self, name: str, headers: dict[str, str] | None = None) -> None:
+        self.rule, self.headers = BY_NAME[name], headers or {}
+        super().__init__(self.rule.refusal)
+
+
+refuse = ApiError
 
 
 def make_user_id(login: str) -> int:
@@ -64,6 +70,8 @@ class GitHubPlatform(HookedPlatform):
         self._ids = itertools.count(4_100_000_001)
         self._rooms = {"team": 1}
         self.scopes = ""  # of a classic token
+        self.is_spent = False  # whether the hour's requests are used up
+        self.locked: set[int] = set()  # issues on which only some may comment
         self._issues: dict[int, dict[str, Any]] = {1: self._make_old_issue(1, "The site")}
         self._comments: dict[int, dict[str, Any]] = {}
         self._line_comments: dict[int, dict[str, Any]] = {}
@@ -221,9 +229,7 @@ class GitHubPlatform(HookedPlatform):
         return comment
 
     def _change(self, comment_id: int, body: str) -> dict[str, Any]:
-        comment = self._comments.get(comment_id)
-        if comment is None:
-            raise ApiError(404, "Not Found")
+        comment = self._comments[comment_id]
         comment["body"] = body
         # Whole seconds, but a later one than before: people do not write twice within one.
         comment["updated_at"] = max(_render_now(), _render_next(comment["updated_at"]))
@@ -295,9 +301,14 @@ class GitHubPlatform(HookedPlatform):
             self.requests.append((request.method, request.url.path))
             self.changed.notify_all()
         if request.headers.get("authorization") not in (f"Bearer {TOKEN}", f"token {TOKEN}"):
-            raise ApiError(401, "Bad credentials")
+            raise refuse("token")
         if self.is_faulty(PlatformFault.UNAUTHORIZED):
-            raise ApiError(401, "Bad credentials")
+            raise refuse("token")
+        if not request.headers.get("user-agent"):
+            raise refuse("name of the program")
+        if self.is_spent:
+            reset = str(int(time.time()) + 60)
+            raise refuse("primary rate limit", {"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset})
         while request.method == "GET" and self.is_faulty(PlatformFault.HELD_POLL):  # noqa: ASYNC110  until heal
             await asyncio.sleep(HOLD_S)
 
@@ -309,14 +320,14 @@ class GitHubPlatform(HookedPlatform):
     async def _answer_repository(self, request: Request) -> Response:
         await self._begin_answer(request)
         if self.is_faulty(PlatformFault.NO_RIGHTS):
-            raise ApiError(404, "Not Found")
+            raise refuse("repository that can be seen")
         return JSONResponse({"full_name": REPOSITORY, "private": True, "archived": False, "has_issues": True})
 
     async def _answer_issue(self, request: Request) -> Response:
         await self._begin_answer(request)
         issue = self._issues.get(request.path_params["number"])
         if issue is None:
-            raise ApiError(404, "Not Found")
+            raise refuse("known issue")
         return JSONResponse(issue)
 
     async def _answer_issues(self, request: Request) -> Response:
@@ -340,20 +351,19 @@ class GitHubPlatform(HookedPlatform):
         await self._begin_answer(request)
         number = request.path_params["number"]
         if number not in self._issues:
-            raise ApiError(404, "Not Found")
+            raise refuse("known issue" if request.method == "GET" else "issue to comment on")
         if request.method == "GET":
             return self._render_page(request, [each for each in self._comments.values() if each["number"] == number])
         fault = self.claim_fault(*FAULTS)
         if fault is PlatformFault.RATE_LIMIT:
-            text = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
-            raise ApiError(403, text, {"retry-after": str(self.retry_after)})
+            raise refuse("secondary rate limit", {"retry-after": str(self.retry_after)})
         if fault is PlatformFault.BUSY:
-            raise ApiError(503, "Service unavailable")
+            raise refuse("service away")
         if fault is PlatformFault.FORBIDDEN:
-            raise ApiError(403, "Resource not accessible by personal access token")
-        body = (await request.json()).get("body")
-        if not isinstance(body, str) or not 0 < len(body) <= 65536:
-            raise ApiError(422, "Validation Failed: body is too long (maximum is 65536 characters)")
+            raise refuse("right to comment")
+        if number in self.locked:
+            raise refuse("locked issue")
+        body = await _read_body(request, "comment length")
         comment = self._add_comment(number, body, LOGIN)
         if fault is PlatformFault.NO_ANSWER:
             await self.drop_connections()
@@ -362,14 +372,15 @@ class GitHubPlatform(HookedPlatform):
     async def _answer_change(self, request: Request) -> Response:
         await self._begin_answer(request)
         found = request.path_params["id"]
-        comment = self._comments.get(found)
+        comment, edits = self._comments.get(found), request.method == "PATCH"
         if comment is None:
-            raise ApiError(404, "Not Found")
+            raise refuse("comment to edit" if edits else "comment to delete")
         if comment["user"]["login"] != LOGIN:
-            raise ApiError(403, "Must have admin rights to Repository.")
-        if request.method == "PATCH":
+            raise refuse("edits of others" if edits else "deletions of others")
+        if edits:
+            body = await _read_body(request, "length of an edit")
             with self.changed:
-                self._change(found, (await request.json())["body"])
+                self._change(found, body)
             self._emit("issue_comment", "edited", self._issues[comment["number"]], comment, faulty=False)
             return JSONResponse(comment)
         with self.changed:
@@ -382,9 +393,11 @@ class GitHubPlatform(HookedPlatform):
         await self._begin_answer(request)
         content = (await request.json()).get("content")
         if content not in CONTENTS:
-            raise ApiError(422, "Validation Failed")
+            raise refuse("kind of a reaction")
         target = request.path_params.get("id")
         with self.changed:
+            if target is not None and target not in {**self._comments, **self._line_comments}:
+                raise refuse("comment to react to")
             if target in self._comments:
                 reactions = self.find(str(target)).reactions
                 if (EMOJI[content], "bot") not in reactions:
@@ -429,14 +442,31 @@ def _render_next(moment: str) -> str:
     return datetime.fromtimestamp(later, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+async def _read_body(request: Request, length: str) -> str:
+    """The words of a comment. `length`: the name of the rule about theirs."""
+    try:
+        body = (await request.json()).get("body")
+    except ValueError:
+        raise refuse("body of a request") from None
+    if not isinstance(body, str):
+        raise refuse("kind of a body")
+    if not body.strip():
+        raise refuse("empty comment")
+    if len(body) > BY_NAME[length].limit:
+        raise refuse(length)
+    return body
+
+
 async def _render_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
-    return JSONResponse(
-        {"message": error.text, "documentation_url": "https://docs.github.com/rest"},
-        error.status,
-        headers=error.headers,
-    )
+    told: dict[str, Any] = {"message": error.rule.refusal, "documentation_url": "https://docs.github.com/rest"}
+    if error.rule.refusal.startswith(f"{INVALID}: "):
+        _, place, words = error.rule.refusal.split(": ", 2)
+        resource, field, code = place.split()
+        told["message"], found = INVALID, {"resource": resource, "field": field, "code": code, "message": words}
+        told["errors"] = [found]
+    return JSONResponse(told, error.rule.status, headers=error.headers)
 
 
 async def _render_missing(request: Request, error: Exception) -> Response:
-    return JSONResponse({"message": "Not Found"}, 404)
+    return await _render_error(request, refuse("known address"))

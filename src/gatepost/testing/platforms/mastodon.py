@@ -5,7 +5,9 @@ other servers, timelines, polls, content filters, time limits, or a stream for p
 """
 
 import html
+import re
 import time
+import unicodedata
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -17,10 +19,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.mastodon_objects import BOT_NAME, describe_account, read_form, render_json
+from gatepost.testing.platforms.mastodon_rules import BY_NAME, TAKEN
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 KEEPS_KEYS_S = 3600.0
-LIMIT = 500
+LIMIT = BY_NAME["text length"].limit
+FAULTS = {401: "token", 403: "right to post", 429: "rate limit", 503: "server away"}  # by their rules
+_LINK, _SERVER = re.compile(r"https?://[^\s]+"), re.compile(r"(@\w+)@[\w.-]+")
 THUMP_S = 15.0
 
 
@@ -251,10 +256,10 @@ class MastodonPlatform(RestPlatform):
         return Starlette(routes=routes)
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        if status == 429:
+        if status == 429:  # the moment at which its window ends
             end = datetime.fromtimestamp(time.time() + self.retry_after, UTC).isoformat().replace("+00:00", "Z")
             headers = {"X-RateLimit-Limit": "300", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": end}
-        return JSONResponse({"error": words}, status, headers)
+        return refuse(FAULTS[status], headers)
 
     async def _get_health(self, request: Request) -> Response:
         return Response("OK", media_type="text/plain")
@@ -265,7 +270,7 @@ class MastodonPlatform(RestPlatform):
     async def _get_person(self, request: Request) -> Response:
         account = request.path_params["account"]
         person = next((each for each, number in self._people.items() if number == account), "")
-        return JSONResponse(self._describe(person)) if person else self.render_error(404, "Record not found")
+        return JSONResponse(self._describe(person)) if person else refuse("known account")
 
     async def _get_instance(self, request: Request) -> Response:
         stream = self.url.replace("http", "ws")
@@ -286,20 +291,18 @@ class MastodonPlatform(RestPlatform):
 
     async def _create_status(self, request: Request) -> Response:
         if self.is_faulty(PlatformFault.NO_RIGHTS):
-            return self.render_error(403, "This action is outside the authorized scopes")
+            return refuse("scope")
         asked = await read_form(request)
         key, text = request.headers.get("idempotency-key", ""), str(asked.get("status") or "")
-        media = [each for each in asked.get("media_ids") or [] if each in self._media]
+        media = [str(each) for each in asked.get("media_ids") or []]
         with self.changed:
             known, until = self._keys.get(key, ("", 0.0))
             if key and until > time.monotonic() and known in self._statuses:
                 return JSONResponse(self._statuses[known])
-            if (not text and not media) or len(text) > LIMIT:
-                return self.render_error(422, "Validation failed: Text can't be blank or too long")
             answers, quoted = asked.get("in_reply_to_id"), asked.get("quoted_status_id")
-            if (answers or quoted) and (answers or quoted) not in self._statuses:
-                return self.render_error(404, "The post you are trying to reply to does not appear to exist")
             visibility = str(asked.get("visibility") or "public")
+            if wrong := self._check(text, media, str(answers or ""), str(quoted or ""), visibility):
+                return refuse(wrong)
             named = [each for each in self._people if each != "bot" and f"@{each}" in text]
             room = f"direct:{named[0]}" if visibility == "direct" and named else "team"
             plain = " ".join(each for each in text.split(" ") if each.removeprefix("@") not in named)
@@ -309,20 +312,44 @@ class MastodonPlatform(RestPlatform):
                 self._keys[key] = (status["id"], time.monotonic() + KEEPS_KEYS_S)
             return JSONResponse(status)
 
+    def _check(self, text: str, media: list[str], answers: str, quoted: str, visibility: str) -> str:
+        """Return the name of the rule that a post breaks."""
+        if answers and answers not in self._statuses:
+            return "answered post"
+        if quoted and quoted not in self._statuses:
+            return "quoted post"
+        if len(media) > BY_NAME["number of files"].limit:
+            return "number of files"
+        if any(each not in self._media for each in media):
+            return "known file"
+        if len(media) > 1 and any(not self._media[each].mime.startswith("image/") for each in media):
+            return "pictures or one film"
+        if self.processing and media:
+            return "file that is ready"
+        if visibility not in ("public", "unlisted", "private", "direct"):
+            return "kind of visibility"
+        if not text.strip() and not media and not quoted:
+            return "empty post"
+        return "text length" if count_shown(text) > LIMIT else ""
+
     def _find_status(self, request: Request) -> dict[str, Any] | None:
         return self._statuses.get(request.path_params["status"])
 
     async def _get_status(self, request: Request) -> Response:
         status = self._find_status(request)
-        return JSONResponse(status) if status else self.render_error(404, "Record not found")
+        return JSONResponse(status) if status else refuse("known post")
 
     async def _put_status(self, request: Request) -> Response:
         asked = await read_form(request)
         with self.changed:
             status = self._find_status(request)
             if status is None or status["account"]["id"] != "1":
-                return self.render_error(404, "Record not found")
+                return refuse("post to edit")
             text = str(asked["status"])
+            if not text.strip() and not status["media_attachments"]:
+                return refuse("empty edit")
+            if count_shown(text) > LIMIT:
+                return refuse("length of an edit")
             plain = " ".join(each for each in text.split(" ") if each.removeprefix("@") not in self._people)
             self._edit_status(status, text, plain)
             return JSONResponse(status)
@@ -331,7 +358,7 @@ class MastodonPlatform(RestPlatform):
         with self.changed:
             status = self._find_status(request)
             if status is None or status["account"]["id"] != "1":
-                return self.render_error(404, "Record not found")
+                return refuse("post to delete")
             del self._statuses[status["id"]]
             self.find(status["id"]).deleted = True
             return JSONResponse(status)
@@ -341,7 +368,7 @@ class MastodonPlatform(RestPlatform):
             status = self._find_status(request)
             before: list[dict[str, Any]] = []
             if status is None:
-                return self.render_error(404, "Record not found")
+                return refuse("known post")
             while status["in_reply_to_id"] in self._statuses:
                 status = self._statuses[status["in_reply_to_id"]]
                 before.insert(0, status)
@@ -351,7 +378,7 @@ class MastodonPlatform(RestPlatform):
         with self.changed:
             status = self._find_status(request)
             if status is None:
-                return self.render_error(404, "Record not found")
+                return refuse("post to favourite")
             shown = self.find(status["id"])
             if ("⭐", "bot") not in shown.reactions:
                 shown.reactions.append(("⭐", "bot"))
@@ -361,7 +388,7 @@ class MastodonPlatform(RestPlatform):
         with self.changed:
             status = self._find_status(request)
             if status is None or status["visibility"] == "direct":
-                return self.render_error(422, "This action is not allowed")
+                return refuse("known post" if status is None else "post to boost")
             known = [
                 each for each in self._statuses.values() if each["reblog"] and each["reblog"]["id"] == status["id"]
             ]
@@ -374,8 +401,10 @@ class MastodonPlatform(RestPlatform):
             given = next(each for each in form.values() if not isinstance(each, str))
             mime = given.content_type or "application/octet-stream"
             file = GivenFile(given.filename or "file", await given.read(), mime)
-        if file.mime.partition("/")[0] not in ("image", "video", "audio"):
-            return self.render_error(422, "Validation failed: File content type is invalid")
+        if file.mime not in TAKEN:
+            return refuse("type of a file")
+        if file.mime.startswith("image/") and len(file.data) >= BY_NAME["size of a picture"].limit:
+            return refuse("size of a picture")
         with self.changed:
             media = self._add_media(file)
         ready = self.processing == 0
@@ -384,7 +413,7 @@ class MastodonPlatform(RestPlatform):
     async def _get_media(self, request: Request) -> Response:
         media = request.path_params["media"]
         if media not in self._media:
-            return self.render_error(404, "Record not found")
+            return refuse("known upload")
         with self.changed:
             self.processing = max(self.processing - 1, 0)
             ready = self.processing == 0
@@ -393,6 +422,17 @@ class MastodonPlatform(RestPlatform):
     async def _download(self, request: Request) -> Response:
         file = self._media[request.path_params["media"]]
         return Response(file.data, media_type=file.mime)
+
+
+def refuse(name: str, headers: dict[str, str] | None = None) -> Response:
+    """The refusal of a rule."""
+    return JSONResponse({"error": BY_NAME[name].refusal}, BY_NAME[name].status, headers)
+
+
+def count_shown(text: str) -> int:
+    """As the server counts: a link is 23, a name has no server, and signs that are joined are one."""
+    plain = _SERVER.sub(r"\1", _LINK.sub("x" * 23, text))
+    return sum(not unicodedata.combining(each) and each not in "\u200d\ufe0f" for each in plain)
 
 
 def _now() -> str:

@@ -18,13 +18,14 @@ from starlette.routing import Route
 
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault
+from gatepost.testing.platforms.reddit_rules import BY_NAME
 from gatepost.testing.platforms.reddit_state import NAME, SUBREDDIT, RedditState
 from gatepost.testing.platforms.rest import Answer
 
 CLIENT_ID = "the-app"
 SECRETS = {"client_secret": "the-app-secret", "password": "the-password"}
 REFRESH_TOKEN = "the-refresh-token"
-LONGEST_TEXT = 10_000
+FAULTS = {401: "token", 403: "right to comment", 429: "rate limit", 503: "service away"}  # by their rules
 
 
 class RedditPlatform(RedditState):
@@ -45,6 +46,7 @@ class RedditPlatform(RedditState):
         self.quiet = False  # people do not mention the bot
         self.scopes = "*"
         self.suspended = False
+        self.locked: set[str] = set()  # names of things that nobody may answer
         self.window = (99.0, 300)  # requests that are left, and seconds until there are more
         self.lifetime = 86_400  # of a token, in seconds
         self.agents: set[str] = set()
@@ -147,7 +149,7 @@ class RedditPlatform(RedditState):
             return kind.lower() == "bearer" and token in self._tokens
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        return JSONResponse({"message": words, "error": status}, status, headers)
+        return refuse(FAULTS[status], headers)
 
     def _render_fault(self, fault: PlatformFault | None) -> Response | None:
         if fault is PlatformFault.RATE_LIMIT:
@@ -157,17 +159,17 @@ class RedditPlatform(RedditState):
     async def _give_token(self, request: Request) -> Response:
         given = base64.b64encode(f"{CLIENT_ID}:{SECRETS['client_secret']}".encode()).decode()
         if self.is_faulty(PlatformFault.UNAUTHORIZED) or request.headers.get("authorization") != f"Basic {given}":
-            return self.render_error(401, "Unauthorized")
+            return refuse("secret of the app")
         form = await _read_form(request)
         match form.get("grant_type"):
             case "password":
                 if (form.get("username"), form.get("password")) != (NAME, SECRETS["password"]):
-                    return JSONResponse({"error": "invalid_grant"})
+                    return JSONResponse({"error": BY_NAME["password"].refusal})
             case "refresh_token":
                 if form.get("refresh_token") != REFRESH_TOKEN:
-                    return self.render_error(400, "Bad Request")
+                    return refuse("refresh token")
             case _:
-                return JSONResponse({"error": "unsupported_grant_type"})
+                return JSONResponse({"error": BY_NAME["kind of a grant"].refusal})
         with self.changed:
             token = f"token-{next(self._numbers)}"
             self._tokens.add(token)
@@ -185,7 +187,7 @@ class RedditPlatform(RedditState):
     async def _list_unread(self, request: Request) -> Response:
         await self.wait_until(lambda: not self.is_faulty(PlatformFault.HELD_POLL), 3600.0)
         if self.suspended:
-            return self.render_error(403, "Forbidden")
+            return refuse("suspended account")
         with self.changed:
             return self._render_page(request, [self._things[name] for name in self._unread][::-1], inbox=True)
 
@@ -201,6 +203,8 @@ class RedditPlatform(RedditState):
 
     async def _mark_read(self, request: Request) -> Response:
         names = (await _read_form(request)).get("id", "").split(",")
+        if len(names) > BY_NAME["number of messages to mark"].limit:
+            return refuse("number of messages to mark")
         if self.claim_fault(PlatformFault.FORGOTTEN) is None:
             with self.changed:
                 self._unread = [each for each in self._unread if each not in names]
@@ -212,12 +216,16 @@ class RedditPlatform(RedditState):
         form = await _read_form(request)
         parent, text = form.get("thing_id", ""), form.get("text", "")
         with self.changed:
-            refused = self._refuse(text)
+            refused = self._refuse(text, "empty comment", "comment length")
             if refused is not None:
                 return refused
             found = self._things.get(parent)
-            if found is None or found.get("deleted"):
-                return _render_errors("DELETED_COMMENT", "that comment has been deleted")
+            if found is None:
+                return refuse("id of an answered comment")
+            if found.get("deleted"):
+                return refuse("answered comment")
+            if self.locked & {parent, str(found.get("link_id"))}:
+                return refuse("locked thread")
             if parent.startswith("t4_"):
                 to = found["author"] if found["author"] != NAME else found["dest"]
                 name = self._add_message(NAME, to, str(found["subject"]).removeprefix("re: "), text, parent)
@@ -226,18 +234,19 @@ class RedditPlatform(RedditState):
             return self._render_made(name)
 
     async def _submit(self, request: Request) -> Response:
-        """reddit.com/dev/api, POST /api/submit: a title of 1 to 300 characters."""
         form = await _read_form(request)
         title = form.get("title", "")
         with self.changed:
             if self._refusals:
                 return _render_errors(*self._refusals.pop(0))
             if form.get("sr", "").lower() != SUBREDDIT.lower():
-                return _render_errors("SUBREDDIT_NOEXIST", "that subreddit doesn't exist")
+                return refuse("known subreddit")
             if not title:
-                return _render_errors("NO_TEXT", "we need something here")
-            if len(title) > 300:
-                return _render_errors("TOO_LONG", "this is too long (max: 300)")
+                return refuse("title of a post")
+            if len(title) > BY_NAME["length of a title"].limit:
+                return refuse("length of a title")
+            if len(form.get("text", "")) > BY_NAME["post length"].limit:
+                return refuse("post length")
             post = self._add_post(f"post {title}", "bot", title, form.get("text", ""))
             post["author"] = NAME
         made = {"id": post["id"], "name": post["name"], "url": f"{self.url}/r/{SUBREDDIT}/comments/{post['id']}/"}
@@ -247,11 +256,15 @@ class RedditPlatform(RedditState):
         """The answer does not name the message."""
         form = await _read_form(request)
         with self.changed:
-            refused = self._refuse(form.get("text", ""))
+            refused = self._refuse(form.get("text", ""), "empty private message", "message length")
             if refused is not None:
                 return refused
-            if form.get("to") == "nobody":
-                return _render_errors("USER_DOESNT_EXIST", "that user doesn't exist")
+            if form.get("to", "") in ("", "nobody"):
+                return refuse("person to write to" if form.get("to") else "named person")
+            if not form.get("subject"):
+                return refuse("subject of a message")
+            if len(form["subject"]) > BY_NAME["length of a subject"].limit:
+                return refuse("length of a subject")
             self._add_message(NAME, form["to"], form["subject"], form["text"], "")
         return JSONResponse({"json": {"errors": []}})
 
@@ -259,11 +272,11 @@ class RedditPlatform(RedditState):
         form = await _read_form(request)
         name, text = form.get("thing_id", ""), form.get("text", "")
         with self.changed:
-            refused = self._refuse(text)
+            refused = self._refuse(text, "empty edit", "length of an edit")
             if refused is not None:
                 return refused
             if self._things.get(name, {}).get("author") != NAME or name.startswith("t4_"):
-                return _render_errors("NOT_AUTHOR", "you can't do that")
+                return refuse("edits of others")
             self._things[name] |= {"body": text, "edited": float(int(time.time()))}
             shown = self.find(name)
             shown.text = shown.raw = text
@@ -278,12 +291,13 @@ class RedditPlatform(RedditState):
                 self.remove_thing(name)
         return JSONResponse({})
 
-    def _refuse(self, text: str) -> Response | None:
+    def _refuse(self, text: str, empty: str, length: str) -> Response | None:
+        """`empty`, `length`: the names of the rules about it."""
         if self._refusals:
             return _render_errors(*self._refusals.pop(0))
         if not text.strip():
-            return _render_errors("NO_TEXT", "we need something here")
-        return _render_errors("TOO_LONG", "this is too long (max: 10000)") if len(text) > LONGEST_TEXT else None
+            return refuse(empty)
+        return refuse(length) if len(text) > BY_NAME["comment length"].limit else None
 
     def _render_made(self, name: str) -> Response:
         return JSONResponse({"json": {"errors": [], "data": {"things": [self._render(self._things[name])]}}})
@@ -322,13 +336,13 @@ class RedditPlatform(RedditState):
 
     def _render_watched(self, request: Request, kind: str) -> Response:
         if not self._is_watched(request):
-            return self.render_error(403, "Forbidden")
+            return refuse("private subreddit")
         with self.changed:
             return self._render_page(request, self._list_there(kind))
 
     async def _get_subreddit(self, request: Request) -> Response:
         if not self._is_watched(request):
-            return self.render_error(404, "Not Found")
+            return refuse("subreddit to watch")
         return JSONResponse({"kind": "t5", "data": {"display_name": SUBREDDIT}})
 
     async def _list_by(self, request: Request) -> Response:
@@ -344,7 +358,7 @@ class RedditPlatform(RedditState):
     async def _get_person(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name == "nobody":
-            return self.render_error(404, "Not Found")
+            return refuse("known person")
         return JSONResponse({"kind": "t2", "data": {"name": name, "id": "2c", "is_suspended": False}})
 
     async def _list_named(self, request: Request) -> Response:
@@ -358,7 +372,7 @@ class RedditPlatform(RedditState):
         post, wanted = f"t3_{request.path_params['post']}", request.query_params.get("comment", "")
         with self.changed:
             if post not in self._things:
-                return self.render_error(404, "Not Found")
+                return refuse("known post")
             top = [each["name"] for each in self._things.values() if each.get("parent_id") == post]
             if wanted:
                 top = [self._find_above(f"t1_{wanted}", int(request.query_params.get("context", "0")))]
@@ -376,6 +390,14 @@ class RedditPlatform(RedditState):
 def _render_listing(children: list[dict[str, Any]], after: str | None) -> dict[str, Any]:
     data = {"children": children, "after": after, "before": None, "dist": len(children), "modhash": None}
     return {"kind": "Listing", "data": data}
+
+
+def refuse(name: str, headers: dict[str, str] | None = None) -> Response:
+    """The refusal of a rule: in a list of errors, or by the status."""
+    rule = BY_NAME[name]
+    if rule.status == 200:
+        return _render_errors(*rule.refusal.split(" ", 1))
+    return JSONResponse({"message": rule.refusal, "error": rule.status}, rule.status, headers)
 
 
 def _render_errors(code: str, words: str) -> Response:

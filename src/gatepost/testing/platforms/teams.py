@@ -1,7 +1,7 @@
 """An emulated Bot Framework with Microsoft Teams behind it: signed activities, conversations, cards, and the login.
 
 It keeps to the documented REST API for what our channel uses. It does not have: files, several tenants, meetings,
-message extensions, rights of the app package, pages of members, throttling, and rendering of markdown other than to
+message extensions, rights of the app package, pages of members, and rendering of markdown other than to
 plain words. A group chat is a channel here, whose posts are threads.
 """
 
@@ -26,13 +26,14 @@ from gatepost.flow.delivery.plain_text import strip_markdown
 from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 from gatepost.testing.platforms.rest import RestPlatform, make_id
+from gatepost.testing.platforms.teams_rules import BY_NAME
 
 APP_ID, TENANT = "5a0f0f5e-1111-4222-8333-444455556666", "7b1c0a4e-aaaa-4bbb-8ccc-ddddeeeeffff"
 SECRET, BOT, KEY_ID = "the~client~secret", f"28:{APP_ID}", "key-1"
 ISSUER = "https://api.botframework.com"
 ACTIVITIES = "/emea/v3/conversations/{conversation}/activities"
 NAME = "Porter of the Lab"
-LARGEST_MESSAGE = 40_000  # bytes in UTF-16: learn.microsoft.com, "Format your bot messages", read 2026-11-17
+FAULTS = {401: "token", 403: "bot in the conversation", 429: "rate limit", 503: "service away"}  # by their rules
 REACTIONS = {"👍": "like", "❤️": "heart", "😆": "laugh", "😢": "sad"}
 
 
@@ -51,6 +52,7 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
         self._ids = itertools.count(1_700_000_000_001)
         self._rooms: dict[str, str] = {}  # conversation -> room, of those in which the app is
         self._typing: list[str] = []
+        self.contended: set[str] = set()  # conversations in which something else is under way
         self.bot_name, self.behind_mention = NAME, "&nbsp;"  # how people mention it
 
     def get_settings(self) -> dict[str, Any]:
@@ -203,17 +205,15 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
         return Starlette(routes=routes)
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        return JSONResponse({"error": {"code": f"Error{status}", "message": words}}, status, headers)
+        return refuse(FAULTS[status], headers)
 
     async def _give_token(self, request: Request) -> Response:
         asked = await request.form()
         if self.is_faulty(PlatformFault.NO_RIGHTS):
-            why = f"AADSTS700016: Application with identifier '{APP_ID}' was not found in the directory '{TENANT}'."
-            return JSONResponse({"error": "unauthorized_client", "error_description": why}, 400)
+            return _refuse_login("known application")
         known = asked.get("client_id") == APP_ID and asked.get("client_secret") == SECRET
         if not known or self.is_faulty(PlatformFault.UNAUTHORIZED):
-            told = {"error": "invalid_client", "error_description": "AADSTS7000215: Invalid client secret provided."}
-            return JSONResponse(told, 401)
+            return _refuse_login("client secret")
         return JSONResponse({"token_type": "Bearer", "expires_in": 3599, "access_token": self.token})
 
     async def _get_openid(self, request: Request) -> Response:
@@ -226,14 +226,19 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
         return JSONResponse({"keys": [key]})
 
     async def _create(self, request: Request) -> Response:
-        body = await request.json()
+        try:
+            body = await request.json()
+        except ValueError:
+            return refuse("body of an activity")
         conversation, _, post = request.path_params["conversation"].partition(";messageid=")
         with self.changed:
             room = self._rooms.get(conversation)
             if room is None:
-                return self.render_error(404, "The conversation was not found.")
-            if _is_too_large(body):
-                return self._refuse_size()
+                return refuse("known conversation")
+            if conversation in self.contended:
+                return refuse("several calls at once")
+            if wrong := _check(body, "size of a message"):
+                return refuse(wrong)
             if body["type"] == "typing":
                 self._typing.append(room)
                 return JSONResponse({"id": str(next(self._ids))}, 201)
@@ -245,31 +250,29 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
     async def _update(self, request: Request) -> Response:
         body = await request.json()
         with self.changed:
-            shown = self._find_own(request.path_params["message"])
+            shown = self._find(request.path_params["message"])
             if shown is None:
-                return self.render_error(404, "The message was not found.")
-            if _is_too_large(body):
-                return self._refuse_size()
+                return refuse("message to edit")
+            if shown.sender != "bot":
+                return refuse("edits of others")
+            if wrong := _check(body, "size of an edit"):
+                return refuse(wrong)
             self._show(shown, body)
             shown.edits += 1
         return JSONResponse({"id": shown.id})
 
     async def _remove(self, request: Request) -> Response:
         with self.changed:
-            shown = self._find_own(request.path_params["message"])
+            shown = self._find(request.path_params["message"])
             if shown is None:
-                return self.render_error(404, "The message was not found.")
+                return refuse("message to delete")
+            if shown.sender != "bot":
+                return refuse("deletions of others")
             shown.deleted = True
         return Response(status_code=200)
 
-    def _refuse_size(self) -> Response:
-        told = {"code": "MessageSizeTooBig", "message": "Message size too large."}
-        return JSONResponse({"error": told}, 413)
-
-    def _find_own(self, message: str) -> ShownMessage | None:
-        return next(
-            (each for each in self.record if (each.id, each.sender) == (message, "bot") and not each.deleted), None
-        )
+    def _find(self, message: str) -> ShownMessage | None:
+        return next((each for each in self.record if each.id == message and not each.deleted), None)
 
     def _show(self, shown: ShownMessage, body: dict[str, Any]) -> None:
         cards = [each["content"] for each in body.get("attachments", [])]
@@ -281,8 +284,24 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
         shown.buttons = [each["title"] for card in cards for each in card.get("actions", ())]
 
 
-def _is_too_large(body: dict[str, Any]) -> bool:
-    return len(json.dumps(body, ensure_ascii=False).encode("utf-16-le")) > LARGEST_MESSAGE
+def refuse(name: str, headers: dict[str, str] | None = None) -> Response:
+    """The refusal of a rule."""
+    rule = BY_NAME[name]
+    return JSONResponse({"error": {"code": rule.refusal, "message": f"Refused: {name}."}}, rule.status, headers)
+
+
+def _refuse_login(name: str) -> Response:
+    error, why = BY_NAME[name].refusal.replace("$app", APP_ID).replace("$tenant", TENANT).split(" ", 1)
+    return JSONResponse({"error": error, "error_description": why}, BY_NAME[name].status)
+
+
+def _check(body: dict[str, Any], size: str) -> str:
+    """Return the name of the rule that an activity breaks. `size`: of the rule about its size."""
+    if not body.get("type"):
+        return "kind of an activity"
+    if body["type"] == "message" and not body.get("text") and not body.get("attachments"):
+        return "empty message"
+    return size if len(json.dumps(body, ensure_ascii=False).encode("utf-16-le")) > BY_NAME[size].limit else ""
 
 
 _MAKING = threading.Lock()  # each platform has a thread of its own

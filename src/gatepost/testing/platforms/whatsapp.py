@@ -32,6 +32,7 @@ from starlette.routing import Route
 from gatepost.channels.kit.hooks import sign
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
+from gatepost.testing.platforms.whatsapp_rules import BY_NAME, TAKEN
 
 TOKEN, APP_SECRET, VERIFY_TOKEN = "EAAtoken", "app-secret", "verify-me"
 NUMBER_ID, NUMBER, ACCOUNT = "106540352242922", "15550783881", "102290129340398"
@@ -57,12 +58,20 @@ OTHER_HOOK = "https://another.example/hook"
 
 
 class GraphError(Exception):
-    def __init__(
-        self, status: int, code: int, text: str, headers: dict[str, str] | None = None, *, subcode: int | None = None
-    ) -> None:
+    """The refusal of a rule."""
+
+    def __init__(self, name: str, headers: dict[str, str] | None = None, *, subcode: int | None = None) -> None:
+        code, text = BY_NAME[name].refusal.split(" ", 1)
         super().__init__(text)
-        self.status, self.code, self.text, self.headers = status, code, text, headers or {}
-        self.subcode = subcode
+        self.rule, self.code, self.text = BY_NAME[name], int(code), text.replace("$number", NUMBER_ID)
+        self.headers, self.subcode = headers or {}, subcode
+
+
+refuse = GraphError
+
+
+def _exceeds(name: str, size: int) -> bool:
+    return size > BY_NAME[name].limit
 
 
 class WhatsAppPlatform(HookedPlatform):
@@ -70,6 +79,7 @@ class WhatsAppPlatform(HookedPlatform):
     hook_secret = APP_SECRET
     cannot = frozenset({"edit", "delete", "join"})
     has_groups = False
+    sample_file = ("data.pdf", "application/pdf")
 
     def __init__(self) -> None:
         super().__init__()
@@ -244,15 +254,14 @@ class WhatsAppPlatform(HookedPlatform):
             self.changed.notify_all()
         given = request.headers.get("authorization")
         if given != f"Bearer {TOKEN}" or self.is_faulty(PlatformFault.UNAUTHORIZED):
-            raise GraphError(401, 190, "Error validating access token: the session has been invalidated.")
+            raise refuse("token")
 
     async def _answer_number(self, request: Request) -> Response:
         self._check_token(request)
         while self.is_faulty(PlatformFault.HELD_POLL):  # noqa: ASYNC110  until heal
             await asyncio.sleep(HOLD_S)
         if self.is_faulty(PlatformFault.NO_RIGHTS):
-            told = f"Unsupported get request. Object with ID '{NUMBER_ID}' cannot be loaded due to missing permissions"
-            raise GraphError(400, 100, told, subcode=33)
+            raise refuse("right to the number", subcode=33)
         if request.query_params.get("fields") == "webhook_configuration":
             taken = {"phone_number": OTHER_HOOK} if self.is_faulty(PlatformFault.CONFLICT) else {}
             return JSONResponse({"webhook_configuration": {"application": self.hook_url, **taken}, "id": NUMBER_ID})
@@ -273,7 +282,7 @@ class WhatsAppPlatform(HookedPlatform):
         media = request.path_params["media"]
         file = self._media.get(media)
         if file is None:
-            raise GraphError(400, 100, "Unsupported get request. Object does not exist")
+            raise refuse("known file")
         url = f"{self.url}/files/{media}"
         return JSONResponse({"id": media, "url": url, "mime_type": file.mime, "file_size": str(len(file.data))})
 
@@ -287,7 +296,9 @@ class WhatsAppPlatform(HookedPlatform):
         async with request.form() as form:
             file, mime = form.get("file"), form.get("type")
             if form.get("messaging_product") != "whatsapp" or not isinstance(file, UploadFile):
-                raise GraphError(400, 100, "(#100) The parameters messaging_product, type and file are required.")
+                raise refuse("parts of an upload")
+            if str(mime).partition(";")[0] not in TAKEN:
+                raise refuse("type of a file")
             media = self._add_media(GivenFile(file.filename or "", await file.read(), str(mime)))
         return JSONResponse({"id": media})
 
@@ -299,11 +310,11 @@ class WhatsAppPlatform(HookedPlatform):
         fault = self.claim_fault(*FAULTS)
         if fault is PlatformFault.RATE_LIMIT:
             wait = {"retry-after": str(self.retry_after)}
-            raise GraphError(429, 131056, "(#131056) (Business Account, Consumer Account) pair rate limit hit", wait)
+            raise refuse("rate of one chat", wait)
         if fault is PlatformFault.BUSY:
-            raise GraphError(503, 131016, "(#131016) Service unavailable")
+            raise refuse("service away")
         if fault is PlatformFault.FORBIDDEN:
-            raise GraphError(403, 10, "(#10) Application does not have permission for this action")
+            raise refuse("right to send")
         message = self._accept(body)
         self.notify()
         if fault is PlatformFault.NO_ANSWER:
@@ -322,7 +333,7 @@ class WhatsAppPlatform(HookedPlatform):
         with self.changed:
             found = next((each for each in self.record if each.id == body.get("message_id")), None)
             if found is None or found.sender == "bot":
-                raise GraphError(400, 100, "(#100) Invalid parameter: message_id")
+                raise refuse("message that was read")
             self._read.add(found.id)
             if "typing_indicator" in body:
                 self._typing.append(found.room)
@@ -331,13 +342,15 @@ class WhatsAppPlatform(HookedPlatform):
 
     def _accept(self, body: dict[str, Any]) -> str:
         kind, room = body.get("type", "text"), self._find_room(body)
-        if body.get("messaging_product") != "whatsapp" or not room:
-            raise GraphError(400, 131026, "(#131026) Message undeliverable")
+        if body.get("messaging_product") != "whatsapp":
+            raise refuse("name of the product")
+        if not room:
+            raise refuse("known person")
         if room.startswith(GROUP) and kind in ("interactive", "reaction"):
-            raise GraphError(400, 131009, "(#131009) Parameter value is not valid: groups take text and media")
+            raise refuse("words of a group")
         with self.changed:
             if room in self._closed and kind != "template":
-                raise GraphError(400, 131047, "(#131047) Re-engagement message")
+                raise refuse("24 hours")
             if kind == "reaction":
                 return self._accept_reaction(body["reaction"])
             shown = self._render_shown(kind, body, room)
@@ -361,7 +374,7 @@ class WhatsAppPlatform(HookedPlatform):
     def _accept_reaction(self, reaction: dict[str, str]) -> str:
         found = next((each for each in self.record if each.id == reaction["message_id"]), None)
         if found is None:
-            raise GraphError(400, 131009, "(#131009) Parameter value is not valid")
+            raise refuse("message to react to")
         found.reactions = [each for each in found.reactions if each[1] != "bot"]
         if reaction["emoji"]:
             found.reactions.append((reaction["emoji"], "bot"))
@@ -379,12 +392,16 @@ class WhatsAppPlatform(HookedPlatform):
             key=body.get("biz_opaque_callback_data", ""),
             voice=bool(content.get("voice")),
         )
-        if len(shown.key) > 512 or (shown.reply_to and not any(each.id == shown.reply_to for each in self.record)):
-            raise GraphError(400, 131009, "(#131009) Parameter value is not valid")
+        if _exceeds("length of own data", len(shown.key)):
+            raise refuse("length of own data")
+        if shown.reply_to and not any(each.id == shown.reply_to for each in self.record):
+            raise refuse("answered message")
         if "id" in content and kind in ("image", "audio", "video", "document", "sticker"):
             file = self._media.get(content["id"])
             if file is None:
-                raise GraphError(400, 131053, "(#131053) Media upload error")
+                raise refuse("known file of a message")
+            if kind == "image" and _exceeds("size of a picture", len(file.data)):
+                raise refuse("size of a picture")
             shown.files = [GivenFile(content.get("filename", file.name), file.data, file.mime)]
         if kind == "interactive":
             shown.buttons = [each.get("description") or each["title"] for each in _list_options(content)]
@@ -427,35 +444,44 @@ def _check_content(kind: str, content: dict[str, Any]) -> str:
     """The words of a message. What Meta would refuse is refused."""
     match kind:
         case "text":
-            text, limit = content["body"], 4096
+            text, rule = content["body"], "text length" if content["body"] else "empty text"
         case "interactive":
-            text, limit = content["body"]["text"], 1024 if content["type"] == "button" else 4096
+            text, rule = (
+                content["body"]["text"],
+                "words of buttons" if content["type"] == "button" else "words of a list",
+            )
             _check_options(content)
         case "template":
             (body,) = content["components"]
-            text, limit = body["parameters"][0]["text"], 1024
+            text, rule = body["parameters"][0]["text"], "words of a template"
             if "\n" in text or "\t" in text or "    " in text:
-                raise GraphError(400, 132018, "(#132018) There is an issue with the parameters in your template")
+                raise refuse("line breaks in a template")
         case "audio" if "caption" in content:
-            raise GraphError(400, 100, "(#100) Unexpected key caption")
+            raise refuse("words below a sound")
         case "image" | "audio" | "video" | "document" | "sticker":
-            text, limit = content.get("caption", ""), 1024
+            text, rule = content.get("caption", ""), "caption length"
         case _:
-            raise GraphError(400, 100, f"(#100) Param type must be one of …, got {kind}")
-    if len(text) > limit or (not text and kind in ("text", "interactive", "template")):
-        raise GraphError(400, 100, f"(#100) Length must be between 1 and {limit}")
+            raise refuse("kind of a message")
+    if _exceeds(rule, len(text)) or (not text and kind in ("text", "interactive", "template")):
+        raise refuse(rule)
     return str(text)
 
 
 def _check_options(content: dict[str, Any]) -> None:
     options, buttons = _list_options(content), content["type"] == "button"
-    most, longest = (3, 20) if buttons else (10, 24)
-    too_long = [each for each in options if not 0 < len(each["title"]) <= longest or len(each["id"]) > 200]
-    if not 0 < len(options) <= most or too_long or any(len(each.get("description", "")) > 72 for each in options):
-        raise GraphError(400, 131009, "(#131009) Parameter value is not valid")
+    number, length = ("number of buttons", "button length") if buttons else ("number of rows", "row length")
+    if not options or _exceeds(number, len(options)):
+        raise refuse(number)
+    for each in options:
+        if not each["title"] or _exceeds(length, len(each["title"])):
+            raise refuse(length)
+        if _exceeds("id of an option", len(each["id"])):
+            raise refuse("id of an option")
+        if _exceeds("description of a row", len(each.get("description", ""))):
+            raise refuse("description of a row")
     names = [each["title"] if buttons else each["id"] for each in options]
     if len(set(names)) < len(names):
-        raise GraphError(400, 131009, "(#131009) Parameter value is not valid: not unique")
+        raise refuse("one title for each button" if buttons else "one id for each row")
 
 
 def _resolve(text: str) -> str:
@@ -464,7 +490,8 @@ def _resolve(text: str) -> str:
 
 async def _render_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, GraphError)
-    body = {"message": error.text, "type": "OAuthException", "code": error.code, "fbtrace_id": "Az8or2yhqkZ"}
+    body: dict[str, Any] = {"message": error.text, "type": "OAuthException", "code": error.code}
+    body |= {"error_data": {"messaging_product": "whatsapp", "details": error.rule.source}, "fbtrace_id": "Az8or2yhqkZ"}
     if error.subcode is not None:
         body["error_subcode"] = error.subcode
-    return JSONResponse({"error": body}, error.status, headers=error.headers)
+    return JSONResponse({"error": body}, error.rule.status, headers=error.headers)

@@ -9,6 +9,7 @@ characters, of which a link is 23, also a bare one such as main.py (docs.x.com, 
 import hmac
 import itertools
 import re
+import time
 import unicodedata
 from base64 import b64encode
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 
 from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform
+from gatepost.testing.platforms.x_rules import BY_NAME
 
 KEYS = {
     "api_key": "the-app-key",
@@ -32,16 +34,25 @@ ME, NAME = "900", "porter"
 FEED = "feed"  # the room of what the bot posts on its own
 
 
-LONGEST = 280
+LONGEST = BY_NAME["text length"].limit
+FAULTS = {401: "keys", 403: "right to write", 429: "rate limit", 503: "service away"}  # by their rules
+_CASHTAG = re.compile(r"(?:^|\s)\$[a-z]{1,6}(?:[._][a-z]{1,2})?(?=$|\s|[^\w\s])", re.IGNORECASE)
 _SIGN = "[\u2600-\u27bf\U0001f000-\U0001faff]"
 _EMOJI = re.compile(f"{_SIGN}(?:[\ufe0f\U0001f3fb-\U0001f3ff]|\u200d{_SIGN})*")
 _BARE = re.compile(
     r"(?:https?://)?(?:[a-z0-9-]+\.)+(?:[a-z]{2}|com|org|net|info|dev|app)(?![a-z0-9-])(?:/[^\s]*)?", re.IGNORECASE
 )
-TOO_LONG = (
-    "Your Tweet text is too long. For more information on how Twitter determines text length see "
-    "https://github.com/twitter/twitter-text."
-)
+
+
+def refuse(name: str, headers: dict[str, str] | None = None) -> Response:
+    """The refusal of a rule. A request that is not as documented has its reason in `errors`."""
+    rule = BY_NAME[name]
+    title = {400: "Invalid Request", 401: "Unauthorized", 404: "Not Found Error"}.get(rule.status, "Forbidden")
+    body: dict[str, Any] = {"title": title, "detail": rule.refusal, "type": "about:blank", "status": rule.status}
+    if rule.status == 400:
+        body |= {"errors": [{"message": rule.refusal}], "type": "https://api.x.com/2/problems/invalid-request"}
+        body["detail"] = "One or more parameters to your request was invalid."
+    return JSONResponse(body, rule.status, headers)
 
 
 def count_weighted(text: str) -> int:
@@ -80,6 +91,8 @@ class XPlatform(RestPlatform):
         self._posts: dict[str, dict[str, Any]] = {}
         self._nonces: set[str] = set()
         self.is_enrolled = True  # whether the app's tier has this API
+        self.is_self_serve = False  # whether it is a tier without likes and quotes
+        self.foreign: set[str] = set()  # rooms whose first post does not mention the bot
 
     def get_settings(self) -> dict[str, Any]:
         return {"api_url": self.url, "poll_s": 0.1}
@@ -98,7 +111,7 @@ class XPlatform(RestPlatform):
             return self._people.setdefault(person, str(900 + len(self._people)))
 
     def _get_root(self, room: str) -> str:
-        """Somebody began the conversation without the bot."""
+        """Somebody began the conversation before the bot came, and mentioned it unless the room is `foreign`."""
         with self.changed:
             if room not in self._rooms:
                 self._rooms[room] = str(next(self._ids))
@@ -162,17 +175,21 @@ class XPlatform(RestPlatform):
         return known and given == b64encode(hmac.digest(secret, base.encode(), "sha1")).decode()
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        return JSONResponse({"title": words, "detail": words, "status": status}, status, headers)
+        reset = {"x-rate-limit-reset": str(int(time.time() + self.retry_after))} if status == 429 else None
+        return refuse(FAULTS[status], reset)
 
     async def _get_me(self, request: Request) -> Response:
         level = "read" if self.is_faulty(PlatformFault.NO_RIGHTS) else "read-write"
         if not self.is_enrolled:
             told = {"title": "Client Forbidden", "reason": "client-not-enrolled", "required_enrollment": "Basic"}
-            return JSONResponse({**told, "detail": "the App is attached to no Project"}, 403)
+            rule = BY_NAME["project of the app"]
+            return JSONResponse({**told, "detail": rule.refusal}, rule.status)
         return JSONResponse({"data": {"id": ME, "username": NAME, "name": "Porter"}}, headers={"x-access-level": level})
 
     async def _list_mentions(self, request: Request) -> Response:
         query = request.query_params
+        if not 5 <= int(query.get("max_results", "10")) <= BY_NAME["size of a page"].limit:
+            return refuse("size of a page")
         since, size, start = int(query.get("since_id", "0")), int(query["max_results"]), query.get("pagination_token")
         with self.changed:
             noted = "note_tweet" in query.get("tweet.fields", "")
@@ -190,23 +207,45 @@ class XPlatform(RestPlatform):
     async def _create(self, request: Request) -> Response:
         body = await request.json()
         answered, quoted = body.get("reply", {}).get("in_reply_to_tweet_id", ""), body.get("quote_tweet_id", "")
-        if count_weighted(body["text"]) > LONGEST:
-            return self.render_error(403, TOO_LONG)
-        if not body["text"].strip():
-            return self.render_error(400, "The Post must have text, media, poll, quote or card.")
         with self.changed:
-            if quoted and quoted not in self._posts:
-                return self.render_error(400, "The quoted post does not exist.")
+            if wrong := self._check(body["text"], answered, quoted):
+                return refuse(wrong)
             room = next((each for each, root in self._rooms.items() if root == answered), FEED)
             known = [each.room for each in self.record if each.id == answered]
             number = self._add(known[0] if known else room, "bot", body["text"], answered)
         return JSONResponse({"data": {"id": number, "text": body["text"]}}, 201)
 
+    def _check(self, text: str, answered: str, quoted: str) -> str:
+        """Return the name of the rule that a post breaks."""
+        if count_weighted(text) > LONGEST:
+            return "text length"
+        if not text.strip():
+            return "empty post"
+        if len(_CASHTAG.findall(text)) > BY_NAME["number of cashtags"].limit:
+            return "number of cashtags"
+        if quoted and quoted not in self._posts:
+            return "quoted post"
+        if quoted and self.is_self_serve:
+            return "quotes of self-serve apps"
+        if answered and (wrong := self._check_answered(answered)):
+            return wrong
+        same = [each for each in self.record if (each.sender, each.text, each.reply_to) == ("bot", text, answered)]
+        return "duplicate post" if any(not each.deleted for each in same) else ""
+
+    def _check_answered(self, answered: str) -> str:
+        if re.fullmatch("[0-9]{1,19}", answered) is None:
+            return "id of an answered post"
+        begun = [room for room, root in self._rooms.items() if root == answered]
+        if not begun and answered not in self._posts:
+            return "answered post"
+        post = self._posts.get(answered, {"text": "" if begun[:1] and begun[0] in self.foreign else f"@{NAME}"})
+        return "" if f"@{NAME}" in post["text"] or post.get("author_id") == ME else "answers to who called"
+
     async def _repost(self, request: Request) -> Response:
         shared = (await request.json())["tweet_id"]
         with self.changed:
             if shared not in self._posts:
-                return self.render_error(404, "Could not find the post.")
+                return refuse("post to repost")
             about = self.find(shared)
             self.record.append(ShownMessage(id=f"repost:{shared}", room=FEED, sender="bot", text=about.text))
         return JSONResponse({"data": {"retweeted": True}})
@@ -220,7 +259,7 @@ class XPlatform(RestPlatform):
         number = request.path_params["number"]
         with self.changed:
             if self._posts.get(number, {}).get("author_id") != ME:
-                return self.render_error(403, "You are not allowed to delete this post.")
+                return refuse("deletions of others")
             self.find(number).deleted = True
         return JSONResponse({"data": {"deleted": True}})
 
@@ -228,7 +267,9 @@ class XPlatform(RestPlatform):
         liked = (await request.json())["tweet_id"]
         with self.changed:
             if liked not in self._posts:
-                return self.render_error(404, "Could not find the post.")
+                return refuse("post to like")
+            if self.is_self_serve:
+                return refuse("likes of self-serve apps")
             shown = self.find(liked)
             if ("❤️", "bot") not in shown.reactions:
                 shown.reactions = [*shown.reactions, ("❤️", "bot")]

@@ -1,0 +1,34 @@
+from types import MappingProxyType
+from typing import Any
+
+from tests.testing.platforms.callers import Refusal
+from tests.testing.platforms.http_caller import HttpCaller
+
+from gatepost.testing.platforms import github_rules
+from gatepost.testing.platforms.base import EmulatedPlatform
+from gatepost.testing.platforms.github import TOKEN, GitHubPlatform
+
+
+class PlatformCaller(HttpCaller):
+    platform_class, rules = GitHubPlatform, github_rules.RULES
+    headers = MappingProxyType({"authorization": f"Bearer {TOKEN}", "user-agent": "tests"})
+
+    def __init__(self, platform: EmulatedPlatform) -> None:
+        super().__init__(platform)
+        assert isinstance(platform, GitHubPlatform)
+        self.github, locked = platform, platform.open_issue("locked", "")
+        platform.locked.add(locked)
+        own = self.ask(github_rules.POST, {"json": {"body": "own"}}).json()["id"]
+        self.names = {"$theirs": platform.send("theirs"), "$own": own, "$locked": locked}
+        self.names["$nameless"] = {**self.headers, "user-agent": ""}
+
+    def call(self, method: str, given: dict[str, Any]) -> Refusal:
+        self.github.is_spent = given.get("spent", False)
+        return super().call(method, {name: value for name, value in given.items() if name != "spent"})
+
+    def read_refusal(self, answer: Any) -> str:
+        body = answer.json()
+        found = [
+            f"{each['resource']} {each['field']} {each['code']}: {each['message']}" for each in body.get("errors", ())
+        ]
+        return ": ".join([body["message"], *found])
