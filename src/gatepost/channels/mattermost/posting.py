@@ -34,7 +34,7 @@ class MattermostPosting:
                 case Op.EDIT:
                     return await self._edit(message)
                 case Op.DELETE:
-                    return await self._change("DELETE", message.target, "", "delete a message")
+                    return await self._delete(message.target)
                 case Op.REACT:
                     return await self._react(message)
                 case Op.PIN:
@@ -91,6 +91,14 @@ class MattermostPosting:
         target = wire.check_post_id(target)
         await http.call(method, f"api/v4/posts/{target}{path}", action=action)
         return target
+
+    async def _delete(self, target: str) -> str:
+        try:
+            return await self._change("DELETE", target, "", "delete a message")
+        except PlatformRefusal as refusal:
+            if refusal.status != 404:  # what is gone is deleted
+                raise
+            return target
 
     async def _react(self, message: Outbound) -> str:
         http, bot = await self._connect()
