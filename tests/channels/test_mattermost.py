@@ -321,3 +321,11 @@ async def test_a_message_that_is_gone_already_is_deleted(platform: MattermostPla
     for key in ("first", "again"):
         assert await channel.send(room, Outbound(key=key, op=Op.DELETE, target=made)) == made
     assert platform.texts("team") == []
+
+
+async def test_a_text_that_escapes_make_longer_is_said_whole(platform: MattermostPlatform) -> None:
+    channel = make(platform)
+    text = "@ann *x " * 2046 + "the end"
+    await channel.send(platform.get_address("team"), Outbound(key="k", text=text))
+    assert platform.texts("team")[0].endswith("the end") and "@ann" not in platform.texts("team")[0]
+    await channel.close()
