@@ -20,6 +20,8 @@ class RuleCaller(ABC):
 
     platform_class: ClassVar[type[EmulatedPlatform]]
     rules: ClassVar[tuple[PlatformRule, ...]]
+    lacks: ClassVar[str] = ""  # why it cannot run here
+    is_slow: ClassVar[bool] = False
     names: dict[str, Any]
 
     def __init__(self, platform: EmulatedPlatform) -> None:
