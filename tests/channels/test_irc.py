@@ -239,3 +239,21 @@ def test_lines_are_read(raw: bytes, command: str, params: tuple[str, ...], nick:
 
 def test_an_account_is_optional() -> None:
     assert CHANNELS["irc"].guide.optional == (ACCOUNT, PASSWORD)
+
+
+@pytest.mark.parametrize("address", ["irc:channel/#registered", "irc:direct/ann-registered", "irc:direct/ann-closed"])
+async def test_words_that_the_server_does_not_pass_on_are_refused(platform: IrcPlatform, address: str) -> None:
+    channel = make(platform)
+    with pytest.raises(Refused, match=r"register|permitted"):
+        await channel.send(address, Outbound(key="k", text="x"))
+    await channel.close()
+
+
+async def test_words_to_a_channel_that_refuses_the_bot_fail_with_its_reason(platform: IrcPlatform) -> None:
+    channel = make(platform, rooms=("#team", "#invited"))
+    async with listening(channel) as received:
+        await connected(platform, channel)
+        platform.send("hello")
+        await received.wait_for(1)
+        with pytest.raises(Refused, match=r"Cannot join channel \(\+i\)"):
+            await channel.send("irc:channel/#invited", Outbound(key="k", text="x"))
