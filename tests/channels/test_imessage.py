@@ -1,5 +1,6 @@
 """iMessage by BlueBubbles: what the Mac's rows become, and gaps between them. The suite grades the rest."""
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason, MemoryCursor, SupportsCheck
 from gatepost.channels.imessage import wire
 from gatepost.core import registry
-from gatepost.core.errors import NotFound, Unavailable, Unsupported
+from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
@@ -136,3 +137,21 @@ async def test_a_check_names_the_account_or_what_is_wrong(platform: BlueBubblesP
 def test_it_declares_that_it_was_never_run_against_the_platform() -> None:
     registry.load_package("gatepost.channels")
     assert "never" in CHANNELS["imessage"].tested_against
+
+
+async def test_a_message_that_messages_cannot_deliver_is_refused_in_its_words(platform: BlueBubblesPlatform) -> None:
+    channel, _ = make_channel(platform)
+    with pytest.raises(Refused, match="Message failed to send! 22"):
+        await channel.send("imessage:iMessage;-;nobody@example.org", Outbound(key="k", text="x"))
+    with pytest.raises(Refused, match="A 'message' is required"):
+        await channel.send(platform.get_address("team"), Outbound(key="k", text=""))
+    await channel.close()
+
+
+async def test_a_message_that_is_under_way_already_is_uncertain(platform: BlueBubblesPlatform) -> None:
+    channel, _ = make_channel(platform)
+    platform.queued.add("gp-" + hashlib.sha256(b"k").hexdigest()[:32])
+    with pytest.raises(Unavailable) as raised:
+        await channel.send(platform.get_address("team"), Outbound(key="k", text="x"))
+    assert raised.value.uncertain
+    await channel.close()

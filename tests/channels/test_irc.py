@@ -271,3 +271,21 @@ def test_who_comes_back_with_the_server_is_no_newcomer() -> None:
     assert not is_back(":dan!d@x QUIT :irc.test hub.test")
     assert is_back(":dan!d@x JOIN #team"), "the network fell apart"
     assert not is_back(":dan!d@x JOIN #other")
+
+
+@pytest.mark.parametrize("address", ["irc:channel/#registered", "irc:direct/ann-registered", "irc:direct/ann-closed"])
+async def test_words_that_the_server_does_not_pass_on_are_refused(platform: IrcPlatform, address: str) -> None:
+    channel = make(platform)
+    with pytest.raises(Refused, match=r"register|permitted"):
+        await channel.send(address, Outbound(key="k", text="x"))
+    await channel.close()
+
+
+async def test_words_to_a_channel_that_refuses_the_bot_fail_with_its_reason(platform: IrcPlatform) -> None:
+    channel = make(platform, rooms=("#team", "#invited"))
+    async with listening(channel) as received:
+        await connected(platform, channel)
+        platform.send("hello")
+        await received.wait_for(1)
+        with pytest.raises(Refused, match=r"Cannot join channel \(\+i\)"):
+            await channel.send("irc:channel/#invited", Outbound(key="k", text="x"))

@@ -1,5 +1,6 @@
 """Matrix: events as our words, our words as events, files, and invitations. Without a server."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -182,8 +183,8 @@ def test_what_we_say_names_nobody_and_fits() -> None:
     assert (
         content["m.relates_to"]["m.in_reply_to"] == {"event_id": "$root"} and content["m.relates_to"]["is_falling_back"]
     )
-    long = render_edit("$1", "&" * 16_000)
-    assert len(str(long)) < LARGEST_CONTENT + 1000 and long["m.new_content"]["body"] == "&" * 16_000
+    long = render_edit("$1", "&" * 13_000)
+    assert len(str(long)) < LARGEST_CONTENT + 1000 and long["m.new_content"]["body"] == "&" * 13_000
 
 
 def test_one_key_is_one_transaction_and_parts_have_their_own() -> None:
@@ -241,3 +242,9 @@ def test_what_was_said_between_invitation_and_arrival_was_said_to_us() -> None:
     assert find_own_arrival([words, member("invite"), words, member("join"), words], BOT) == 1
     assert find_own_arrival([words, member("join")], BOT) == 1
     assert find_own_arrival([words], BOT) is None
+
+
+def test_a_text_of_control_signs_fits_into_an_event() -> None:
+    """As JSON each has six bytes, and an event has at most 65,536."""
+    content = render_text("\x1b" * 13_000 + "the end")
+    assert len(json.dumps(content)) < LARGEST_CONTENT and content["body"].endswith("the end")

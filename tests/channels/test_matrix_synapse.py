@@ -9,7 +9,7 @@ import pytest
 from nio import AsyncClient, AsyncClientConfig
 from nio.store import SqliteMemoryStore
 
-from gatepost.channels.contract import MYSELF, Channel, ChannelEnded, EndReason, MemoryCursor
+from gatepost.channels.contract import CHANNELS, MYSELF, Channel, ChannelEnded, EndReason, MemoryCursor
 from gatepost.core.errors import Refused, Unavailable
 from gatepost.messages.inbound import Attachment, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
@@ -378,3 +378,15 @@ async def test_where_the_first_devices_are_trusted_a_later_one_is_not(server: Ma
         await received.wait_for(2)
         await asyncio.wrap_future(work)
     assert [each.verb for each in received.events] == [Verb.MESSAGE, Verb.UNTRUSTED]
+
+
+@pytest.mark.parametrize("sign", ["д", "😀", '"', "\x1b"])
+async def test_the_longest_text_of_any_signs_is_taken_in_an_encrypted_room(
+    server: MatrixServer, talk: tuple[Any, ReceivedEvents], sign: str
+) -> None:
+    channel, _ = talk
+    text = sign * (CHANNELS["matrix"].max_text // len(sign.encode()))
+    sent = await post(server, channel, message(f"long {ord(sign)}", text))
+    assert server.find(sent).text.count("?" if sign == "\x1b" else sign) == len(text)
+    edit = message(f"edit {ord(sign)}", text, op=Op.EDIT, target=sent)
+    await channel.send(server.get_address("team"), edit)

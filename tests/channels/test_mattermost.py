@@ -306,3 +306,26 @@ def test_hostile_frames_are_read_without_harm() -> None:
     assert read is not None and (read.attachments, read.thread, read.at) == ((), "", None)
     assert wire.read_json("[" * 100_000) == {}
     assert wire.read_reaction({"post_id": "x"}, room, BOT, "") is None
+
+
+async def test_a_thread_of_another_channel_is_refused_for_good(platform: MattermostPlatform) -> None:
+    """The server answers 500 to it, and would to each repetition."""
+    channel, elsewhere = make(platform), platform.send("far away", room="direct:ann")
+    with pytest.raises(Refused, match="Invalid ChannelId for RootId"):
+        await channel.send(platform.get_address("team"), Outbound(key="k", text="x", thread=elsewhere))
+
+
+async def test_a_message_that_is_gone_already_is_deleted(platform: MattermostPlatform) -> None:
+    channel, room = make(platform), platform.get_address("team")
+    made = await channel.send(room, Outbound(key="k", text="x"))
+    for key in ("first", "again"):
+        assert await channel.send(room, Outbound(key=key, op=Op.DELETE, target=made)) == made
+    assert platform.texts("team") == []
+
+
+async def test_a_text_that_escapes_make_longer_is_said_whole(platform: MattermostPlatform) -> None:
+    channel = make(platform)
+    text = "@ann *x " * 2046 + "the end"
+    await channel.send(platform.get_address("team"), Outbound(key="k", text=text))
+    assert platform.texts("team")[0].endswith("the end") and "@ann" not in platform.texts("team")[0]
+    await channel.close()

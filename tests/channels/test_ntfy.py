@@ -165,3 +165,12 @@ async def test_the_check_names_the_account(platform: NtfyPlatform) -> None:
 )
 def test_strange_lines_are_no_events(line: dict[str, object]) -> None:
     assert wire.read_line("team", line, edited=False, open_file=lambda url: None) is None
+
+
+@pytest.mark.parametrize("sign", ["*", "\x1b", '"', "é"])
+async def test_the_longest_text_of_any_signs_is_taken(platform: NtfyPlatform, sign: str) -> None:
+    """A message has at most 4,096 bytes, and its request 8,192 of JSON."""
+    channel = make(platform)
+    await channel.send("ntfy:topic/team", Outbound(key="k", text=sign * (3_592 // len(sign.encode())) + " the end"))
+    assert platform.texts("team")[0].endswith("the end")
+    await channel.close()

@@ -27,6 +27,7 @@ from gatepost.messages.inbound import Inbound, Receipt, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.signal import ACCOUNT, OWN_ID, SignalPlatform
+from gatepost.testing.platforms.signal_rules import UNKNOWN_PERSON
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 from gatepost.testing.waiting import PATIENCE_S, until
 
@@ -260,7 +261,7 @@ async def test_a_limit_is_waited_for_and_a_lost_answer_is_uncertain(
     with pytest.raises(Unavailable) as lost:
         await channel.send(team, Outbound(key="k", text="x"))
     assert lost.value.uncertain
-    with pytest.raises(Refused, match="removed"):
+    with pytest.raises(Refused, match="not a member"):
         await channel.send(team, Outbound(key="k", text="y"))
     assert platform.texts() == ["x"]
 
@@ -311,7 +312,7 @@ async def test_a_wrong_setting_is_named(
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(-1, Refused), (-3, Unavailable), (-4, Refused), (-5, Unavailable), (-32603, Refused)]
+    ("code", "kind"), [(-1, Refused), (-3, Unavailable), (-4, Refused), (-5, Unavailable), (-32603, Unavailable)]
 )
 def test_every_error_of_the_daemon_is_explained(code: int, kind: type[Exception]) -> None:
     assert isinstance(explain("send", {"code": code, "message": "no"}, False), kind)
@@ -348,3 +349,47 @@ def test_a_strange_envelope_is_no_event(given: Any) -> None:
     envelope = {"sourceUuid": "11111111-1111-1111-1111-111111111111", **given}
     own = wire.OwnAccount(ACCOUNT, frozenset({ACCOUNT, OWN_ID}))
     assert wire.read_event({"envelope": envelope}, own, lambda name, room: None) is None  # type: ignore[arg-type,return-value]
+
+
+async def test_a_person_who_has_left_signal_does_not_end_the_channel(channel: Channel) -> None:
+    with pytest.raises(Refused, match="is not registered"):
+        await channel.send(f"signal:user/{UNKNOWN_PERSON}", Outbound(key="k", text="x"))
+
+
+async def test_a_broken_link_to_signals_servers_is_tried_again(
+    platform: SignalPlatform, channel: Channel, team: str
+) -> None:
+    platform.fault(PlatformFault.BUSY)
+    with pytest.raises(Unavailable) as raised:
+        await channel.send(team, Outbound(key="k", text="x"))
+    assert raised.value.uncertain
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": -1, "message": "User is not registered."}, ChannelEnded),
+        ({"code": -1, "message": "User +49151 is not registered."}, ChannelEnded),
+        ({"code": -1, "message": "The user +49152 is not registered."}, Refused),
+        ({"code": -1, "message": "The file does not exist"}, Refused),
+        ({"code": -32603, "message": "Failed to send message: x (AttachmentInvalidException)"}, Refused),
+        (
+            {
+                "code": -1,
+                "message": "Failed to send message",
+                "data": {"response": {"results": [{"type": "NETWORK_FAILURE"}]}},
+            },
+            Unavailable,
+        ),
+        (
+            {
+                "code": -1,
+                "message": "Failed to send message",
+                "data": {"response": {"results": [{"type": "UNREGISTERED_FAILURE"}]}},
+            },
+            Refused,
+        ),
+    ],
+)
+def test_an_error_of_one_message_is_not_one_of_the_account(error: dict[str, Any], kind: type[Exception]) -> None:
+    assert isinstance(explain("send", error, False), kind)

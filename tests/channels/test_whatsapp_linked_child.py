@@ -26,6 +26,7 @@ from gatepost.channels.whatsapp_linked.protocol import (
     SendFile,
     SendText,
 )
+from gatepost.testing.platforms.whatsapp_linked_rules import JUDGE, RULES
 from gatepost.testing.waiting import PATIENCE_S
 
 ANN, BOB, ME = "491511111@s.whatsapp.net", "491522222@s.whatsapp.net", "491577777@s.whatsapp.net"
@@ -75,12 +76,29 @@ async def test_a_session_has_one_process(tmp_path: Path) -> None:
         ("failed to get user devices: timeout", AnswerState.UNAVAILABLE),
         ("timed out waiting for message send response", AnswerState.UNCERTAIN),
         ("websocket disconnected before response", AnswerState.UNCERTAIN),
+        ("websocket not connected", AnswerState.UNCERTAIN),  # also between the two tries of a message
+        ("failed to get group members: you're not participating in that group", AnswerState.REFUSED),
+        ("failed to get group members: that group does not exist", AnswerState.NOT_FOUND),
+        ("can't send message to unknown server nowhere.test", AnswerState.REFUSED),
+        ("message recipient must be a user JID with no device part", AnswerState.REFUSED),
+        ("server returned error 463", AnswerState.REFUSED),
+        ("server returned error 503", AnswerState.UNCERTAIN),
+        ("info query returned status 405: not-allowed", AnswerState.REFUSED),
+        ("info query returned status 410: gone", AnswerState.NOT_FOUND),
+        ("download failed with status code 410", AnswerState.NOT_FOUND),
         ("a message 3EB0429 was odd", AnswerState.UNCERTAIN),
     ],
 )
 def test_an_error_of_the_library_that_is_not_known_is_uncertain(text: str, state: AnswerState) -> None:
     found, wait = judge_error(text)
     assert found is state and (wait > 0) == ("rate" in text)
+
+
+def test_the_words_of_every_rule_are_read_as_it_says() -> None:
+    for rule in RULES:
+        if rule.adapter == JUDGE:
+            state, _, words = rule.refusal.partition(": ")
+            assert (rule.name, judge_error(words)[0]) == (rule.name, state)
 
 
 def test_the_device_of_somebody_is_no_part_of_the_name() -> None:

@@ -8,13 +8,14 @@ import pytest
 
 from gatepost.channels.contract import ChannelEnded, EndReason, MemoryCursor
 from gatepost.channels.xmpp.adapter import Xmpp
-from gatepost.core.errors import NotFound, Refused
+from gatepost.core.errors import NotFound, Refused, Unavailable
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.testing.channel_suite import GradeState, list_failures, run_suite
+from gatepost.testing.platforms.base import PlatformFault
 from gatepost.testing.platforms.prosody import find_prosody
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.platforms.xmpp_server import XmppServer
+from gatepost.testing.platforms.xmpp_server import REFUSALS, XmppServer
 from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = [
@@ -178,3 +179,21 @@ async def test_a_person_who_looks_in_with_the_bots_account_is_no_second_poller(s
     await asked.check_poller()
     await asked.close()
     server.call_soon(looking.abort)
+
+
+async def test_a_room_that_has_forgotten_the_bot_is_joined_again(
+    server: XmppServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a restart of the service of rooms, which tells nobody."""
+    monkeypatch.setitem(REFUSALS, PlatformFault.FORBIDDEN, "occupant of a room")
+    channel, around = make_channel(server)
+    async with listening(channel) as received:
+        await until(lambda: around.pulse is not None and around.pulse.beats > 0)
+        server.fault(PlatformFault.FORBIDDEN)
+        with pytest.raises(Unavailable, match="no longer in") as raised:
+            await channel.send(server.get_address("team"), message("k", "x"))
+        assert not raised.value.uncertain
+        server.send("are you there?")
+        await received.wait_for(1)
+        await channel.send(server.get_address("team"), message("k", "x"))
+    assert server.texts("team") == ["x"]

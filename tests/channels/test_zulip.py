@@ -231,3 +231,41 @@ def test_hostile_messages_are_read_without_harm() -> None:
     assert wire.read_emoji({"emoji_code": "zz", "emoji_name": "our_logo"}) == "our_logo"
     assert wire.read_emoji({"emoji_code": "ffffffffff", "emoji_name": "a:b"}) == "unknown"
     assert wire.render_code("1️⃣") == "0031-20e3"
+
+
+async def test_a_text_that_escapes_make_longer_is_said_whole(platform: ZulipPlatform) -> None:
+    """The server cuts what is longer than 10,000 signs, and answers as if it had taken it."""
+    channel, room = make(platform), platform.get_address("team")
+    text = "@ann *x " * 1249 + "the end"
+    made = await channel.send(room, Outbound(key="k", text=text))
+    assert platform.texts("team")[0].endswith("the end") and "@ann" not in platform.texts("team")[0]
+    await channel.send(room, Outbound(key="e", op=Op.EDIT, target=made, text=text.replace("the end", "the last")))
+    assert platform.texts("team")[0].endswith("the last")
+    await channel.close()
+
+
+async def test_a_text_that_is_too_long_with_its_files_is_refused_and_not_cut(
+    platform: ZulipPlatform, tmp_path: Path
+) -> None:
+    channel, room = make(platform), platform.get_address("team")
+    (tmp_path / "0").write_bytes(b"y")
+    given = OutboundFile(name="n" * 200, mime="text/plain", path=str(tmp_path / "0"), size=1)
+    with pytest.raises(Refused, match="send the files after it"):
+        await channel.send(room, Outbound(key="k", op=Op.FILE, text="x" * 9990, files=(given,)))
+    assert platform.texts("team") == []
+    await channel.close()
+
+
+async def test_a_message_that_is_gone_already_is_deleted(platform: ZulipPlatform) -> None:
+    channel, room = make(platform), platform.get_address("team")
+    made = await channel.send(room, Outbound(key="k", text="x"))
+    for key in ("first", "again"):
+        assert await channel.send(room, Outbound(key=key, op=Op.DELETE, target=made)) == made
+    await channel.close()
+
+
+async def test_a_topic_has_no_signs_that_the_server_refuses(platform: ZulipPlatform) -> None:
+    channel = make(platform)
+    await channel.send(platform.get_address("team"), Outbound(key="k", text="x", thread="two\nlines\ufffe"))
+    assert platform.list_shown("team")[0].thread == "two lines"
+    await channel.close()

@@ -12,6 +12,7 @@ from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
 from gatepost.channels.kit.http import (
     PlatformAnswer,
     PlatformHttp,
+    PlatformRefusal,
     check_web_address,
     explain_unreached,
     list_socket_options,
@@ -125,6 +126,14 @@ async def test_a_platform_may_have_words_of_its_own_for_an_error() -> None:
             await http.call("GET", "closed", action="ask")
         await http.close()
     assert raised.value.retry_after == 7
+
+
+def test_a_thing_that_a_server_does_not_offer_is_refused_and_not_tried_again() -> None:
+    http = PlatformHttp("it", "https://example.org")
+    with pytest.raises(PlatformRefusal, match="501 storage is off"):
+        http._raise_error(httpx2.Response(501), {"message": "storage is off"}, "upload a file", True)
+    with pytest.raises(Unavailable):
+        http._raise_error(httpx2.Response(502), {}, "upload a file", True)
 
 
 def test_a_platform_is_asked_for_its_wait_only_where_it_limits_us() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from gatepost.testing.platforms.base import GivenFile, NotOffered, PlatformFault
 from gatepost.testing.platforms.mattermost import MattermostPlatform
+from gatepost.testing.platforms.mattermost_rules import BY_NAME, UNKNOWN
 from gatepost.testing.waiting import PATIENCE_S
 
 
@@ -88,3 +89,34 @@ def test_a_revoked_token_is_refused_in_the_librarys_words() -> None:
         driver = make_driver(platform, mattermostautodriver.TypedDriver, "wrong")
         with pytest.raises(mattermostautodriver.exceptions.NoAccessTokenProvided):
             driver.login()
+
+
+@pytest.mark.slow
+def test_the_librarys_wrong_calls_are_refused_with_its_own_exceptions() -> None:
+    mattermostautodriver = pytest.importorskip("mattermostautodriver")
+    errors = mattermostautodriver.exceptions
+    with MattermostPlatform() as platform:
+        assert isinstance(platform, MattermostPlatform)
+        driver = make_driver(platform, mattermostautodriver.TypedDriver)
+        driver.login()
+        room, theirs = platform.get_address("team").rpartition("/")[2], platform.send("hello")
+        react = {"user_id": platform.bot_id, "post_id": theirs}
+        wrong = {
+            "post length": lambda: driver.posts.create_post(room, "x" * 16_384),
+            "rights in a channel": lambda: driver.posts.create_post(UNKNOWN, "x"),
+            "known root": lambda: driver.posts.create_post(room, "x", root_id=UNKNOWN),
+            "edits of others": lambda: driver.posts.patch_post(theirs, message="x"),
+            "deletions of others": lambda: driver.posts.delete_post(theirs),
+            "post to delete": lambda: driver.posts.delete_post(UNKNOWN),
+            "id of a post": lambda: driver.posts.delete_post("42"),
+            "post to pin": lambda: driver.posts.pin_post(UNKNOWN),
+            "known emoji": lambda: driver.reactions.save_reaction({**react, "emoji_name": "no_such_sign"}),
+            "known person": lambda: driver.users.get_user(UNKNOWN),
+            "known file": lambda: driver.files.get_file(UNKNOWN),
+        }
+        kinds = {400: errors.InvalidOrMissingParameters, 403: errors.NotEnoughPermissions, 404: errors.ResourceNotFound}
+        for name, call in wrong.items():
+            rule = BY_NAME[name]
+            with pytest.raises(kinds[rule.status]) as refused:
+                call()
+            assert rule.refusal.partition(": ")[2] in str(refused.value), name

@@ -4,12 +4,18 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from _pytest.mark import ParameterSet
 from tests.testing.platforms.callers import RuleCaller, list_callers
 
 CALLERS = list_callers()
 
 
-@pytest.fixture(params=CALLERS, ids=lambda each: each.platform_class.kind)
+def make_param(each: type[RuleCaller]) -> ParameterSet:
+    marks = [pytest.mark.slow] * each.is_slow + [pytest.mark.skipif(bool(each.lacks), reason=each.lacks)]
+    return pytest.param(each, marks=marks, id=each.platform_class.kind)
+
+
+@pytest.fixture(params=map(make_param, CALLERS))
 def caller(request: pytest.FixtureRequest) -> Iterator[RuleCaller]:
     with request.param.platform_class() as platform:
         made = request.param(platform)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gatepost.testing.platforms.zulip import BOT_EMAIL, ZulipPlatform
+from gatepost.testing.platforms.zulip_rules import BY_NAME
 
 pytestmark = pytest.mark.slow
 
@@ -48,3 +49,22 @@ def test_the_librarys_queue_gets_what_people_write(platform: ZulipPlatform, clie
     platform.forget_queues()
     lost = client.get_events(queue_id=queue["queue_id"], last_event_id=0)
     assert lost["code"] == "BAD_EVENT_QUEUE_ID"
+
+
+def test_the_librarys_wrong_calls_are_refused_with_the_servers_words(platform: ZulipPlatform, client: Any) -> None:
+    theirs = int(platform.send("hello"))
+    say = {"type": "stream", "to": "team", "topic": "plans", "content": "x"}
+    wrong = {
+        "empty text": lambda: client.send_message({**say, "content": " "}),
+        "kind of a message": lambda: client.send_message({**say, "type": "shout"}),
+        "person to write to": lambda: client.send_message({"type": "direct", "to": [4242], "content": "x"}),
+        "edits of others": lambda: client.update_message({"message_id": theirs, "content": "x"}),
+        "message to edit": lambda: client.update_message({"message_id": 4242, "content": "x"}),
+        "deletions of others": lambda: client.delete_message(theirs),
+        "message to delete": lambda: client.delete_message(4242),
+        "known emoji": lambda: client.add_reaction({"message_id": theirs, "emoji_name": "no_such_sign"}),
+        "known person": lambda: client.get_user_by_id(4242),
+    }
+    for name, call in wrong.items():
+        answer = call()
+        assert (answer["result"], f"{answer['code']}: {answer['msg']}") == ("error", BY_NAME[name].refusal), name

@@ -9,10 +9,10 @@ from urllib.parse import quote
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.imessage import API_URL, PASSWORD, POLL_S, wire
 from gatepost.channels.kit.backoff import Backoff
-from gatepost.channels.kit.http import PlatformHttp
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
-from gatepost.core.errors import NotFound, Unavailable, Unsupported
+from gatepost.core.errors import GatepostError, NotFound, Unavailable, Unsupported
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Attachment
 from gatepost.messages.outbound import Op, Outbound
@@ -21,6 +21,8 @@ WAY_OUT = "set the password of the BlueBubbles server with `gatepost channel set
 WINDOW = 500  # rows at once, below the server's limit of a page
 NEWEST = 50
 ENDLESS = 1 << 53
+QUEUED = "already queued"  # the same message, by an earlier try that is not done
+UNDELIVERED = "iMessage Error"
 SEND_S = 28.0  # the server answers once Messages has sent it
 
 
@@ -129,5 +131,21 @@ class BlueBubbles:
         if not password:
             raise ChannelEnded(EndReason.TOKEN, "the password of the BlueBubbles server is not set", WAY_OUT)
         if self._client is None:
-            self._client = PlatformHttp("BlueBubbles", self._url, way_out=WAY_OUT)
+            self._client = PlatformHttp("BlueBubbles", self._url, way_out=WAY_OUT, read_error=_read_error)
         return self._client, password
+
+
+def _read_error(given: PlatformAnswer) -> GatepostError | None:
+    """The words are below `error`; those above it are the same for every error of a status."""
+    error = given.body.get("error") if isinstance(given.body, dict) else None
+    if not isinstance(error, dict) or given.status == 401:
+        return None
+    words, data = str(error.get("message") or ""), given.body.get("data")
+    if QUEUED in words:
+        return Unavailable("BlueBubbles", "the message is under way already", uncertain=True)
+    code = data.get("error") if isinstance(data, dict) else None
+    if error.get("type") == UNDELIVERED and code:  # Messages has it, and shows that it was not delivered
+        return PlatformRefusal("BlueBubbles", given.action, given.status, given.body, f"{words} {code}")
+    if 400 <= given.status < 500:
+        return PlatformRefusal("BlueBubbles", given.action, given.status, given.body, words)
+    return None

@@ -9,8 +9,10 @@ from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.irc import wire
 from gatepost.channels.irc.wire import CaseMapping, IrcLine
 from gatepost.channels.kit.tls import find_bad_certificate
+from gatepost.core import log
 from gatepost.core.errors import NotFound, Refused, Unavailable
 
+LOG = log.get("channels")
 LONGEST_LINE = 16 * 1024
 CONNECT_S = 30.0
 SILENT_S = 90.0  # without a line for so long the connection is dead
@@ -21,6 +23,10 @@ LOGGED_IN, WELCOME, FEATURES, NICK_IN_USE, ERRONEOUS_NICK = "903", "001", "005",
 LOGIN_FAILED = frozenset({"902", "904", "905", "906", "908"})
 PASSWORD_WRONG, BANNED = "464", "465"
 NOBODY, NO_CHANNEL, CANNOT_SEND, NOT_HERE = "401", "403", "404", "442"
+JOIN_REFUSED = frozenset({"405", "437", "471", "473", "474", "475", "476", "489", "520"})
+MOST_CLOSED = 1000
+NAMELESS = frozenset({"263", "411", "412", "417"})  # refusals that do not say of what
+IGNORED = "716"  # a person has the server hold back strangers
 
 
 class ConnectionLost(Exception):
@@ -40,6 +46,8 @@ class IrcConnection:
         self._refusals: list[IrcLine] = []  # since the last send began
         self._echoes: list[str] = []  # ids of our own lines, on servers that repeat them
         self._sending = asyncio.Lock()
+        self._target = ""  # of the last send
+        self.closed_rooms: dict[str, str] = {}  # channels that the bot may not join, and why
         self.mapping = CaseMapping.ASCII  # until the server says otherwise
         self.ready = self.is_nick_taken = False
 
@@ -127,7 +135,10 @@ class IrcConnection:
             self.nick = line.last
         elif line.command == "PRIVMSG" and self._is_own(line):
             self._echoes += [line.tags["msgid"]] if line.tags.get("msgid") else []
-        elif line.command in (NOBODY, NO_CHANNEL, CANNOT_SEND, NOT_HERE):
+        elif line.command in JOIN_REFUSED and len(line.params) > 1 and len(self.closed_rooms) < MOST_CLOSED:
+            self.closed_rooms[wire.fold(line.params[1], self.mapping)] = line.last[:100]
+            LOG.warning("a channel refuses the bot", channel=line.params[1][:60], answer=line.last[:100])
+        elif self._is_refusal(line):
             self._refusals.append(line)
         elif line.command == FEATURES:
             self.mapping = wire.read_mapping(line) or self.mapping
@@ -135,6 +146,15 @@ class IrcConnection:
 
     def _is_own(self, line: IrcLine) -> bool:
         return wire.fold(line.nick, self.mapping) == wire.fold(self.nick, self.mapping)
+
+    def _is_refusal(self, line: IrcLine) -> bool:
+        """Return True if a line of ours was not passed on. Networks have numerics of their own for it, so each that is
+        an error and names the target counts."""
+        if line.command in NAMELESS:
+            return True
+        is_error = len(line.command) == 3 and line.command.isdecimal() and "400" <= line.command < "600"
+        named = {wire.fold(each, self.mapping) for each in line.params[1:-1]}
+        return (is_error or line.command == IGNORED) and wire.fold(self._target, self.mapping) in named
 
     async def ping(self) -> None:
         """Returns once the server has handled all that was written before."""
@@ -151,6 +171,7 @@ class IrcConnection:
         """The server's id of the first line, if it gives one. Raises what it answered to one of them. `pause`: how long
         to wait before each line."""
         async with self._sending:
+            self._target = target
             self._refusals.clear()
             self._echoes.clear()
             for line in lines:
@@ -158,7 +179,10 @@ class IrcConnection:
                 await self.write(f"PRIVMSG {target} :{line}")
             await self.ping()
             refusals, echoes = list(self._refusals), list(self._echoes)
+        closed = self.closed_rooms.get(wire.fold(target, self.mapping))
         for refusal in refusals:
+            if closed:
+                raise Refused("this bot", "join", target, closed)
             if refusal.command in (NOBODY, NO_CHANNEL):
                 raise NotFound("room", target, f"the server says: {refusal.last[:100]}")
             raise Refused("this bot", "write", target, refusal.last[:100])

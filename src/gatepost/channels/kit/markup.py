@@ -4,6 +4,7 @@ Pure, and linear in the text. What a platform does not have degrades so that peo
 or `name: value` lines, a heading is bold, an image is its link. A link leads to http, https or mailto, or is words.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -48,8 +49,10 @@ __all__ = [
     "StyleRange",
     "render",
     "render_styles",
+    "render_within",
 ]
 
+_CALL = re.compile(r"(?<!\w)@")
 LONGEST = 20_000  # characters; a longer text keeps its marks as words
 WIDEST_TABLE = 72  # columns of signs; a wider one would break on a phone
 LONGEST_NAME = 40  # of a column, where it is repeated for each value
@@ -66,6 +69,13 @@ class StyleRange(Struct, frozen=True):
 def render(text: str, dialect: Dialect) -> str:
     """The text as this platform shows it."""
     return render_counted(text, dialect)[0]
+
+
+def render_within(text: str, dialect: Dialect, limit: int) -> str:
+    """Return the same in at most `limit` characters, if the text has no more. Where escapes would make it longer, its
+    marks stay as they were written, for a platform that reads markdown itself; still it calls nobody."""
+    out = render(text, dialect)
+    return out if len(out) <= limit else _CALL.sub("\uff20", clean_text(text))
 
 
 def render_counted(text: str, dialect: Dialect) -> tuple[str, int]:

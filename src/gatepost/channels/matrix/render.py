@@ -4,6 +4,7 @@ import hashlib
 import json
 from typing import Any
 
+from gatepost.channels.kit.markdown_blocks import clean_text
 from gatepost.channels.kit.markup import MATRIX_HTML, render
 from gatepost.channels.matrix.wire import VOICE
 from gatepost.messages.outbound import OutboundFile
@@ -14,6 +15,7 @@ LONGEST_FALLBACK = 200  # characters of an edit for programs that know none
 
 def render_text(text: str, *, thread: str = "", reply_to: str = "") -> dict[str, Any]:
     """`m.mentions` is empty on purpose: what an agent writes makes nobody's telephone ring."""
+    text = clean_text(text).replace("\ufffd", "?")  # a control sign has six bytes in JSON
     content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
     _add_html(content, text)
     if relation := render_relation(thread, reply_to):
@@ -39,7 +41,7 @@ def render_file(
     kind = file.mime.partition("/")[0]
     content: dict[str, Any] = {
         "msgtype": f"m.{kind}" if kind in ("image", "audio", "video") else "m.file",
-        "body": caption or file.name,
+        "body": clean_text(caption).replace("\ufffd", "?") or file.name,
         "filename": file.name,
         "info": {"mimetype": file.mime, "size": file.size},
         "m.mentions": {},

@@ -29,6 +29,7 @@ FEATURES = frozenset(
     }
 )
 
+LONGEST_TEXT = 16_383  # code points: 65,535 bytes by 4
 DRAFTS = make_draft_setting("mattermost")
 
 declare_channel(
@@ -39,7 +40,7 @@ declare_channel(
     title="Mattermost",
     per_server=True,
     extra="mattermost",
-    max_text=16_383,
+    max_text=LONGEST_TEXT,
     largest_file=100 * 1024 * 1024,
     pace=ChannelPace(everywhere=8.0, room=4.0, burst=8),
     deaf_after_s=90.0,

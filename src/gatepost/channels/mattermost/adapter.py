@@ -23,7 +23,7 @@ from gatepost.channels.contract import (
 )
 from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.changes import make_deletion
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.kit.task_groups import unwrap_group
 from gatepost.channels.mattermost import API_URL, TOKEN, wire
@@ -45,6 +45,7 @@ OVERLAP_MS = 30_000  # events of two channels may come in another order than the
 BEGINNING = "beginning"  # the cursor that says from which moment on posts are ours to receive
 MOST_MISSED = 1000  # posts that the server gives for one `since`
 MOST_KNOWN = 5000  # names and channels that are remembered
+WRONG_ROOT = "api.post.create_post.channel_root_id.app_error"  # the thread is in another channel
 WAY_OUT = "make a new token for the bot account, and set it with `gatepost channel set`"
 
 
@@ -81,6 +82,7 @@ class MattermostChannel:
                 headers={"Authorization": f"Bearer {token}"},
                 way_out=WAY_OUT,
                 find_retry_after=_find_retry_after,
+                read_error=_read_error,
             )
         if not self._bot.id:
             me = await self._http.call("GET", "api/v4/users/me", action="read its own account")
@@ -335,6 +337,13 @@ async def _send_pings(socket: ClientConnection) -> None:
         await asyncio.sleep(PING_S)
         number += 1
         await socket.send(json.dumps({"seq": number, "action": "ping"}))
+
+
+def _read_error(given: PlatformAnswer) -> PlatformRefusal | None:
+    """Return the refusal that the server answers by 500, which would be tried again."""
+    if wire.read_json(given.body).get("id") != WRONG_ROOT:
+        return None
+    return PlatformRefusal("Mattermost", given.action, given.status, given.body)
 
 
 def _find_retry_after(response: httpx2.Response, answer: Any) -> float | None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from gatepost.channels.kit.dialects import MATTERMOST
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
-from gatepost.channels.kit.markup import render
+from gatepost.channels.kit.markup import render_within
 from gatepost.channels.kit.uploads import open_upload
-from gatepost.channels.mattermost import emoji, wire
+from gatepost.channels.mattermost import LONGEST_TEXT, emoji, wire
 from gatepost.channels.mattermost.wire import MattermostBot
 from gatepost.core.clock import DAY
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
@@ -34,7 +34,7 @@ class MattermostPosting:
                 case Op.EDIT:
                     return await self._edit(message)
                 case Op.DELETE:
-                    return await self._change("DELETE", message.target, "", "delete a message")
+                    return await self._delete(message.target)
                 case Op.REACT:
                     return await self._react(message)
                 case Op.PIN:
@@ -54,7 +54,7 @@ class MattermostPosting:
             raise Refused("this bot", "send so many files at once", "Mattermost", f"at most {MOST_FILES}")
         post: dict[str, Any] = {
             "channel_id": channel,
-            "message": render(message.text, MATTERMOST),
+            "message": render_within(message.text, MATTERMOST, LONGEST_TEXT),
             "pending_post_id": f"{bot.id}:{message.key}",
             "props": {wire.KEY_PROP: message.key},
         }
@@ -82,7 +82,7 @@ class MattermostPosting:
     async def _edit(self, message: Outbound) -> str:
         http, _ = await self._connect()
         target = wire.check_post_id(message.target)
-        changed = {"message": render(message.text, MATTERMOST)}
+        changed = {"message": render_within(message.text, MATTERMOST, LONGEST_TEXT)}
         await http.call("PUT", f"api/v4/posts/{target}/patch", json=changed, action="edit a message")
         return target
 
@@ -91,6 +91,14 @@ class MattermostPosting:
         target = wire.check_post_id(target)
         await http.call(method, f"api/v4/posts/{target}{path}", action=action)
         return target
+
+    async def _delete(self, target: str) -> str:
+        try:
+            return await self._change("DELETE", target, "", "delete a message")
+        except PlatformRefusal as refusal:
+            if refusal.status != 404:  # what is gone is deleted
+                raise
+            return target
 
     async def _react(self, message: Outbound) -> str:
         http, bot = await self._connect()

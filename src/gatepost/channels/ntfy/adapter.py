@@ -14,7 +14,8 @@ from typing import Any
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff, retry_until_done
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.markdown_blocks import clean_text
 from gatepost.channels.kit.markup import GITHUB, render
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.send_attempts import SendAttempts
@@ -30,10 +31,20 @@ LOG = log.get("channels")
 STREAM_S = 100.0  # a line comes every 45 seconds at least
 MOST_TOPICS = 20
 MOST_SEEN = 5_000
+LARGEST_MESSAGE = 4096  # bytes; the server makes a file of more, or refuses it
+REPLENISHED_S = 5.0  # in which the server allows one request more, unless it is set otherwise; it does not say so
 LONGEST_LINE = 64 * 1024
 CACHED_FOR = 2 * HOUR  # for so long a message is surely in the server's cache
 WAY_OUT = "make a new access token and set it with `gatepost channel set`"
 UPDATE = "update the ntfy server to 2.16 or newer"
+
+
+def render_text(text: str) -> str:
+    """Return a text with its marks. One that escapes would make too long goes as it was written."""
+    rendered = render(text, GITHUB)
+    if len(rendered.encode()) <= LARGEST_MESSAGE:
+        return rendered
+    return clean_text(text).replace("\ufffd", "?")
 
 
 class NtfyTopics:
@@ -145,7 +156,7 @@ class NtfyTopics:
             return await self._publish(topic, wire.get_sequence(message.key), message.text, "send a message")
 
     async def _publish(self, topic: str, sequence: str, text: str, action: str) -> str:
-        body = wire.render_message(topic, sequence, render(text, GITHUB))
+        body = wire.render_message(topic, sequence, render_text(text))
         answer = await self._call("POST", "", action=action, json=body)
         if not isinstance(answer, Mapping) or answer.get("sequence_id") != sequence:
             self._is_old = True  # it was published; from now on nothing is, and `listen` says why
@@ -166,13 +177,7 @@ class NtfyTopics:
     async def _call(self, method: str, path: str, **more: Any) -> Any:
         self._check_age()
         http = await self._connect()
-        try:
-            return await http.call(method, path, **more)
-        except Unavailable as error:
-            if error.retry_after is None:
-                raise
-            # The server counts by visitor, not by topic.
-            raise Unavailable(error.what, error.why, retry_after=error.retry_after, everywhere=True) from None
+        return await http.call(method, path, **more)
 
     # The connection.
 
@@ -205,7 +210,9 @@ class NtfyTopics:
             token = await self._around.secret(TOKEN)
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             url = self._around.config[API_URL]
-            self._http = PlatformHttp("ntfy", url, headers=headers, way_out=WAY_OUT, timeout=STREAM_S)
+            self._http = PlatformHttp(
+                "ntfy", url, headers=headers, way_out=WAY_OUT, timeout=STREAM_S, read_error=_read_error
+            )
         return self._http
 
     def _check_age(self) -> None:
@@ -226,6 +233,14 @@ class NtfyTopics:
         if topic not in self._topics:
             raise NotFound("room", address, f"the topics are: {', '.join(self._topics)}")
         return topic
+
+
+def _read_error(given: PlatformAnswer) -> Unavailable | None:
+    """The server counts by visitor, not by topic."""
+    if given.status != 429:
+        return None
+    wait = REPLENISHED_S if given.retry_after is None else given.retry_after
+    return Unavailable("ntfy", "it asks us to wait", retry_after=wait, everywhere=True)
 
 
 def _no_right(topic: str) -> ChannelEnded:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -18,7 +19,13 @@ USER_ERROR, IO_ERROR, UNTRUSTED_KEY, RATE_LIMIT, INVALID_PARAMS = -1, -3, -4, -5
 LARGEST_LINE = 1024 * 1024
 KEEPALIVE_S = 60.0  # the daemon sends one every 15 seconds
 DEFAULT_WAIT_S = 60.0
-LOST_ACCOUNT = ("not registered", "authorization failed", "does not exist")
+INTERNAL_ERROR = -32603  # what the daemon did not foresee, such as a link that broke
+# The bot's own account; "The user <name> is not registered." is about a recipient.
+LOST_ACCOUNT = re.compile(
+    r"\Auser (?:\S+ )?is not registered|authorization failed|account does not exist", re.IGNORECASE
+)
+BAD_FILE = "AttachmentInvalidException"
+NO_LINK = "NETWORK_FAILURE"  # the result of a recipient
 
 
 class DaemonEvent(Struct, frozen=True):
@@ -126,11 +133,12 @@ async def parse_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[DaemonEven
 def explain(method: str, error: dict[str, Any], reads: bool) -> GatepostError:
     """What an error of the daemon means to us."""
     code, words = error.get("code"), " ".join(str(error.get("message", "")).split())[:300]
-    if any(sign in words.lower() for sign in LOST_ACCOUNT):
+    if LOST_ACCOUNT.search(words):
         return ChannelEnded(EndReason.TOKEN, f"Signal no longer accepts the account ({words[:120]})", LINK)
     if code == RATE_LIMIT:
         return Unavailable("Signal", "it asks us to wait", retry_after=find_wait(error), everywhere=True)
-    if code == IO_ERROR:
+    broken = code == INTERNAL_ERROR and BAD_FILE not in words
+    if code == IO_ERROR or broken or NO_LINK in [each.get("type") for each in list_results(error)]:
         return Unavailable("Signal", words, uncertain=not reads)
     if code == UNTRUSTED_KEY:
         why = f"{words}; the person's safety number changed: check it and run `signal-cli trust`"
@@ -138,10 +146,15 @@ def explain(method: str, error: dict[str, Any], reads: bool) -> GatepostError:
     return Refused("this bot", method, "Signal", words or f"error {code}")
 
 
-def find_wait(error: dict[str, Any]) -> float:
+def list_results(error: dict[str, Any]) -> list[dict[str, Any]]:
+    """List what became of a message for each recipient."""
     data = error.get("data")
     response = data.get("response") if isinstance(data, dict) else None
     results = response.get("results") if isinstance(response, dict) else None
-    waits = [each.get("retryAfterSeconds") for each in results or [] if isinstance(each, dict)]
+    return [each for each in results if isinstance(each, dict)] if isinstance(results, list) else []
+
+
+def find_wait(error: dict[str, Any]) -> float:
+    waits = [each.get("retryAfterSeconds") for each in list_results(error)]
     known = [float(each) for each in waits if isinstance(each, int | float) and each > 0]
     return max(known, default=DEFAULT_WAIT_S)

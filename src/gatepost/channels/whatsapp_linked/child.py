@@ -9,6 +9,7 @@ import fcntl
 import io
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -47,9 +48,18 @@ ALIVE_S = 15.0
 AT_ONCE = 4
 RATE_PAUSE_S = 60.0  # WhatsApp does not say for how long
 SESSION = "session.db"
-UNDONE = ("client is nil", "failed to get user devices", "failed to get group members")  # before anything is sent
-FORBIDDEN = ("error 401", "error 403", "error 406", "error 420", "error 479", "not-authorized", "forbidden")
-MISSING = ("error 404", "item-not-found", "no lid found", "not on whatsapp")
+# As whatsmeow writes its errors. A code of 4xx for a message is WhatsApp's no to it; of 5xx, nobody knows.
+UNDONE = re.compile(
+    r"client is nil|failed to get user devices|failed to get group members|doesn't contain a device jid"
+)  # before anything is sent
+FORBIDDEN = re.compile(
+    r"server returned error 4\d\d\b|error 40[136]\b|error 4(?:20|79)\b|bad-request|not-authorized|forbidden|not-allowed"
+    r"|not-acceptable|not participating in that group|unknown server|must be a user jid"
+)
+MISSING = re.compile(
+    r"error 404\b|item-not-found|no lid found|not on whatsapp|that group does not exist|status 410\b"
+    r"|download failed with status code (?:403|404|410)\b"
+)
 
 
 class LineWriter:
@@ -286,11 +296,11 @@ def judge_error(text: str) -> tuple[AnswerState, float]:
     if "rate-overlimit" in words or "error 429" in words:
         return AnswerState.UNAVAILABLE, RATE_PAUSE_S
     for state, signs in (
-        (AnswerState.REFUSED, FORBIDDEN),
         (AnswerState.NOT_FOUND, MISSING),
+        (AnswerState.REFUSED, FORBIDDEN),
         (AnswerState.UNAVAILABLE, UNDONE),
     ):
-        if any(sign in words for sign in signs):
+        if signs.search(words):
             return state, 0.0
     return AnswerState.UNCERTAIN, 0.0
 

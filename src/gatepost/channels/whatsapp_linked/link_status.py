@@ -37,6 +37,9 @@ ENDS = {
 }
 
 
+NO_PERSON = "no lid found"  # as the library writes that a number has no account
+
+
 def find_end(status: LinkStatus) -> ChannelEnded | None:
     """None: it goes on."""
     found = ENDS.get(status.state)
@@ -67,4 +70,5 @@ def raise_for(answer: Answer, address: str) -> None:
         case AnswerState.REFUSED:
             raise Refused("this account", "do this", address, detail)
         case AnswerState.NOT_FOUND:
-            raise NotFound("room or file", address, detail)
+            is_person = NO_PERSON in detail.lower()
+            raise NotFound("room or file", address, "this number is not on WhatsApp" if is_person else detail)

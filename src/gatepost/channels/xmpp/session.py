@@ -27,6 +27,7 @@ from gatepost.core import log
 from gatepost.core.errors import GatepostError, Refused, Unavailable
 
 PLATFORM = "XMPP"
+NOT_INSIDE = "not-acceptable"  # XEP-0045: who speaks in a room is not in it, as after a restart of its service
 WAY_OUT = "set the account and its password with `gatepost channel set`"
 CONNECT_S = 15.0
 ANSWER_S = 15.0
@@ -190,7 +191,13 @@ class XmppConnection:
         finally:
             self.answers.pop(stanza_id, None)
         if answer.get("type") == "error":
-            raise read_error(answer, "send a message")
+            error, room = read_error(answer, "send a message"), split_jid(answer.get("from") or "")[0]
+            if group and isinstance(error, XmppRefusal) and error.condition == NOT_INSIDE:
+                LOG.warning("a room has forgotten the bot", room=room)
+                self.rooms.pop(room, None)
+                self.end()  # it is joined again with the next connection
+                raise Unavailable(PLATFORM, f"the bot is no longer in {room}")
+            raise error
         return answer
 
     async def join(self, room: str, nickname: str) -> None:

@@ -5,18 +5,34 @@ message whose answer got lost is therefore uncertain.
 """
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from gatepost.channels.kit.dialects import ZULIP
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
-from gatepost.channels.kit.markup import render
+from gatepost.channels.kit.markup import render_within
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.zulip import wire
 from gatepost.core.errors import Refused, Unavailable, Unsupported
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
-LONGEST_TOPIC = 60  # characters that every server takes
+LONGEST_TEXT = 10_000  # code points; the server cuts a longer one, and answers as if it had taken it
+LONGEST_TOPIC = 60  # likewise
+GONE = ("invalid message(s)", "message already deleted")  # as the server says it to a bot that speaks English
+_UNSENDABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]+")
+
+
+def check_length(text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        why = f"with its files it has more than {LONGEST_TEXT:,} characters: send the files after it"
+        raise Refused("this bot", "send so long a message", "Zulip", why)
+    return text
+
+
+def render_topic(topic: str) -> str:
+    """Return the name of a topic without the signs that the server refuses."""
+    return _UNSENDABLE.sub(" ", topic).strip()[:LONGEST_TOPIC]
 
 
 class ZulipPosting:
@@ -31,10 +47,10 @@ class ZulipPosting:
                     return await self._post(address, message)
                 case Op.EDIT:
                     number = wire.check_message_id(message.target)
-                    changed = {"content": render(message.text, ZULIP)}
+                    changed = {"content": check_length(render_within(message.text, ZULIP, LONGEST_TEXT))}
                     return await self._change("PATCH", number, "", "edit a message", changed)
                 case Op.DELETE:
-                    return await self._change("DELETE", wire.check_message_id(message.target), "", "delete a message")
+                    return await self._delete(wire.check_message_id(message.target))
                 case Op.REACT:
                     return await self._react(message)
         except Unavailable as error:
@@ -47,10 +63,10 @@ class ZulipPosting:
     async def _post(self, address: str, message: Outbound) -> str:
         http, place = await self._connect(), wire.parse_address(address)
         links = [await self._upload(file) for file in message.files]
-        text = "\n".join(part for part in (render(message.text, ZULIP), *links) if part)
-        asked: dict[str, Any] = {"content": text}
+        words = render_within(message.text, ZULIP, LONGEST_TEXT - sum(len(each) + 1 for each in links))
+        asked: dict[str, Any] = {"content": check_length("\n".join(part for part in (words, *links) if part))}
         if place.stream:
-            asked |= {"type": "stream", "to": place.stream, "topic": (message.thread or self._topic)[:LONGEST_TOPIC]}
+            asked |= {"type": "stream", "to": place.stream, "topic": render_topic(message.thread or self._topic)}
         else:
             asked |= {"type": "private", "to": json.dumps(list(place.people))}
         answer = await http.call("POST", "api/v1/messages", data=asked, action="send a message")
@@ -74,6 +90,14 @@ class ZulipPosting:
         http = await self._connect()
         await http.call(method, f"api/v1/messages/{number}{path}", data=data, action=action)
         return str(number)
+
+    async def _delete(self, number: int) -> str:
+        try:
+            return await self._change("DELETE", number, "", "delete a message")
+        except PlatformRefusal as refusal:
+            if refusal.detail.lower() not in GONE:
+                raise
+            return str(number)
 
     async def _react(self, message: Outbound) -> str:
         number = wire.check_message_id(message.target)
@@ -101,7 +125,7 @@ class ZulipPosting:
         http, place = await self._connect(), wire.parse_address(address)
         asked: dict[str, Any] = {"op": "start" if on else "stop"}
         if place.stream:
-            asked |= {"type": "stream", "stream_id": place.stream, "topic": (thread or self._topic)[:LONGEST_TOPIC]}
+            asked |= {"type": "stream", "stream_id": place.stream, "topic": render_topic(thread or self._topic)}
         else:
             asked |= {"type": "direct", "to": json.dumps(list(place.people))}
         try:

@@ -14,10 +14,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.imessage_rules import BY_NAME
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 TAPBACKS = {"❤️": "love", "👍": "like", "👎": "dislike", "😂": "laugh", "‼️": "emphasize", "❓": "question"}
-LIMIT = 1000
+UNREACHED = "nobody@example.org"  # to whom Messages delivers nothing
+NOT_REGISTERED = 22  # the code of Messages for it
+GENERAL = {  # the words above those of an error
+    "Authentication Error": "You are not authorized to access this resource",
+    "Validation Error": "You've made a bad request! Please check your request params & body",
+    "Database Error": "The requested resource was not found",
+    "iMessage Error": "Message sent with an error. See attached message",
+}
 
 
 class BlueBubblesPlatform(RestPlatform):
@@ -31,6 +39,7 @@ class BlueBubblesPlatform(RestPlatform):
         self._rows: list[dict[str, Any]] = []
         self._files: dict[str, GivenFile] = {}
         self._next_row = 101
+        self.queued: set[str] = set()  # names of sends that are under way
 
     def get_settings(self) -> dict[str, Any]:
         return {"api_url": self.url, "poll_s": 0.02}
@@ -121,8 +130,20 @@ class BlueBubblesPlatform(RestPlatform):
         return request.query_params.get("password") == self.token
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        body = {"status": status, "message": words, "error": {"type": "Error", "message": words}}
+        if status == 401:
+            return self.refuse("password")
+        error = {"type": "Server Error", "message": words}
+        body = {"status": status, "message": "The server has encountered an error", "error": error}
         return JSONResponse(body, status, headers)
+
+    def refuse(self, name: str, data: Any = None, **values: str) -> Response:
+        """Return the refusal of a rule. `values` stand in place of those of its own call."""
+        rule, refusal = BY_NAME[name], BY_NAME[name].refusal
+        for old, new in values.items():
+            refusal = refusal.replace(old, new)
+        kind, _, words = refusal.partition(": ")
+        body = {"status": rule.status, "message": GENERAL[kind], "error": {"type": kind, "message": words}}
+        return JSONResponse(body | ({"data": data} if data else {}), rule.status)
 
     def _render(self, data: Any, **more: Any) -> Response:
         return JSONResponse({"status": 200, "message": "Success", "data": data, **more})
@@ -136,8 +157,12 @@ class BlueBubblesPlatform(RestPlatform):
         except ClientDisconnect:
             return Response(status_code=400)
         limit, offset = int(given.get("limit", 100)), int(given.get("offset", 0))
-        if not 1 <= limit <= LIMIT:
-            return self.render_error(400, f"limit: 1 to {LIMIT}")
+        if limit < 1 or limit > BY_NAME["size of a page"].limit:
+            return self.refuse("least size of a page" if limit < 1 else "size of a page")
+        if offset < 0:
+            return self.refuse("place of a page")
+        if given.get("sort", "DESC") not in ("ASC", "DESC"):
+            return self.refuse("order of a page")
         least, most = -1, 1 << 60
         for each in given.get("where", ()):
             found = re.match(r"message\.ROWID (>|<=) :(\w+)\Z", each["statement"])
@@ -155,13 +180,28 @@ class BlueBubblesPlatform(RestPlatform):
 
     async def _send_text(self, request: Request) -> Response:
         given = await request.json()
-        if not given.get("tempGuid") or not given.get("message"):
-            return self.render_error(400, "A 'tempGuid' and a 'message' are required when sending via AppleScript")
+        if wrong := self._check_text(given):
+            return self.refuse(wrong, **{"$queued": str(given.get("tempGuid"))})
+        if str(given["chatGuid"]).endswith(f";{UNREACHED}"):
+            failed = {"guid": make_id(length=32).upper(), "error": NOT_REGISTERED}
+            return self.refuse("message that Messages cannot deliver", failed)
         room = self._find_room(str(given.get("chatGuid", "")))
         made = self._add(room, "bot", {"text": str(given["message"])})
         return self._render({**made, "tempGuid": given["tempGuid"]})
 
+    def _check_text(self, given: dict[str, Any]) -> str:
+        """Return the name of the rule that a message breaks, or ''."""
+        if not given.get("chatGuid"):
+            return "chat of a message"
+        if given.get("method", "apple-script") not in ("apple-script", "private-api"):
+            return "way of a send"
+        if not given.get("tempGuid"):
+            return "name of a send"
+        if not given.get("message"):
+            return "empty text"
+        return "a send that is under way" if given["tempGuid"] in self.queued else ""
+
     async def _get_file(self, request: Request) -> Response:
         with self.changed:
             file = self._files.get(request.path_params["guid"])
-        return Response(file.data, media_type=file.mime) if file else self.render_error(404, "Attachment not found")
+        return Response(file.data, media_type=file.mime) if file else self.refuse("known file")

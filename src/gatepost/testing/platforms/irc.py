@@ -6,6 +6,7 @@ has no modes, no operators and no other servers.
 
 import asyncio
 import base64
+import re
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from gatepost.testing.platforms.base import (
     PlatformFault,
     ShownMessage,
 )
+from gatepost.testing.platforms.irc_rules import BY_NAME
 from gatepost.testing.platforms.rest import make_id
 
 CAPABILITIES = ("message-tags", "server-time", "account-tag", "echo-message", "sasl")
@@ -34,6 +36,21 @@ FAULTS = frozenset(
 
 
 NICK = "porter"
+NICKS = re.compile(r"[A-Za-z\[\]\\`_^{|}][\w\[\]\\`^{|}-]*", re.ASCII)
+CLOSED = {  # channels that nobody may join
+    "#full": "room in a channel",
+    "#invited": "invitation",
+    "#banned": "ban of a channel",
+    "#locked": "key of a channel",
+}
+SILENT = {  # who and what takes no words
+    "#moderated": "rights in a channel",
+    "#registered": "account in a channel",
+    "ann-registered": "account for a person",
+    "ann-closed": "person who ignores",
+}
+COMMANDS = frozenset({"PING", "CAP", "AUTHENTICATE", "NICK", "USER", "JOIN", "PRIVMSG", "PONG", "QUIT"})
+BEFORE = frozenset({"PING", "CAP", "AUTHENTICATE", "NICK", "USER", "PONG", "QUIT"})  # that need no log-in
 
 
 class _Client:
@@ -43,10 +60,16 @@ class _Client:
         self.writer, self.nick, self.capabilities = writer, "", set[str]()
         self.is_negotiating = self.is_welcome = False
         self.login = ""
+        self.channels: set[str] = set()
         self.block: ShownMessage | None = None  # to which the bot's next line belongs
 
     def write(self, line: str) -> None:
         self.writer.write(line.encode() + b"\r\n")
+
+    def refuse(self, name: str, *about: str) -> None:
+        """Write the refusal of a rule. `about`: what it names, between the nick and the words."""
+        rule = BY_NAME[name]
+        self.write(" ".join([":irc.test", str(rule.status), self.nick or "*", *about, f":{rule.refusal}"]))
 
 
 class IrcPlatform(EmulatedPlatform):
@@ -153,6 +176,9 @@ class IrcPlatform(EmulatedPlatform):
             self._clients.append(client)
         try:
             while raw := await reader.readline():
+                if len(raw) > BY_NAME["line length"].limit and not raw.startswith(b"AUTHENTICATE "):
+                    client.refuse("line length")
+                    continue
                 words, _, last = raw.decode(errors="replace").rstrip("\r\n").partition(" :")
                 command, *params = [*words.split(" "), *([last] if _ else [])]
                 self._answer(client, command.upper(), params)
@@ -165,7 +191,11 @@ class IrcPlatform(EmulatedPlatform):
             writer.close()
 
     def _answer(self, client: _Client, command: str, params: list[str]) -> None:
-        if command == "PING":
+        if not client.is_welcome and command not in BEFORE:
+            client.refuse("log-in before words")
+        elif command not in COMMANDS:
+            client.refuse("known command", command)
+        elif command == "PING":
             client.block = None
             if not self.is_faulty(PlatformFault.HELD_POLL):
                 client.write(f":irc.test PONG irc.test :{params[-1]}")
@@ -174,22 +204,39 @@ class IrcPlatform(EmulatedPlatform):
         elif command == "AUTHENTICATE":
             self._answer_login(client, params[0])
         elif command == "NICK":
-            if self.is_faulty(PlatformFault.NO_RIGHTS):
-                client.write(":irc.test 465 * :You are banned from this server")
-                return
-            in_use = self.taken | ({NICK} if self.is_faulty(PlatformFault.CONFLICT) else set())
-            if params[0] in in_use or any(each.nick == params[0] for each in self._clients):
-                client.write(f":irc.test 433 * {params[0]} :Nickname is already in use")
-                return
-            client.nick = params[0]
-            self._welcome(client)
+            self._answer_nick(client, params[0] if params else "")
         elif command == "USER":
+            if client.is_welcome:
+                client.refuse("one log-in")
             self._welcome(client)
         elif command == "JOIN":
-            for channel in params[0].split(","):
-                client.write(f":{client.nick}!bot@host.test JOIN :{channel}")
+            self._answer_join(client, params)
         elif command == "PRIVMSG":
-            self._keep(client, params[0], params[1])
+            self._keep(client, *params[:2])
+
+    def _answer_nick(self, client: _Client, nick: str) -> None:
+        in_use = self.taken | ({NICK} if self.is_faulty(PlatformFault.CONFLICT) else set())
+        if not nick:
+            client.refuse("some nick")
+        elif self.is_faulty(PlatformFault.NO_RIGHTS) or nick == "banned":
+            client.refuse("ban of the server")
+        elif not NICKS.fullmatch(nick):
+            client.refuse("signs of a nick", nick)
+        elif nick in in_use or any(each.nick == nick for each in self._clients):
+            client.refuse("free nick", nick)
+        else:
+            client.nick = nick
+            self._welcome(client)
+
+    def _answer_join(self, client: _Client, params: list[str]) -> None:
+        if not params:
+            client.refuse("parameters", "JOIN")
+        for channel in params[0].split(",") if params else ():
+            if channel in CLOSED or not channel.startswith("#"):
+                client.refuse(CLOSED.get(channel, "name of a channel"), channel)
+            else:
+                client.channels.add(channel)
+                client.write(f":{client.nick}!bot@host.test JOIN :{channel}")
 
     def _answer_capability(self, client: _Client, params: list[str]) -> None:
         if params[0] == "LS":
@@ -206,13 +253,18 @@ class IrcPlatform(EmulatedPlatform):
         if piece == "PLAIN":
             client.write("AUTHENTICATE +")
             return
+        if len(piece) > BY_NAME["piece of a password"].limit:
+            client.refuse("piece of a password")
+            return
         client.login += piece.rstrip("+") if piece == "+" else piece
         if len(piece) == 400:
             return
         given = base64.b64decode(client.login).decode().split("\0")
         right = given[1:] == ["porter", self.password] and not self.is_faulty(PlatformFault.UNAUTHORIZED)
-        code, words = ("903", "SASL authentication successful") if right else ("904", "SASL authentication failed")
-        client.write(f":irc.test {code} {client.nick or '*'} :{words}")
+        if right:
+            client.write(f":irc.test 903 {client.nick or '*'} :SASL authentication successful")
+        else:
+            client.refuse("password")
 
     def _welcome(self, client: _Client) -> None:
         if client.nick and not client.is_negotiating and not client.is_welcome:
@@ -220,12 +272,21 @@ class IrcPlatform(EmulatedPlatform):
             client.write(f":irc.test 001 {client.nick} :Welcome to the network")
             client.write(f":irc.test 005 {client.nick} CASEMAPPING={self.mapping} CHANTYPES=# :are supported")
 
-    def _keep(self, client: _Client, target: str, text: str) -> None:
+    def _check_words(self, client: _Client, target: str, text: str) -> str:
+        """Return the name of the rule that a message breaks, or ''."""
+        if not target or not text:
+            return "empty text" if target else "named target"
         if self.claim_fault(PlatformFault.FORBIDDEN):
-            client.write(f":irc.test 404 {client.nick} {target} :Cannot send to channel")
-            return
-        if not target.startswith("#") and target not in self.taken:
-            client.write(f":irc.test 401 {client.nick} {target} :No such nick")
+            return "rights in a channel"
+        if target in SILENT:
+            return SILENT[target]
+        if target.startswith("#"):
+            return "" if target in client.channels else "known channel"
+        return "" if target in self.taken else "known nick"
+
+    def _keep(self, client: _Client, target: str = "", text: str = "") -> None:
+        if wrong := self._check_words(client, target, text):
+            client.refuse(wrong, *([target] if target and text else []))
             return
         room = target[1:] if target.startswith("#") else f"direct:{target}"
         message = make_id()

@@ -21,6 +21,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, PlatformFault, ShownMessage
 from gatepost.testing.platforms.dovecot import DOMAIN, Dovecot
+from gatepost.testing.platforms.email_rules import BY_NAME
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 AUTHSERV_ID = f"mx.{DOMAIN}"
@@ -29,10 +30,19 @@ BOT = f"bot@{DOMAIN}"
 PASSWORD = "mailbox password"
 _IDS = re.compile(r"<([^<>\s]+)>")
 _ANSWERS = {
-    PlatformFault.FORBIDDEN: "550 5.7.1 not allowed",
-    PlatformFault.RATE_LIMIT: "450 4.7.1 slow down",
-    PlatformFault.BUSY: "451 4.3.0 try again later",
+    PlatformFault.FORBIDDEN: "policy of a server",
+    PlatformFault.RATE_LIMIT: "pace",
+    PlatformFault.BUSY: "a server that is busy",
 }
+UNKNOWN, ELSEWHERE = f"nobody@{DOMAIN}", "elsewhere.test"
+
+
+def refuse(name: str, **values: str) -> str:
+    """Return the refusal of a rule. `values` stand in place of those of its own call."""
+    words = f"{BY_NAME[name].status} {BY_NAME[name].refusal}"
+    for old, new in values.items():
+        words = words.replace(old, new)
+    return words
 
 
 class MailServer(EmulatedPlatform):
@@ -232,15 +242,26 @@ class MailServer(EmulatedPlatform):
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         if self.is_faulty(PlatformFault.NO_RIGHTS):
-            return f"553 5.7.1 <{address}>: Sender address rejected: not owned by user bot"
+            return refuse("owner of an address", **{BOT: address})
         envelope.mail_from = address
         envelope.mail_options.extend(options)
+        return "250 OK"
+
+    async def handle_RCPT(
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if address == UNKNOWN:
+            return refuse("known mailbox")
+        if address.endswith(f"@{ELSEWHERE}"):
+            return refuse("way to a domain", **{f"ann@{ELSEWHERE}": address})
+        envelope.rcpt_tos.append(address)
+        envelope.rcpt_options.extend(options)
         return "250 OK"
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:
         fault = self.claim_fault(*_ANSWERS, PlatformFault.NO_ANSWER)
         if fault in _ANSWERS:
-            return _ANSWERS[fault]
+            return refuse(_ANSWERS[fault])
         raw = envelope.original_content or b""
         for recipient in envelope.rcpt_tos:
             await asyncio.to_thread(self.dovecot.deliver, raw, envelope.mail_from or "", recipient)

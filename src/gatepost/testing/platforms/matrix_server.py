@@ -8,6 +8,7 @@ to Matrix, the order of events is the server's own, and nothing is acknowledged:
 import asyncio
 import itertools
 import json
+import math
 import os
 import re
 import shutil
@@ -29,6 +30,7 @@ from starlette.routing import Route
 
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault
+from gatepost.testing.platforms.matrix_rules import BY_NAME
 from gatepost.testing.platforms.matrix_view import read_shown, read_shown_text
 from gatepost.testing.platforms.nio_stores import guard_stores
 from gatepost.testing.platforms.synapse import SERVER_NAME, get_synapse
@@ -335,17 +337,17 @@ class MatrixServer(EmulatedPlatform):
         with self.changed:
             self.requests.append((request.method, unquote(path)))
         if self.is_faulty(PlatformFault.UNAUTHORIZED):
-            return _refuse(401, "M_UNKNOWN_TOKEN", "Invalid access token passed.", soft_logout=False)
+            return refuse("token", soft_logout=False)
         fault = self.claim_fault(*_SEND_FAULTS) if _SENDS.match(path) else None
         match fault:
             case PlatformFault.FORBIDDEN:
-                return _refuse(403, "M_FORBIDDEN", "You don't have permission to post to the room.")
+                return refuse("rights in a room")
             case PlatformFault.RATE_LIMIT:
-                return _refuse(
-                    429, "M_LIMIT_EXCEEDED", "Too Many Requests", retry_after_ms=int(self.retry_after * 1000)
-                )
+                limited = refuse("pace", retry_after_ms=int(self.retry_after * 1000))
+                limited.headers["Retry-After"] = str(math.ceil(self.retry_after))
+                return limited
             case PlatformFault.BUSY:
-                return _refuse(503, "M_UNKNOWN", "busy")
+                return JSONResponse({"errcode": "M_UNKNOWN", "error": "busy"}, 503)
         assert self._http is not None
         query = f"?{request.url.query}" if request.url.query else ""
         kept = {name: value for name, value in request.headers.items() if name not in ("host", "accept-encoding")}
@@ -394,5 +396,7 @@ class MatrixServer(EmulatedPlatform):
                 transport.abort()
 
 
-def _refuse(status: int, code: str, error: str, **more: Any) -> Response:
-    return JSONResponse({"errcode": code, "error": error, **more}, status)
+def refuse(name: str, **more: Any) -> Response:
+    """The refusal of a rule, where the proxy makes it in the server's place."""
+    code, _, error = BY_NAME[name].refusal.partition(": ")
+    return JSONResponse({"errcode": code, "error": error, **more}, BY_NAME[name].status)

@@ -5,20 +5,27 @@ by role, search, message attachments with actions, ephemeral posts, several team
 """
 
 import asyncio
+import json
+import math
+import re
 import time
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from gatepost.channels.slack.emoji import NAMES
 from gatepost.testing.platforms.base import Asgi, GivenFile, PlatformFault
+from gatepost.testing.platforms.mattermost_rules import BY_NAME, UNKNOWN
 from gatepost.testing.platforms.mattermost_state import BOT, TEAM, MattermostState
 from gatepost.testing.platforms.rest import make_id
 
 DEDUPLICATES_S = 30.0
+OF_A_STATUS = {401: "session", 403: "rights in a channel", 429: "pace"}  # of faults that any request may have
+ID = re.compile(r"[a-z0-9]{26}")
 
 
 class _Socket:
@@ -33,12 +40,28 @@ class _Socket:
 class MattermostPlatform(MattermostState):
     def __init__(self) -> None:
         super().__init__()
+        self.largest_file = BY_NAME["file size"].limit  # as the server is set
         self._sockets: list[_Socket] = []
         self._pending: dict[str, tuple[str, float]] = {}  # posts by the client's id of them
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        error = {"id": f"api.emulated.{status}", "message": words, "detailed_error": "", "request_id": make_id()}
-        return JSONResponse({**error, "status_code": status}, status, headers)
+        name = OF_A_STATUS.get(status)
+        if status == 429:
+            reset = {"X-RateLimit-Reset": str(math.ceil(self.retry_after))}
+            return PlainTextResponse(BY_NAME["pace"].refusal, 429, {**reset, **(headers or {})})
+        return self.refuse(name) if name else self._render(status, f"api.context.server_busy.app_error: {words}")
+
+    def refuse(self, name: str, **values: str) -> Response:
+        """Return the refusal of a rule. `values` stand in place of those of its own call."""
+        rule, words = BY_NAME[name], BY_NAME[name].refusal
+        for old, new in values.items():
+            words = words.replace(old, new)
+        return self._render(rule.status, words)
+
+    def _render(self, status: int, refusal: str) -> Response:
+        ident, _, words = refusal.partition(": ")
+        error = {"id": ident, "message": words, "detailed_error": "", "request_id": make_id()}
+        return JSONResponse({**error, "status_code": status}, status)
 
     def count_sockets(self) -> int:
         with self.changed:
@@ -136,7 +159,7 @@ class MattermostPlatform(MattermostState):
 
     async def _get_person(self, request: Request) -> Response:
         user = request.path_params["user"]
-        return JSONResponse(self._describe_user(user)) if user in self._people else self.render_error(404, "no user")
+        return JSONResponse(self._describe_user(user)) if user in self._people else self.refuse("known person")
 
     async def _list_teams(self, request: Request) -> Response:
         is_member = not self.is_faulty(PlatformFault.NO_RIGHTS)
@@ -147,20 +170,23 @@ class MattermostPlatform(MattermostState):
             return JSONResponse(list(self._channels.values()))
 
     async def _read_channel(self, request: Request) -> Response:
-        room = self._find_room(request.path_params["channel"])
-        return JSONResponse(self._channels[room]) if room else self.render_error(404, "Unable to find the channel.")
+        channel = request.path_params["channel"]
+        room = self._find_room(channel)
+        return JSONResponse(self._channels[room]) if room else self.refuse("known channel", **{UNKNOWN: channel})
 
     async def _open_direct(self, request: Request) -> Response:
         other = next((each for each in await request.json() if each != BOT), "")
+        if not ID.fullmatch(other):
+            return self.refuse("ids of a direct channel")
         if other not in self._people:
-            return self.render_error(400, "Invalid or missing user_id in request body.")
+            return self.refuse("person to write to")
         return JSONResponse(self._get_channel(f"direct:{self._people[other]}"), 201)
 
     async def _list_posts(self, request: Request) -> Response:
         channel, asked = request.path_params["channel"], request.query_params
         with self.changed:
             if not self._find_room(channel):
-                return self.render_error(403, "You do not have the appropriate permissions.")
+                return self.refuse("channel to read", **{UNKNOWN: channel})
             found = [each for each in self._posts.values() if each["channel_id"] == channel]
             if "since" in asked:
                 found = [each for each in found if each["update_at"] > int(asked["since"])][-1000:]
@@ -180,10 +206,8 @@ class MattermostPlatform(MattermostState):
         pending = str(asked.get("pending_post_id") or "")
         with self.changed:
             room = self._find_room(str(asked.get("channel_id")))
-            if not room:
-                return self.render_error(403, "You do not have the appropriate permissions.")
-            if len(asked.get("message", "")) > 16_383 or (asked.get("root_id") or "0") not in {*self._posts, "0"}:
-                return self.render_error(400, "Invalid post: too long, or an unknown root.")
+            if wrong := self._check_post(asked):
+                return self.refuse(wrong)
             known, until = self._pending.get(pending, ("", 0.0))
             if pending and until > time.monotonic():
                 return JSONResponse(self._posts[known], 201)
@@ -193,28 +217,52 @@ class MattermostPlatform(MattermostState):
             self._pending[pending] = (post["id"], time.monotonic() + DEDUPLICATES_S)
             return JSONResponse({**post, "pending_post_id": pending}, 201)
 
+    def _check_post(self, asked: dict[str, Any]) -> str:
+        """Return the name of the rule that a new post breaks, or ''."""
+        root = self._posts.get(asked["root_id"]) if asked.get("root_id") else None
+        if not self._find_room(str(asked.get("channel_id"))):
+            return "rights in a channel"
+        if len(asked.get("message", "")) > BY_NAME["post length"].limit:
+            return "post length"
+        if asked.get("root_id") and (root is None or root["delete_at"]):
+            return "known root"
+        if root and root["channel_id"] != asked["channel_id"]:
+            return "root of the same channel"
+        if root and root["root_id"]:
+            return "root of a thread"
+        if len(json.dumps(asked.get("file_ids") or [], separators=(",", ":"))) > BY_NAME["number of files"].limit:
+            return "number of files"
+        props = json.dumps(asked.get("props") or {}, ensure_ascii=False, separators=(",", ":"))
+        return "size of the props" if len(props) > BY_NAME["size of the props"].limit else ""
+
     def _find_post(self, request: Request) -> dict[str, Any] | None:
         post = self._posts.get(request.path_params["post"])
         return None if post is None or post["delete_at"] else post
 
     async def _get_post(self, request: Request) -> Response:
         post = self._find_post(request)
-        return JSONResponse(post) if post else self.render_error(404, "Unable to get the post.")
+        return JSONResponse(post) if post else self.refuse("post to read")
 
     async def _patch_post(self, request: Request) -> Response:
         asked = await request.json()
         with self.changed:
             post = self._find_post(request)
             if post is None or post["user_id"] != BOT:
-                return self.render_error(403, "You do not have the appropriate permissions.")
+                return self.refuse("edits of others" if post else "post to edit")
+            if len(asked.get("message", "")) > BY_NAME["edit length"].limit:
+                return self.refuse("edit length")
             self._edit_post(post, asked.get("message", post["message"]))
             return JSONResponse(post)
 
     async def _remove_post(self, request: Request) -> Response:
+        if not ID.fullmatch(request.path_params["post"]):
+            return self.refuse("id of a post")
         with self.changed:
             post = self._find_post(request)
             if post is None:
-                return self.render_error(404, "Unable to get the post.")
+                return self.refuse("post to delete")
+            if post["user_id"] != BOT:
+                return self.refuse("deletions of others")
             self._delete_post(post)
             return JSONResponse({"status": "OK"})
 
@@ -228,34 +276,54 @@ class MattermostPlatform(MattermostState):
         with self.changed:
             post = self._find_post(request)
             if post is None:
-                return self.render_error(404, "Unable to get the post.")
+                return self.refuse("post to pin")
             post["is_pinned"] = self.find(post["id"]).pinned = pinned
             return JSONResponse({"status": "OK"})
 
     async def _react_to(self, request: Request) -> Response:
         asked = await request.json()
         with self.changed:
-            if asked.get("post_id") not in self._posts or asked.get("user_id") != BOT:
-                return self.render_error(403, "You do not have the appropriate permissions.")
+            if wrong := self._check_reaction(asked):
+                return self.refuse(wrong)
             known = [each for each in self._reactions if {**each, **asked} == each]
             return JSONResponse(known[0] if known else self._add_reaction(BOT, asked["post_id"], asked["emoji_name"]))
+
+    def _check_reaction(self, asked: dict[str, Any]) -> str:
+        """Return the name of the rule that a reaction breaks, or ''."""
+        name, post = str(asked.get("emoji_name") or ""), str(asked.get("post_id"))
+        good = all(ID.fullmatch(each) for each in (post, str(asked.get("user_id"))))
+        if not good or not 1 <= len(name.encode()) <= BY_NAME["reaction"].limit:
+            return "reaction"
+        if asked["user_id"] != BOT:
+            return "reactions of others"
+        if post not in self._posts or self._posts[post]["delete_at"]:
+            return "post to react to"
+        return "" if name in NAMES else "known emoji"
 
     async def _type(self, request: Request) -> Response:
         asked = await request.json()
         with self.changed:
-            self._typing.append(self._find_room(asked["channel_id"]))
+            room = self._find_room(asked["channel_id"])
+            if not room:
+                return self.refuse("room of a typing sign")
+            self._typing.append(room)
         return JSONResponse({"status": "OK"})
 
     async def _upload(self, request: Request) -> Response:
         async with request.form() as form:
             given = [each for each in form.getlist("files") if not isinstance(each, str)]
             made = []
+            if not self._find_room(request.query_params.get("channel_id") or str(form.get("channel_id"))):
+                return self.refuse("room of an upload")
             for each in given:
-                mime = each.content_type or "application/octet-stream"
-                made.append(self._add_file(GivenFile(each.filename or "file", await each.read(), mime)))
+                mime, data = each.content_type or "application/octet-stream", await each.read()
+                if len(data) > self.largest_file:
+                    sizes = {"105": str(len(data)), "100": str(self.largest_file), "a.txt": str(each.filename)}
+                    return self.refuse("file size", **sizes)
+                made.append(self._add_file(GivenFile(each.filename or "file", data, mime)))
         infos = [self._describe_file(each) for each in made]
         return JSONResponse({"file_infos": infos, "client_ids": []}, 201)
 
     async def _download(self, request: Request) -> Response:
         file = self._files.get(request.path_params["file"])
-        return Response(file.data, media_type=file.mime) if file else self.render_error(404, "Unable to find the file.")
+        return Response(file.data, media_type=file.mime) if file else self.refuse("known file")

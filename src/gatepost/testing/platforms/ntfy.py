@@ -6,6 +6,7 @@ e-mail, phones, limits by visitor, web push, accounts other than one, and a cach
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
@@ -16,10 +17,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gatepost.flow.delivery.plain_text import strip_markdown
 from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
+from gatepost.testing.platforms.ntfy_rules import BY_NAME
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 KEEPALIVE_S = 5.0
-LARGEST = 4096  # bytes; a longer message becomes a file
+TOPIC = re.compile(r"[-_A-Za-z0-9]{1,64}")
+RESERVED = frozenset({"docs", "static", "file", "app", "metrics", "account", "settings", "signup", "login", "v1"})
+SINCE = re.compile(r"all|latest|none|[A-Za-z0-9]{12}|-?[0-9]+|(?:[0-9.]+(?:ns|us|ms|s|m|h))+")
+OF_A_STATUS = {401: "token", 403: "right to publish", 429: "pace"}  # of faults that any request may have
 USER = "porter"
 
 
@@ -124,12 +129,21 @@ class NtfyPlatform(RestPlatform):
             self.route("GET", "/{topic}/json", self._stream),
             self.route("POST", "/", self._create, sends=True),
             self.route("DELETE", "/{topic}/{sequence}", self._delete, sends=True),
+            self.route("GET", "/{path:path}", self._get_nothing, open_to_all=True),
         ]
         return Starlette(routes=routes)
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        told = {"code": status * 100 + 1, "http": status, "error": words, "link": "https://ntfy.sh/docs/"}
-        return JSONResponse(told, status, headers)
+        if status in OF_A_STATUS:
+            return self.refuse(OF_A_STATUS[status])
+        return JSONResponse({"code": status * 100 + 1, "http": status, "error": words}, status)
+
+    def refuse(self, name: str) -> Response:
+        """Return the refusal of a rule."""
+        rule = BY_NAME[name]
+        code, _, words = rule.refusal.partition(": ")
+        told = {"code": int(code), "http": rule.status, "error": words, "link": "https://ntfy.sh/docs/"}
+        return JSONResponse(told, rule.status)
 
     async def _get_health(self, request: Request) -> Response:
         return JSONResponse({"healthy": True})
@@ -139,20 +153,26 @@ class NtfyPlatform(RestPlatform):
 
     async def _get_auth(self, request: Request) -> Response:
         if self.is_faulty(PlatformFault.NO_RIGHTS):
-            return self.render_error(403, "forbidden")
+            return self.refuse("rights in a topic")
         return JSONResponse({"success": True})
 
     async def _get_file(self, request: Request) -> Response:
         file = self._files.get(request.path_params["name"])
-        return Response(file.data, media_type=file.mime) if file else self.render_error(404, "page not found")
+        return Response(file.data, media_type=file.mime) if file else self.refuse("known file")
 
     async def _create(self, request: Request) -> Response:
-        body = await request.json()
-        if len(str(body.get("message", "")).encode()) > LARGEST:
-            return self.render_error(413, "message too large: it would be a file")
+        try:
+            body = json.loads(await request.body())
+        except ValueError:
+            return self.refuse("message is JSON")
+        if wrong := _check_message(body, len(await request.body())):
+            return self.refuse(wrong)
         with self.changed:
             name = self._publish(body["topic"], "bot", body.get("message", ""), str(body.get("sequence_id", "")))
             return JSONResponse(self.find(name).raw)
+
+    async def _get_nothing(self, request: Request) -> Response:
+        return self.refuse("known page")
 
     async def _delete(self, request: Request) -> Response:
         with self.changed:
@@ -160,6 +180,8 @@ class NtfyPlatform(RestPlatform):
 
     async def _stream(self, request: Request) -> Response:
         topic, since = request.path_params["topic"], request.query_params.get("since", "none")
+        if not SINCE.fullmatch(since):
+            return self.refuse("place in a topic")
         with self.changed:
             place = self._find_place(since)
         if request.query_params.get("poll") == "1":
@@ -199,3 +221,17 @@ class NtfyPlatform(RestPlatform):
     def _render(self, topic: str, event: str) -> str:
         line = {"id": make_id(length=12), "time": int(time.time()), "event": event, "topic": topic}
         return json.dumps(line) + "\n"
+
+
+def _check_message(body: dict[str, Any], size: int) -> str:
+    """Return the name of the rule that a message breaks, or ''."""
+    topic = str(body.get("topic", ""))
+    if size > BY_NAME["size of the request"].limit:
+        return "size of the request"
+    if not TOPIC.fullmatch(topic):
+        return "length of a topic" if len(topic) > BY_NAME["length of a topic"].limit else "name of a topic"
+    if topic in RESERVED:
+        return "names of the server's own"
+    if not 0 <= int(body.get("priority", 0)) <= BY_NAME["priority"].limit:
+        return "priority"
+    return "message size" if len(str(body.get("message", "")).encode()) > BY_NAME["message size"].limit else ""

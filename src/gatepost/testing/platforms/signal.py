@@ -10,6 +10,7 @@ import asyncio
 import base64
 import itertools
 import json
+import re
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -21,11 +22,13 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
+from gatepost.testing.platforms.signal_rules import BY_NAME, UNKNOWN_GROUP, UNKNOWN_PERSON
 
 ACCOUNT, OWN_ID = "+4915112345678", str(uuid.UUID(int=7))
 ALIVE_S = 0.1  # the daemon sends a sign of life every 15 seconds
 LOOK_S = 0.005
-FAULTS = (PlatformFault.RATE_LIMIT, PlatformFault.FORBIDDEN, PlatformFault.NO_ANSWER)
+FAULTS = (PlatformFault.RATE_LIMIT, PlatformFault.FORBIDDEN, PlatformFault.NO_ANSWER, PlatformFault.BUSY)
+STYLE = re.compile(r"\d+:\d+:.+")
 STYLES = ("BOLD", "ITALIC", "SPOILER", "STRIKETHROUGH", "MONOSPACE")
 
 
@@ -33,6 +36,14 @@ class RpcError(Exception):
     def __init__(self, code: int, text: str, data: Any = None) -> None:
         super().__init__(text)
         self.code, self.text, self.data = code, text, data
+
+
+def refuse(name: str, data: Any = None, **values: str) -> RpcError:
+    """Return the refusal of a rule. `values` stand in place of those of its own call."""
+    code, _, words = BY_NAME[name].refusal.partition(": ")
+    for old, new in values.items():
+        words = words.replace(old, new)
+    return RpcError(int(code), words, data)
 
 
 class SignalPlatform(EmulatedPlatform):
@@ -189,7 +200,7 @@ class SignalPlatform(EmulatedPlatform):
 
     async def _answer_events(self, request: Request) -> Response:
         if request.query_params.get("account", ACCOUNT) != ACCOUNT:
-            return Response(status_code=400)
+            return Response(status_code=BY_NAME["known events"].status)
         after = request.headers.get("last-event-id")
         run, _, number = (after or "").partition("-")
         at = 0 if after else len(self._events)
@@ -216,6 +227,8 @@ class SignalPlatform(EmulatedPlatform):
             alive += LOOK_S
 
     async def _answer_call(self, request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            return Response(status_code=BY_NAME["kind of a body"].status)
         call = await request.json()
         with self.changed:
             self.requests.append(("POST", call["method"]))
@@ -224,9 +237,9 @@ class SignalPlatform(EmulatedPlatform):
         try:
             params = call.get("params", {})
             if params.get("account", ACCOUNT) != ACCOUNT:
-                raise RpcError(-32602, "Specified account does not exist")
+                raise refuse("known account")
             if self.is_faulty(PlatformFault.UNAUTHORIZED) and call["method"] != "version":
-                raise RpcError(-3, "Failed to send message: [403] Authorization failed! (AuthorizationFailedException)")
+                raise refuse("account that Signal knows")
             answer["result"] = await self._run_call(call["method"], params)
         except RpcError as error:
             answer["error"] = {"code": error.code, "message": error.text, "data": error.data}
@@ -241,10 +254,12 @@ class SignalPlatform(EmulatedPlatform):
             case "getUserStatus":
                 return [{"recipient": ACCOUNT, "number": ACCOUNT, "uuid": OWN_ID, "isRegistered": True}]
             case "getAttachment":
+                if params["id"] not in self._files:
+                    raise refuse("known file", none=params["id"])
                 return {"data": base64.b64encode(self._files[params["id"]].data).decode()}
             case "send" | "sendReaction" | "remoteDelete" | "sendTyping":
                 return await self._run_effect(method, params)
-        raise RpcError(-32601, "Method not implemented")
+        raise refuse("known method")
 
     async def _run_effect(self, method: str, params: dict[str, Any]) -> Any:
         room = self._find_room(params)
@@ -257,9 +272,13 @@ class SignalPlatform(EmulatedPlatform):
         fault = self.claim_fault(*FAULTS)
         if fault is PlatformFault.RATE_LIMIT:
             results = [{"type": "RATE_LIMIT_FAILURE", "retryAfterSeconds": int(self.retry_after)}]
-            raise RpcError(-5, "Failed to send message due to rate limiting", {"response": {"results": results}})
+            raise refuse("pace", {"response": {"results": results}})
         if fault is PlatformFault.FORBIDDEN:
-            raise RpcError(-1, "User is not a group member: the bot was removed")
+            raise refuse("member of a group", team=room, **{"$team": str(params.get("groupId"))})
+        if fault is PlatformFault.BUSY:
+            raise refuse("link to Signal's servers")
+        if self.is_faulty(PlatformFault.NO_RIGHTS):
+            raise refuse("trusted keys")
         stamp = next(self._stamps)
         with self.changed:
             if method == "send":
@@ -274,26 +293,33 @@ class SignalPlatform(EmulatedPlatform):
     def _find_room(self, params: dict[str, Any]) -> str:
         group = params.get("groupId")
         known = self._names.get(group or (params.get("recipient") or [""])[0])
+        if not group and not params.get("recipient"):
+            raise refuse("some recipient")
+        if known is None and group:
+            raise refuse("known group", **{UNKNOWN_GROUP: group})
         if known is None:
-            raise RpcError(-1, "Invalid group id" if group else "Unregistered user")
+            raise refuse("registered person", **{UNKNOWN_PERSON: params["recipient"][0]})
         return known if group else f"direct:{known}"
 
     def _accept(self, params: dict[str, Any], room: str, stamp: int) -> None:
         text = params.get("message", "")
         for style in params.get("textStyle", ()):
+            if not STYLE.fullmatch(style):
+                raise refuse("form of a style", loud=style)
             start, length, name = style.split(":")
-            if name not in STYLES or int(start) + int(length) > len(text.encode("utf-16-le")) // 2:
-                raise RpcError(-1, f"Invalid text style syntax: {style}")
+            if name not in STYLES:
+                raise refuse("known style", LOUD=name)
+            assert int(start) + int(length) <= len(text.encode("utf-16-le")) // 2, f"{style} is beyond the text"
         if "editTimestamp" in params:
-            shown = self._find_own(params["editTimestamp"])
-            shown.text, shown.raw, shown.edits = text, params, shown.edits + 1
+            for shown in self._list_own(params["editTimestamp"]):
+                shown.text, shown.raw, shown.edits = text, params, shown.edits + 1
             return
         files = [_read_data_uri(each) for each in params.get("attachments", ())]
-        if not text and not files:
-            raise RpcError(-1, "No message text, attachment or sticker specified")
         quoted = ""
         if "quoteTimestamp" in params:
             author = params.get("quoteAuthor")
+            if author is None:
+                raise refuse("author of a quote")
             quoted = f"{params['quoteTimestamp']}.{author}"
         self.record.append(
             ShownMessage(
@@ -310,18 +336,17 @@ class SignalPlatform(EmulatedPlatform):
     def _change(self, method: str, params: dict[str, Any]) -> None:
         stamp = params["targetTimestamp"]
         if method == "remoteDelete":
-            self._find_own(stamp).deleted = True
+            for own in self._list_own(stamp):
+                own.deleted = True
             return
         shown = next((each for each in self.record if each.id.startswith(f"{stamp}.")), None)
         if shown is None or shown.id != f"{stamp}.{params['targetAuthor']}":
             return  # Signal does not check what a reaction is about
         shown.reactions = [each for each in shown.reactions if each[1] != "bot"] + [(params["emoji"], "bot")]
 
-    def _find_own(self, stamp: int) -> ShownMessage:
-        found = next((each for each in self.record if each.id == f"{stamp}.{ACCOUNT}"), None)
-        if found is None:
-            raise RpcError(-1, "The message does not exist or is not yours")
-        return found
+    def _list_own(self, stamp: int) -> list[ShownMessage]:
+        """Signal does not check whether there is one: people's programs do."""
+        return [each for each in self.record if each.id == f"{stamp}.{ACCOUNT}"]
 
 
 def _read_data_uri(uri: str) -> GivenFile:

@@ -45,6 +45,7 @@ from gatepost.channels.whatsapp_linked.protocol import (
     render_line,
 )
 from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
+from gatepost.testing.platforms.whatsapp_linked_rules import BY_NAME, UNKNOWN
 
 ACCOUNT, NAME = "4915112345678", "Gate"
 ALIVE_S = 0.1
@@ -316,24 +317,40 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
             return self._fetch(request)
         room = self._names.get(request.chat)
         if room is None:
-            return Answer(request=number, state=AnswerState.NOT_FOUND, detail="nobody with this number is on WhatsApp")
+            return self._refuse_chat(number, request.chat)
         if isinstance(request, ShowTyping):
             with self.changed:
                 self._typing += [room] if request.on else []
             return Answer(request=number)
         fault = self.claim_fault(*FAULTS)
         if fault is PlatformFault.RATE_LIMIT:
-            state, detail, wait = AnswerState.UNAVAILABLE, "rate-overlimit", self.retry_after
-            return Answer(request=number, state=state, detail=detail, retry_after=wait)
+            return self.refuse("pace", number)
         if fault is PlatformFault.BUSY or type(request) is self.busy_with:
-            return Answer(request=number, state=AnswerState.UNAVAILABLE, detail="not connected")
+            return self.refuse("link to WhatsApp", number)
         if fault is PlatformFault.FORBIDDEN:
-            detail = "server returned error 403: no member of this group"
-            return Answer(request=number, state=AnswerState.REFUSED, detail=detail)
+            return self.refuse("member of a group", number)
         with self.changed:
             answer = self._act(request, room)
             self.changed.notify_all()
         return None if fault is PlatformFault.NO_ANSWER else answer
+
+    def refuse(self, name: str, number: int, **values: str) -> Answer:
+        """Return the refusal of a rule. `values` stand in place of those of its own call."""
+        state, _, words = BY_NAME[name].refusal.partition(": ")
+        for old, new in values.items():
+            words = words.replace(old, new)
+        wait = self.retry_after if name == "pace" else 0.0
+        return Answer(request=number, state=AnswerState(state), detail=words, retry_after=wait)
+
+    def _refuse_chat(self, number: int, chat: str) -> Answer:
+        user, _, server = chat.partition("@")
+        if server not in ("g.us", "s.whatsapp.net"):
+            return self.refuse("known server", number, **{"nowhere.test": server})
+        if ":" in user:
+            return self.refuse("a person, not a device", number)
+        if server == "g.us":
+            return self.refuse("known group", number)
+        return self.refuse("somebody on WhatsApp", number, **{UNKNOWN: chat})
 
     def _act(self, request: SendText | SendFile | Revoke | React, room: str) -> Answer:
         number = request.request
@@ -373,7 +390,7 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
     def _fetch(self, request: FetchFile) -> Answer:
         file = self._files.get(request.media)
         if file is None or self.folder is None:
-            return Answer(request=request.request, state=AnswerState.NOT_FOUND, detail="it is gone")
+            return self.refuse("known file", request.request)
         (Path(self.begins[-1].folder) / "files" / request.name).write_bytes(file.data)
         return Answer(request=request.request)
 

@@ -20,6 +20,7 @@ from slixmpp import JID, ClientXMPP
 
 from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.prosody import DOMAIN, ROOM_HOST, Prosody
+from gatepost.testing.platforms.xmpp_rules import BY_NAME
 from gatepost.testing.waiting import PATIENCE_S
 
 BOT = f"bot@{DOMAIN}"
@@ -38,10 +39,7 @@ NAMESPACES = {
     "states": "http://jabber.org/protocol/chatstates",
     "up": "urn:xmpp:http:upload:0",
 }
-_REFUSALS = {
-    PlatformFault.FORBIDDEN: ("auth", "forbidden"),
-    PlatformFault.BUSY: ("wait", "resource-constraint"),
-}
+REFUSALS = {PlatformFault.FORBIDDEN: "rights in a room", PlatformFault.BUSY: "pace"}  # rules, where the relay refuses
 
 
 class XmppProcess(Protocol):
@@ -374,9 +372,9 @@ class XmppServer(EmulatedPlatform):
     ) -> None:
         with suppress(OSError):
             while data := await source.read(262_144):
-                fault = self.claim_fault(*_REFUSALS, PlatformFault.NO_ANSWER) if b"<body" in data else None
-                if fault in _REFUSALS:
-                    refused, data = _refuse(data.decode(), *_REFUSALS[fault])
+                fault = self.claim_fault(*REFUSALS, PlatformFault.NO_ANSWER) if b"<body" in data else None
+                if fault in REFUSALS:
+                    refused, data = refuse(data.decode(), REFUSALS[fault])
                     bot.write(refused)
                 server.write(data)
                 await server.drain()
@@ -394,8 +392,9 @@ class XmppServer(EmulatedPlatform):
         bot.close()
 
 
-def _refuse(data: str, kind: str, condition: str) -> tuple[bytes, bytes]:
-    """The answer to the first message of what the bot sent, and the rest of it."""
+def refuse(data: str, name: str) -> tuple[bytes, bytes]:
+    """Return the refusal of a rule, for the first message of what the bot sent, and the rest of it."""
+    kind, condition = BY_NAME[name].refusal.partition(": ")[0].split(" ")
     found = re.search(r"<message .*?</message>", data, re.DOTALL)
     assert found is not None, data
     own_id, to = (re.search(rf"""\b{name}=["']([^"']+)["']""", found[0]) for name in ("id", "to"))

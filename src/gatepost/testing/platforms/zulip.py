@@ -7,21 +7,50 @@ of edits, rendering of markdown, group direct messages that people begin, narrow
 import base64
 import json
 import time
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
+from gatepost.testing.platforms.zulip_rules import BY_NAME
 
 BOT, BOT_EMAIL = 9, "porter-bot@zulip.test"
 POLL_S = 20.0
 EMOJI = {"1f44d": ["+1", "thumbs_up"], "1f389": ["tada"], "2764": ["heart"], "1f440": ["eyes"], "1f44e": ["-1"]}
-LIMIT = 10_000
+NOBODY = "somebody to write to"
+CUT = "\n[message truncated]"
+OF_A_STATUS = {401: "key", 429: "pace"}  # of faults that any request may have
+
+
+def refuse(name: str, **values: str) -> Response:
+    """Return the refusal of a rule. `values` stand in place of those of its own call."""
+    rule, words = BY_NAME[name], BY_NAME[name].refusal
+    for old, new in values.items():
+        words = words.replace(old, new)
+    if words.startswith("<"):
+        return HTMLResponse(words, rule.status)
+    code, _, said = words.partition(": ")
+    return JSONResponse({"result": "error", "msg": said, "code": code}, rule.status)
+
+
+def cut(text: str, limit: int, mark: str) -> str:
+    """A long text is no error."""
+    return text if len(text) <= limit else text[: limit - len(mark)] + mark
+
+
+def check_content(asked: Mapping[str, Any]) -> str:
+    """Return the name of the rule that the text of a message breaks, or ''."""
+    if "content" not in asked:
+        return "text of a message"
+    if not str(asked["content"]).strip():
+        return "empty text"
+    return "no null bytes" if "\0" in str(asked["content"]) else ""
 
 
 class ZulipPlatform(RestPlatform):
@@ -39,6 +68,7 @@ class ZulipPlatform(RestPlatform):
         self._queues: dict[str, list[dict[str, Any]]] = {}
         self._files: dict[str, GivenFile] = {}
         self._typing: list[str] = []
+        self.largest_file_mib = BY_NAME["file size"].limit  # as the server is set
 
     def get_settings(self) -> dict[str, Any]:
         return {"api_url": self.url, "email": BOT_EMAIL}
@@ -206,8 +236,7 @@ class ZulipPlatform(RestPlatform):
             await self.wait_until(lambda: not self.is_faulty(PlatformFault.HELD_POLL), 10 * POLL_S)
         with self.changed:
             if queue not in self._queues:
-                words = {"code": "BAD_EVENT_QUEUE_ID", "queue_id": queue, "msg": f"Bad event queue ID: {queue}"}
-                return JSONResponse({"result": "error", **words}, 400)
+                return refuse("event queue", **{"4242": queue})
             found = self._queues[queue][last + 1 :]
             if not found and wait:
                 self._queues[queue].append({"type": "heartbeat", "id": len(self._queues[queue])})
@@ -245,10 +274,11 @@ class ZulipPlatform(RestPlatform):
         return request.headers.get("authorization") == f"Basic {wanted}"
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        codes = {401: "INVALID_API_KEY", 429: "RATE_LIMIT_HIT"}
+        if status not in OF_A_STATUS:
+            return JSONResponse({"result": "error", "msg": words, "code": "BAD_REQUEST"}, status, headers)
+        code, _, said = BY_NAME[OF_A_STATUS[status]].refusal.partition(": ")
         wait = {"retry-after": self.retry_after} if status == 429 else {}
-        told = {"result": "error", "msg": words, "code": codes.get(status, "BAD_REQUEST"), **wait}
-        return JSONResponse(told, status, headers)
+        return JSONResponse({"result": "error", "msg": said, "code": code, **wait}, status, headers)
 
     def _answer(self, **told: Any) -> Response:
         return JSONResponse({"result": "success", "msg": "", **told})
@@ -258,13 +288,13 @@ class ZulipPlatform(RestPlatform):
 
     async def _get_me(self, request: Request) -> Response:
         if self.is_faulty(PlatformFault.NO_RIGHTS):
-            return self.render_error(401, "This API is not available to incoming webhook bots.")
+            return refuse("kind of a bot")
         return self._answer(**{**self._describe_user(BOT), "email": BOT_EMAIL, "is_bot": True})
 
     async def _get_person(self, request: Request) -> Response:
         user = request.path_params["user"]
         if user not in self._people.values():
-            return self.render_error(400, "No such user")
+            return refuse("known person")
         return self._answer(user=self._describe_user(user))
 
     async def _list_subscriptions(self, request: Request) -> Response:
@@ -273,6 +303,8 @@ class ZulipPlatform(RestPlatform):
 
     async def _list_messages(self, request: Request) -> Response:
         asked = request.query_params
+        if int(asked["num_before"]) + int(asked["num_after"]) > BY_NAME["number of messages"].limit:
+            return refuse("number of messages")
         with self.changed:
             found = [each for _, each in sorted(self._messages.items()) if "gone" not in each]
             for term in json.loads(asked.get("narrow", "[]")):
@@ -291,23 +323,33 @@ class ZulipPlatform(RestPlatform):
 
     async def _create_message(self, request: Request) -> Response:
         asked = await request.form()
-        text, to = str(asked.get("content", "")), str(asked.get("to", ""))
+        to = str(asked.get("to", ""))
+        if wrong := check_content(asked):
+            return refuse(wrong)
+        text = cut(str(asked["content"]), BY_NAME["message length"].limit, CUT)
         with self.changed:
-            if not text or len(text) > LIMIT:
-                return self.render_error(400, "Message must not be empty or too long")
             if asked.get("type") in ("stream", "channel"):
-                name = next((each for each, number in self._streams.items() if to in (str(number), each)), "")
-                if not name:
-                    return self.render_error(400, f"Channel '{to}' does not exist")
-                files = [file for path, file in self._files.items() if path in text]
-                shown = "\n".join(line for line in text.split("\n") if "(/user_uploads/" not in line)
-                made = self._add_message(name, "bot", text, str(asked.get("topic", "(no topic)")), files)
-                self.find(made).text = shown
-                return self._answer(id=int(made))
-            people = [each for each in json.loads(to) if each in self._people.values()]
-            if not people:
-                return self.render_error(400, "Invalid user ID")
+                return self._say_in_channel(to, str(asked.get("topic", "(no topic)")), text)
+            if asked.get("type") not in ("private", "direct"):
+                return refuse("kind of a message")
+            people = json.loads(to)
+            unknown = [each for each in people if each not in self._people.values()]
+            if unknown or not people:
+                return refuse("person to write to", **{"4242": str(unknown[0])}) if unknown else refuse(NOBODY)
             return self._answer(id=int(self._add_message(f"direct:{self._get_name(people[0])}", "bot", text)))
+
+    def _say_in_channel(self, to: str, topic: str, text: str) -> Response:
+        name = next((each for each, number in self._streams.items() if to in (str(number), each)), "")
+        if not name:
+            return refuse("known channel", **{"4242": to})
+        bad = next((at for at, sign in enumerate(topic, 1) if unicodedata.category(sign) in ("Cc", "Cs")), 0)
+        if bad:
+            return refuse("signs of a topic", **{"position 2": f"position {bad}"})
+        files = [file for path, file in self._files.items() if path in text]
+        shown = "\n".join(line for line in text.split("\n") if "(/user_uploads/" not in line)
+        made = self._add_message(name, "bot", text, cut(topic, BY_NAME["topic length"].limit, "..."), files)
+        self.find(made).text = shown
+        return self._answer(id=int(made))
 
     def _find_message(self, request: Request) -> dict[str, Any] | None:
         message = self._messages.get(request.path_params["number"])
@@ -315,22 +357,26 @@ class ZulipPlatform(RestPlatform):
 
     async def _get_message(self, request: Request) -> Response:
         message = self._find_message(request)
-        return self._answer(message=message) if message else self.render_error(400, "Invalid message(s)")
+        return self._answer(message=message) if message else refuse("message to read")
 
     async def _patch_message(self, request: Request) -> Response:
         asked = await request.form()
         with self.changed:
             message = self._find_message(request)
             if message is None or message["sender_id"] != BOT:
-                return self.render_error(400, "You don't have permission to edit this message")
-            self._edit_message(message["id"], str(asked["content"]))
+                return refuse("edits of others" if message else "message to edit")
+            if "content" not in asked:
+                return refuse("content of an edit")
+            if wrong := check_content(asked):
+                return refuse(wrong)
+            self._edit_message(message["id"], cut(str(asked["content"]), BY_NAME["edit length"].limit, CUT))
             return self._answer()
 
     async def _remove_message(self, request: Request) -> Response:
         with self.changed:
             message = self._find_message(request)
             if message is None or message["sender_id"] != BOT:
-                return self.render_error(400, "You don't have permission to delete this message")
+                return refuse("deletions of others" if message else "message to delete")
             self._delete_message(message["id"])
             return self._answer()
 
@@ -339,29 +385,40 @@ class ZulipPlatform(RestPlatform):
         with self.changed:
             message = self._find_message(request)
             code = next((code for code, names in EMOJI.items() if name in names), "")
-            if message is None or not code:
-                return self.render_error(400, f"Emoji '{name}' does not exist" if message else "Invalid message(s)")
+            if message is None:
+                return refuse("message to react to")
+            if not code:
+                return refuse("known emoji", no_such_sign=name)
             if any(each["user_id"] == BOT and each["emoji_code"] == code for each in message["reactions"]):
-                told = {"result": "error", "msg": "Reaction already exists.", "code": "REACTION_ALREADY_EXISTS"}
-                return JSONResponse(told, 400)
+                return refuse("one reaction of a kind")
             self._add_reaction(message["id"], name, code, BOT)
             return self._answer()
 
     async def _type(self, request: Request) -> Response:
         asked = await request.form()
-        if asked.get("op") == "start":
-            with self.changed:
-                if "stream_id" in asked:
-                    self._typing.append(next(n for n, s in self._streams.items() if str(s) == asked["stream_id"]))
-                else:
-                    self._typing.append(f"direct:{self._get_name(json.loads(str(asked['to']))[0])}")
+        with self.changed:
+            if "stream_id" in asked:
+                room = next((n for n, s in self._streams.items() if str(s) == asked["stream_id"]), "")
+                if not room:
+                    return refuse("channel of a typing sign")
+            else:
+                user = json.loads(str(asked["to"]))[0]
+                if user not in self._people.values():
+                    return refuse("person of a typing sign", **{"4242": str(user)})
+                room = f"direct:{self._get_name(user)}"
+            if asked.get("op") == "start":
+                self._typing.append(room)
         return self._answer()
 
     async def _upload(self, request: Request) -> Response:
         async with request.form() as form:
-            given = next(each for each in form.values() if not isinstance(each, str))
+            given = next((each for each in form.values() if not isinstance(each, str)), None)
+            if given is None:
+                return refuse("file of an upload")
             mime = given.content_type or "application/octet-stream"
             file = GivenFile(given.filename or "file", await given.read(), mime)
+        if len(file.data) > self.largest_file_mib * 1024 * 1024:
+            return refuse("file size", **{"0 MiB": f"{self.largest_file_mib} MiB"})
         with self.changed:
             path = self._add_file(file)
         return self._answer(url=path, uri=path, filename=file.name)
@@ -369,7 +426,7 @@ class ZulipPlatform(RestPlatform):
     async def _sign_file(self, request: Request) -> Response:
         path = request.path_params["path"]
         if f"/user_uploads/{path}" not in self._files:
-            return self.render_error(404, "This file does not exist or has been deleted.")
+            return refuse("known file")
         return self._answer(url=f"/user_uploads/temporary/{path}")
 
     async def _download(self, request: Request) -> Response:

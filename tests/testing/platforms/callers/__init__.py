@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import httpx2
 
-from gatepost.testing.platforms.base import EmulatedPlatform
+from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
 from gatepost.testing.platforms.rules import PlatformRule
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -15,10 +15,13 @@ Refusal = tuple[int, str]  # the status, and the platform's own words
 
 
 class RuleCaller(ABC):
-    """A subclass sets `names`: what `$team`, `$own`, `$theirs` stand for in a rule's call, in its method as well."""
+    """A subclass sets `names`: what `$team`, `$own`, `$theirs` stand for in a rule's call, in its method as well.
+    `$faults` of a call are those of the platform that it meets."""
 
     platform_class: ClassVar[type[EmulatedPlatform]]
     rules: ClassVar[tuple[PlatformRule, ...]]
+    lacks: ClassVar[str] = ""  # why it cannot run here
+    is_slow: ClassVar[bool] = False
     names: dict[str, Any]
 
     def __init__(self, platform: EmulatedPlatform) -> None:
@@ -33,7 +36,12 @@ class RuleCaller(ABC):
         method, given = rule.call
         for name, value in self.names.items():
             method = method.replace(name, str(value))
-        return self.call(method, self._put_in(given))
+        given = self._put_in(given)
+        self.platform.fault(*map(PlatformFault, given.pop("$faults", ())))
+        try:
+            return self.call(method, given)
+        finally:
+            self.platform.heal()
 
     def _put_in(self, value: Any) -> Any:
         if isinstance(value, dict):
