@@ -7,12 +7,9 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms.base import PlatformFault
-
 
 class HttpCaller(RuleCaller):
-    """`headers` go along unless a rule has its own. The argument `fault` names what goes wrong with the call,
-    `large` is the size of a file that goes along."""
+    """`headers` go along unless a rule has its own. The argument `large` is the size of a file that goes along."""
 
     base = ""  # before each path
     retry_header = "retry-after"
@@ -20,12 +17,9 @@ class HttpCaller(RuleCaller):
 
     def call(self, method: str, given: dict[str, Any]) -> Refusal:
         rest = dict(given)
-        if fault := rest.pop("fault", ""):
-            self.platform.fault(PlatformFault(fault))
         if large := rest.pop("large", 0):
             rest["files"] = {"file": ("large.bin", bytes(large), "application/octet-stream")}
         answer = self.ask(method, rest)
-        self.platform.heal()
         assert answer.status_code != 429 or self.retry_header in answer.headers, "a limit without its header"
         return answer.status_code, self.read_refusal(answer)
 

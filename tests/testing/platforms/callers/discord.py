@@ -20,6 +20,7 @@ class PlatformCaller(HttpCaller):
         answered, late, command = (platform.give_command("stop") for _ in range(3))
         self.ask(f"POST /interactions/{answered}/click-token/callback", {"json": {"type": 4}})
         platform.given[late] -= 4
+        platform.given[command] += 3600  # it is answered in time, however slow the machine is
         own = self.ask(f"POST /channels/{channel}/messages", {"json": {"content": "own words"}}).json()["id"]
         self.names = {"$team": channel, "$own": own, "$theirs": theirs, "$bot": bot}
         sound = '{"flags": 8192, "attachments": [{"id": 0, "duration_secs": 1, "waveform": "AA=="}]}'
