@@ -36,6 +36,7 @@ from gatepost.messages.inbound import MessageKind, Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.serve.control.operations.channels import render_after
 from gatepost.serve.http import HttpServer, bind, get_bound_address
+from gatepost.testing.platforms.webhook import WebhookPlatform
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, serve_hooks
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -306,3 +307,20 @@ async def test_a_post_that_intake_refuses_for_good_is_answered_with_the_reason(
     received.error = Invalid("sender", "it is too long")
     answer = await post(channel, "/office", {"text": "hello"}, **BEARER)
     assert (answer.status, json.loads(answer.body)) == (400, {"error": "sender: it is too long"})
+
+
+async def test_a_post_that_the_program_still_works_on_is_uncertain() -> None:
+    """As after a lost answer: the program has it, and says 409 to the repetition."""
+    with WebhookPlatform() as platform:
+        assert isinstance(platform, WebhookPlatform)
+        platform.running.add("k")
+        channel = make(f"{platform.url}/in", platform.hook_secret)
+        with pytest.raises(Unavailable) as raised:
+            await channel.send("webhook:office", Outbound(key="k", text="x"))
+        assert raised.value.uncertain
+        platform.running.clear()
+        await channel.send("webhook:office", Outbound(key="k", text="x"))
+        with pytest.raises(Refused, match="another post"):
+            await channel.send("webhook:office", Outbound(key="k", text="y"))
+        assert platform.texts() == ["x"]
+        await channel.close()

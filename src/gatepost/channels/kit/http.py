@@ -32,6 +32,7 @@ MOST_CAUSES = 20
 UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # nothing reached the platform
 _HOST = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)?(?:[^/?#]*@)?(?P<host>[^/?#@]*)")
 READING = frozenset({"GET", "HEAD"})
+FOR_LATER = (408, 425)  # a request that came too slowly, or too early
 NOT_OFFERED = 501  # the server is set so, and answers the same to each repetition
 
 
@@ -233,7 +234,7 @@ class PlatformHttp:
             return None
         if given.status == 429:
             return Unavailable(self.platform, "it asks us to wait", retry_after=given.retry_after)
-        if given.status >= 500 and given.status != NOT_OFFERED:
+        if given.status in FOR_LATER or (given.status >= 500 and given.status != NOT_OFFERED):
             return Unavailable(self.platform, f"it answers {given.status}", uncertain=given.effect)
         if given.status == 401:
             return ChannelEnded(

@@ -13,13 +13,15 @@ from gatepost.channels.contract import (
     Receive,
 )
 from gatepost.channels.kit.hooks import HookInbox
-from gatepost.channels.kit.http import PlatformHttp
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp
 from gatepost.channels.webhook import SECRET, URL, wire
 from gatepost.core import ids
-from gatepost.core.errors import Invalid, NotFound, Unsupported
+from gatepost.core.errors import Invalid, NotFound, Unavailable, Unsupported
 from gatepost.messages.outbound import MESSAGES, Op, Outbound
 
 WAY_OUT = "give the program the secret of the channel, or set it anew with `gatepost channel set`"
+TARGET = "the webhook's target"
+UNDER_WAY = 409  # the same post, by an earlier try that is not done (draft of the Idempotency-Key)
 NOT_PROVED = "the secret or the signature is wrong"
 
 
@@ -97,8 +99,14 @@ class WebhookPosts:
 
     def _connect(self) -> PlatformHttp:
         if self._client is None:
-            self._client = PlatformHttp("the webhook's target", self._url, way_out=WAY_OUT)
+            self._client = PlatformHttp(TARGET, self._url, way_out=WAY_OUT, read_error=_read_error)
         return self._client
+
+
+def _read_error(given: PlatformAnswer) -> Unavailable | None:
+    if given.status != UNDER_WAY:
+        return None
+    return Unavailable(TARGET, "the post is under way already", uncertain=True)
 
 
 def _render(status: int, answer: dict[str, object]) -> HookResponse:

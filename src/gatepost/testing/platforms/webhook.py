@@ -17,8 +17,18 @@ from starlette.routing import Route
 from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 from gatepost.testing.platforms.rest import make_id
+from gatepost.testing.platforms.webhook_rules import BY_NAME
 
-REFUSALS = {PlatformFault.RATE_LIMIT: 429, PlatformFault.BUSY: 503, PlatformFault.FORBIDDEN: 403}
+REFUSALS = {
+    PlatformFault.RATE_LIMIT: "pace",
+    PlatformFault.BUSY: "a program that is busy",
+    PlatformFault.FORBIDDEN: "rights in a room",
+}
+
+
+def refuse(name: str, headers: dict[str, str] | None = None) -> Response:
+    """Return the refusal of a rule."""
+    return JSONResponse({"error": BY_NAME[name].refusal}, BY_NAME[name].status, headers)
 
 
 class WebhookPlatform(HookedPlatform):
@@ -30,6 +40,7 @@ class WebhookPlatform(HookedPlatform):
         super().__init__()
         self.hook_secret = "a secret that both sides know"
         self._keys: dict[str, str] = {}  # of the bot's posts, with the message that was made of each
+        self.running: set[str] = set()  # keys of posts that are not done
 
     def get_settings(self) -> dict[str, Any]:
         return {"url": f"{self.url}/in"}
@@ -89,19 +100,34 @@ class WebhookPlatform(HookedPlatform):
 
     async def _receive_post(self, request: Request) -> Response:
         body, key = await request.body(), request.headers.get("idempotency-key", "")
-        post = json.loads(body)
         with self.changed:
             self.requests.append((request.method, request.url.path))
+        try:
+            post = json.loads(body)
+        except ValueError:
+            return refuse("post is JSON")
         if self.is_faulty(PlatformFault.UNAUTHORIZED) or not self._is_signed(request, post["room"], key, body):
-            return JSONResponse({"error": "the signature is wrong"}, 401)
+            return refuse("signature" if "x-gatepost-signature" in request.headers else "some signature")
+        if wrong := self._check_key(key, post):
+            return refuse(wrong)
         fault = self.claim_fault(*REFUSALS, PlatformFault.NO_ANSWER)
         if fault in REFUSALS:
             wait = {"Retry-After": f"{self.retry_after:g}"} if fault is PlatformFault.RATE_LIMIT else None
-            return JSONResponse({"error": f"the program says {fault}"}, REFUSALS[fault], wait)
+            return refuse(REFUSALS[fault], wait)
         made = self._keep(key, post)
         if fault is PlatformFault.NO_ANSWER:
             self.abort_connection(request.scope)
         return JSONResponse({"id": made})
+
+    def _check_key(self, key: str, post: dict[str, Any]) -> str:
+        """Return the name of the rule that a key breaks, or ''."""
+        if not key:
+            return "some key"
+        if key in self.running:
+            return "a post that is under way"
+        with self.changed:
+            known = next((each for each in self.record if each.key == key), None)
+        return "key of another post" if known is not None and known.raw != post else ""
 
     def _is_signed(self, request: Request, room: str, key: str, body: bytes) -> bool:
         signed = hmac.new(self.hook_secret.encode(), f"/{room}\n{key}\n".encode() + body, hashlib.sha256)
