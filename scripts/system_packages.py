@@ -132,7 +132,7 @@ def install(packages: list[str], root: list[str]) -> None:
 
 
 def run_quietly(command: list[str], given: str = "") -> None:
-    """Without an end to the whole if it fails: the tests say what is missing."""
+    """Run a command. Its failure ends nothing: the tests say what is missing."""
     with contextlib.suppress(OSError):
         subprocess.run(command, input=given, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

@@ -1,4 +1,4 @@
-"""Who is in the bot's channels, so that people who come back with their server are not taken for newcomers."""
+"""The people in the bot's channels, so that those who come back with their server are not taken for newcomers."""
 
 import re
 
@@ -16,11 +16,11 @@ class ChannelMembers:
         self._returning: dict[str, set[str]] = {}
 
     def lose_connection(self) -> None:
-        """Whoever was there when it broke may come again after us."""
+        """Expect those who were there: they may come again after us."""
         self._returning, self._present = self._present, {}
 
     def note(self, line: IrcLine, mapping: CaseMapping) -> bool:
-        """Whether this line is of somebody who comes again."""
+        """Return True for the line of somebody who comes again."""
         nick, first = fold(line.nick, mapping), fold(line.params[0], mapping) if line.params else ""
         match line.command:
             case command if command == NAMES and len(line.params) > 2:

@@ -75,7 +75,7 @@ class MatrixServer(EmulatedPlatform):
         self._run(self._prepare())
 
     def find_homeserver(self) -> str:
-        """Where people come to, without TLS; started if it does not run."""
+        """Return the address that people come to, without TLS; start it if it does not run."""
         return get_synapse().url
 
     def stop(self) -> None:

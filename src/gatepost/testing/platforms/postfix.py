@@ -115,8 +115,8 @@ class Postfix(ServerProcess):
 
 
 class PostfixPlatform(MailServer):
-    """Everybody sends through Postfix and reads their own mailbox in Dovecot, both with TLS of this authority. What can
-    be seen is what lies in the mailboxes of ann and bob."""
+    """Everybody sends through Postfix and reads their own mailbox in Dovecot, both with TLS of this authority. The
+    record has the mails in the mailboxes of ann and bob."""
 
     def __init__(self, authority: ThrowawayAuthority) -> None:
         super().__init__()

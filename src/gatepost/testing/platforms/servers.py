@@ -1,4 +1,4 @@
-"""What the drivers of real servers have in common: free ports, a process in a folder of its own, and its end."""
+"""The common part of drivers of real servers: free ports, a process in a folder of its own, and its end."""
 
 import atexit
 import os
