@@ -3,7 +3,9 @@
 Everything is loaded from the package alone: no home's plug-ins, no home's values.
 """
 
+import importlib
 import json
+import pkgutil
 import re
 import sys
 import tempfile
@@ -31,6 +33,8 @@ from gatepost.serve.control.declaration import OperationArgs, list_fields
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.store.migrate import list_definitions, migrate, render_schema
 from gatepost.store.postgres.printed_schema import render_postgres_schema
+from gatepost.testing import platforms
+from gatepost.testing.platforms.rules import PlatformRule
 from gatepost.tools.contract import TOOLS, Tool, ToolScope
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -389,6 +393,39 @@ def slack() -> str:
     return SLASH_COMMANDS.sub(lambda found: found[1] + render_slash_commands(list_native_commands()), text)
 
 
+RULES_HEAD = """# Rules of the platforms
+
+Printed from `testing/platforms/*_rules.py` by `make docs`; do not edit. Each line is something that a platform refuses.
+The emulator of the platform refuses it by this name, in the platform's own words, and
+`tests/testing/platforms/test_rules.py` makes each of these wrong calls. *Compared* is the day on which somebody held the
+rule against its source. A rule without one is as libraries and earlier emulators have it. *Adapter* is where our code
+keeps the rule; empty where it never makes such a call.
+"""
+
+
+def platform_rules() -> str:
+    suffix = "_rules"
+    names = sorted(each.name for each in pkgutil.iter_modules(platforms.__path__) if each.name.endswith(suffix))
+    known: dict[str, tuple[PlatformRule, ...]] = {
+        name.removesuffix(suffix): importlib.import_module(f"{platforms.__name__}.{name}").RULES for name in names
+    }
+    out = [RULES_HEAD, "| platform | rules, all enforced | compared | kept by the adapter |", "|---|---|---|---|"]
+    for kind, rules in known.items():
+        compared, kept = sum(bool(each.read_on) for each in rules), sum(bool(each.adapter) for each in rules)
+        out.append(f"| [{kind}](#{kind}) | {len(rules)} | {compared} | {kept} |")
+    for kind, rules in known.items():
+        out += ["", f"## {kind}", "", "| rule | refused with | source | compared | adapter |", "|---|---|---|---|---|"]
+        for each in rules:
+            refusal = _cell(f"{each.status} {each.refusal}" if each.status else each.refusal)
+            adapter = f"`{_cell(each.adapter)}`" if each.adapter else ""
+            out.append(f"| {_cell(each.name)} | {refusal} | {_cell(each.source)} | {each.read_on} | {adapter} |")
+    return "\n".join(out) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+
+
 def pages() -> dict[str, str]:
     declarations.load_package()
     printed = {
@@ -402,6 +439,7 @@ def pages() -> dict[str, str]:
         **schemas(),
         "security.md": security(),
         "channels/slack.md": slack(),
+        "platform-rules.md": platform_rules(),
         "channels.md": channel_tables.fill_page((DOCS / "channels.md").read_text(encoding="utf-8")),
     }
     return printed | extend()
