@@ -54,8 +54,8 @@ def pytest_configure() -> None:
     """A shell has what it runs in the background ignore Ctrl-C, and so all that a test starts and would stop by it.
     What a gateway has its machine remember is not for the state folder of whoever runs the tests."""
     os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="gatepost-state-")
-    if "SSL_CERT_FILE" not in os.environ:  # one of a user's own may be needed; a worker has that of who started it
-        os.environ["SSL_CERT_FILE"] = str(_add_certificate(Path(os.environ["XDG_STATE_HOME"])))
+    os.environ.setdefault("USERS_CERT_FILE", os.environ.get("SSL_CERT_FILE", ""))  # a worker has it of who started it
+    os.environ["SSL_CERT_FILE"] = str(_add_certificate(Path(os.environ["XDG_STATE_HOME"])))
     gc.disable()  # while tests are collected, which each worker does: an eighth of that was the search for garbage
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
