@@ -70,6 +70,7 @@ def test_commands_work_without_the_library_of_a_database_that_is_not_used(
     assert "ModuleNotFoundError" not in ran.stdout + ran.stderr
 
 
+@pytest.mark.slow
 def test_the_docs_are_printed_without_it(tmp_path: Path) -> None:
     ran = run_hidden(PRINT, tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -42,6 +42,7 @@ def test_ten_is_newer_than_nine(release: ModuleType) -> None:
     release.check_version("0.10.0", "0.9.9")
 
 
+@pytest.mark.slow
 def test_a_refused_release_changes_nothing_and_says_why(tmp_path: Path) -> None:
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", f"file://{ROOT}", tmp_path / "c"], check=True)
     (tmp_path / "c" / "scripts" / "release.py").write_bytes((ROOT / "scripts" / "release.py").read_bytes())

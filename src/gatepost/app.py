@@ -145,8 +145,8 @@ class Gateway:
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         self.bells.on_change(self._changed)
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
-        take_full = self.sessions.host_limits.shortage.take_full
-        self.store_watch = StoreWatch(home, self.store, self.clock, self.bells, self.reach, take_full, unchecked, file)
+        pop_full = self.sessions.host_limits.shortage.pop_full
+        self.store_watch = StoreWatch(home, self.store, self.clock, self.bells, self.reach, pop_full, unchecked, file)
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
         self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None

@@ -1,5 +1,6 @@
 """What holds for every page of the dashboard."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, TableBlock
 from gatepost.store import users
-from gatepost.store.migrate import migrate
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.store.users import UserRole
 
@@ -33,12 +33,12 @@ async def _no_status() -> dict[str, Any]:
 
 
 @pytest.fixture
-async def office(store: SqliteStore, tmp_path: Path) -> OperationDeps:
+async def office(store: SqliteStore, tmp_path: Path, empty_store: Path) -> OperationDeps:
     await store.write(users.add, OWNER, "owner", 1)
     await store.write(users.add_role, OWNER, UserRole.OWNER, "", "gatepost:system", 1)
     home = Home(tmp_path / "home")
     home.prepare()
-    migrate(home.store, SystemClock())  # for what looks at the file itself
+    shutil.copy(empty_store, home.store)  # for what looks at the file itself
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
 
 

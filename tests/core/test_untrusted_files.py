@@ -377,13 +377,17 @@ def _is_tree(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in names and _last_name(node.value).strip("_") == "home"
 
 
+NAMED = re.compile(r"home_*\s*\.\s*(group|session|worktree)")
+
+
 def test_no_other_module_touches_the_trees_that_sandboxes_write() -> None:
     package = Path(gatepost.__file__).parent
     found = [
         f"{path.relative_to(package)}:{line}"
         for path in sorted(package.rglob("*.py"))
         if not str(path.relative_to(package)).startswith(EXEMPT)
-        for line in misuses(path.read_text(encoding="utf-8"))
+        if NAMED.search(text := path.read_text(encoding="utf-8"))  # the others need not be parsed
+        for line in misuses(text)
     ]
     assert found == [], "go through core/untrusted_files.py: open_root(home.group(…)), then its methods"
 

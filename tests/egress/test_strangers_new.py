@@ -128,15 +128,15 @@ async def test_stranger_new_a_chunked_body_is_the_same_however_it_is_cut(parts: 
     assert b"".join(await all_of(read_chunks(reader, 1000))) == b"".join(parts)
 
 
-@pytest.mark.parametrize("most", [1, 7, 1000])
 @pytest.mark.parametrize(
     "said",
     [b"1\r\nxx\r\n0\r\n\r\n", b"1\nx\r\n0\r\n\r\n", b"1\r\nx\n0\r\n\r\n", b"0\r\na: b\r\n\r\n", b"g\r\n", b"\r\n",
      b"1;" + b"x" * 9000 + b"\r\nx\r\n0\r\n\r\n", b"1;" + b"x" * 9000, b"-1\r\nx\r\n0\r\n\r\n"],
 )  # fmt: skip
-async def test_stranger_new_chunks_that_lie_are_refused_however_they_are_cut(said: bytes, most: int) -> None:
-    with pytest.raises(ValueError):
-        await all_of(read_chunks(PacedReader(CountingReader(said, most)), 1000))
+async def test_stranger_new_chunks_that_lie_are_refused_however_they_are_cut(said: bytes) -> None:
+    for most in (7, 1000) if len(said) > 1000 else (1, 7, 1000):  # thousands of single bytes take seconds
+        with pytest.raises(ValueError):
+            await all_of(read_chunks(PacedReader(CountingReader(said, most)), 1000))
 
 
 async def test_stranger_new_a_body_of_chunks_that_is_too_large_is_refused_at_their_heads() -> None:

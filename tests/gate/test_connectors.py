@@ -50,9 +50,11 @@ from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.waiting import PATIENCE_S, block_until, until
 from gatepost.tools.contract import TOOLS, Tool
 
+OF_PROCESS = pytest.mark.sqlite(reason="about the server and its process, whatever the store is")
 SECRET = "ghp_s3cr3t/+value=42"
+PYTHON = (sys.executable, "-I", "-S")  # starts in a third of the time
 SERVER = r"""
-import base64, json, os, subprocess, sys, time
+import json, os, sys, time
 
 TOOLS = [
     {"name": "create-issue", "description": "Make an issue.", "annotations": {"destructiveHint": True},
@@ -85,6 +87,7 @@ def call(name, given):
     if name == "create-issue":
         return text(json.dumps(given))
     if name == "look":
+        import base64
         forms = [token, base64.b64encode(("user:" + token).encode()).decode(), token.encode().hex()]
         return {"content": [{"type": "text", "text": " ".join(forms)}],
                 "structuredContent": {"env": dict(os.environ), "cwd": os.getcwd(), "pid": os.getpid(),
@@ -94,10 +97,12 @@ def call(name, given):
     if name == "fail":
         return text("bad token " + token, isError=True)
     if name == "hang":
+        import subprocess
         below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         open(given["tell"], "w").write(f"{os.getpid()} {below.pid}")
         time.sleep(600)
     if name == "stray":
+        import subprocess
         below = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True,
                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if given.get("die"):
@@ -158,7 +163,7 @@ class Desk:
     def connector(self, **given: Any) -> Connector:
         script = self.path / "server.py"
         script.write_text(SERVER)
-        return Connector(command=(sys.executable, str(script), str(self.path / "runs")), **given)
+        return Connector(command=(*PYTHON, str(script), str(self.path / "runs")), **given)
 
     async def agent(self, folder: str = "root", *rules: str) -> GateAgent:
         return await GateAgent.create(
@@ -226,6 +231,7 @@ async def test_a_servers_tools_are_listed_under_its_name_as_it_tells_of_them(des
     }
 
 
+@OF_PROCESS
 @pytest.mark.parametrize("folder", ["acme", "acme/eng", "acme/eng/ci"])
 async def test_without_a_tier_root_alone_has_them_and_forbidden_looks_like_unknown(desk: Desk, folder: str) -> None:
     agent = await ready(desk, folder)
@@ -237,11 +243,13 @@ async def test_without_a_tier_root_alone_has_them_and_forbidden_looks_like_unkno
     assert len(desk.runs) == 1  # when it was asked for its list
 
 
+@OF_PROCESS
 @pytest.mark.parametrize(("folder", "sees"), [("root", True), ("acme", True), ("acme/eng", False)])
 async def test_a_declared_tier_is_the_deepest_that_has_them(desk: Desk, folder: str, sees: bool) -> None:
     assert bool(await seen(await ready(desk, folder, tier="world"))) == sees
 
 
+@OF_PROCESS
 async def test_only_the_tools_that_the_patterns_name_are_there(desk: Desk) -> None:
     assert await seen(await ready(desk, tools=("create*", "look"))) == {"hub_create-issue", "hub_look"}
 
@@ -287,6 +295,7 @@ async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk)
     assert found["hub"].trouble == "" and len(found["hub"].tools) == 12
 
 
+@OF_PROCESS
 async def test_a_tool_never_takes_the_name_of_another(desk: Desk) -> None:
     script = SERVER.replace('"create-issue"', '"message"')
     agent = await desk.agent()
@@ -315,6 +324,7 @@ async def test_what_was_listed_is_known_before_the_server_is_asked_again_and_to_
 # A call.
 
 
+@OF_PROCESS
 async def test_arguments_are_passed_as_they_came_and_must_be_an_object(desk: Desk) -> None:
     agent = await ready(desk)
 
@@ -326,6 +336,7 @@ async def test_arguments_are_passed_as_they_came_and_must_be_an_object(desk: Des
     assert bad.code and "Invalid arguments for hub_create-issue" in bad.text
 
 
+@OF_PROCESS
 async def test_content_that_is_no_text_is_passed_on_over_the_wire(desk: Desk) -> None:
     agent = await ready(desk)
     said: list[bytes] = []
@@ -341,6 +352,7 @@ async def test_content_that_is_no_text_is_passed_on_over_the_wire(desk: Desk) ->
     assert result["content"] == [{"type": "image", "data": "aGk=", "mimeType": "image/png"}]
 
 
+@OF_PROCESS
 async def test_a_run_has_a_clean_environment_a_folder_and_a_process_group_of_its_own(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,6 +407,7 @@ async def test_a_secret_that_is_not_set_is_named_and_nothing_is_started(desk: De
     assert len(desk.runs) == 1
 
 
+@OF_PROCESS
 @pytest.mark.parametrize("tool", ["look", "fail", "refuse", "die"])
 async def test_a_secret_never_comes_back(desk: Desk, tool: str, capsys: pytest.CaptureFixture[str]) -> None:
     agent = await ready(desk, env_secrets=("TOKEN",))
@@ -469,6 +482,7 @@ async def test_one_that_hangs_is_killed_with_all_that_it_started(desk: Desk) -> 
     await until(lambda: not any(alive(pid) for pid in pids))
 
 
+@OF_PROCESS
 async def test_a_call_that_is_cancelled_ends_its_server(desk: Desk) -> None:
     agent = await ready(desk)
     tell = desk.path / "pids"
@@ -557,6 +571,7 @@ async def test_one_that_says_too_much_is_ended(desk: Desk) -> None:
     assert answer.failed and f"more than {LARGEST_OUTPUT} bytes" in answer.text
 
 
+@OF_PROCESS
 @pytest.mark.parametrize("die", [False, True])
 async def test_what_went_into_a_session_of_its_own_ends_with_the_call(die: bool, desk: Desk) -> None:
     agent = await ready(desk)
@@ -574,6 +589,7 @@ async def test_one_that_says_nothing_very_often_is_ended(desk: Desk) -> None:
     assert answer.failed and f"more than {MOST_LINES} lines" in answer.text
 
 
+@OF_PROCESS
 @pytest.mark.parametrize("levels", [DEEPEST + 1, 900, 985, 50_000])
 async def test_an_answer_that_is_nested_too_deep_is_an_error_at_once(levels: int, desk: Desk) -> None:
     agent = await ready(desk, timeout_s=600)
@@ -581,6 +597,7 @@ async def test_an_answer_that_is_nested_too_deep_is_an_error_at_once(levels: int
     assert answer.failed and f"nested deeper than {DEEPEST} levels" in answer.text
 
 
+@OF_PROCESS
 @pytest.mark.parametrize("levels", [DEEPEST + 1, 900, 985, 990])
 async def test_arguments_that_are_nested_too_deep_are_no_call(levels: int, desk: Desk) -> None:
     agent = await ready(desk)
@@ -602,7 +619,7 @@ async def test_a_name_that_two_connectors_could_have_is_the_nearer_ones(order: t
     for name in order:
         script = desk.path / f"{name}.py"
         script.write_text(SERVER.replace('"create-issue"', f'"{shown[name]}"'))
-        command = (sys.executable, str(script), str(desk.path / "runs"))
+        command = (*PYTHON, str(script), str(desk.path / "runs"))
         declared[name] = Connector(command=command, tools=("*delete",))
     await desk.connect(agent, **declared).run()
     found = {each.name: each.trouble for each in await check_connectors(agent.around.home, declared)}
@@ -811,6 +828,7 @@ async def test_a_server_that_listed_nothing_when_it_was_new_cannot_add_tools_uns
     assert await seen(agent) == set()
 
 
+@OF_PROCESS
 async def test_a_parameter_whose_name_hides_a_sign_leaves_its_tool_out(desk: Desk) -> None:
     agent, hub = await desk.agent(), desk.connector()
     (desk.path / "server.py").write_text(SERVER.replace('"title": {', '"ti\\u200btle": {'))

@@ -39,14 +39,14 @@ class StoreWatch:
         clock: Clock,
         bells: EventBus,
         reach: ChannelInstances,
-        take_full: Callable[[], bool],
+        pop_full: Callable[[], bool],
         unchecked: Sequence[str] = (),
         file: str = "",
     ) -> None:
-        """`take_full`: returns True if the disk was full since it was last called. `unchecked`: tables of a file that a
+        """`pop_full`: returns True if the disk was full since it was last called. `unchecked`: tables of a file that a
         start had no time for. `file`: that is open, as it was identified before; '' for a database."""
         self._home, self._store, self._clock, self._bells, self._reach = home, store, clock, bells, reach
-        self._take_full, self._unchecked = take_full, tuple(unchecked)
+        self._pop_full, self._unchecked = pop_full, tuple(unchecked)
         self._stopping = threading.Event()
         self._file = file
         self._damage, self._lost, self._read_only = "", "", False
@@ -81,12 +81,12 @@ class StoreWatch:
         while True:
             self._read_only = await asyncio.to_thread(self._home.is_read_only)
             await self._check_file()
-            await self._notice(self.find_trouble() or self._find_full_disk(), self._store.take_trouble())
+            await self._notice(self.find_trouble() or self._find_full_disk(), self._store.pop_trouble())
             await asyncio.sleep(LOOK_S)
 
     def _find_full_disk(self) -> str:
         """Return why a full disk is trouble, although writes into space that the file has may still be taken."""
-        return DISK_FULL if self._take_full() and self._file else ""
+        return DISK_FULL if self._pop_full() and self._file else ""
 
     async def _notice(self, trouble: str, met: str) -> None:
         """A full disk takes no notice to owners, so they are told as soon as it can be written, also afterwards. `met`:

@@ -163,7 +163,7 @@ class OpenStore(Store, Protocol):
         away is waited for, and told of elsewhere."""
         ...
 
-    def take_trouble(self) -> str:
+    def pop_trouble(self) -> str:
         """Return the last trouble that a write met since this was last asked, although it may be over; '' if none."""
         ...
 

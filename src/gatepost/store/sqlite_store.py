@@ -252,7 +252,7 @@ class SqliteStore:
     def find_trouble(self) -> str:
         return self._damage or self._unwritten
 
-    def take_trouble(self) -> str:
+    def pop_trouble(self) -> str:
         if met := self._met:
             self._met = ""
         return met

@@ -22,7 +22,7 @@ from gatepost.core.errors import SetupError
 FOLDER = Path("/run/netns")  # where `ip` keeps names of namespaces
 PROGRAMS = ("ip", "nsenter")
 # Set aside for tests of networks: no machine on the internet has such an address.
-NETWORKS = list(ipaddress.IPv4Network("198.18.0.0/15").subnets(new_prefix=30))
+NETWORKS = ipaddress.IPv4Network("198.18.0.0/15")
 
 _numbers = itertools.count()
 
@@ -90,8 +90,8 @@ class NetworkLink:
 def _list_free(first: int) -> Iterator[ipaddress.IPv4Network]:
     """Networks of which no link of this machine has an address, from that number on."""
     taken = _list_addresses(_run_ip("-o", "-4", "address").splitlines())
-    for step in range(len(NETWORKS)):
-        network = NETWORKS[(first + step) % len(NETWORKS)]
+    for step in range(0, NETWORKS.num_addresses, 4):
+        network = ipaddress.IPv4Network((NETWORKS[(4 * first + step) % NETWORKS.num_addresses], 30))
         if not any(each in network for each in taken):
             yield network
 

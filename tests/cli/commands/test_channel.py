@@ -23,12 +23,6 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture
-def home(bare_home: Home) -> Home:
-    """What is refused must not even make a store."""
-    return bare_home
-
-
-@pytest.fixture
 def platform() -> Iterator[BeaconPlatform]:
     with registered_beacon() as made:
         yield made
@@ -190,6 +184,7 @@ def test_what_cannot_be_added_says_why_and_writes_nothing(
 ) -> None:
     from gatepost.channels.contract import CHANNELS, declare_channel
 
+    home.store.unlink()  # what is refused needs none
     declare_channel("heavy", "a_library_that_is_not_there.adapter:Heavy", features=frozenset(), extra="heavy")
     try:
         given("")

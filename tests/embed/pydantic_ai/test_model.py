@@ -85,6 +85,7 @@ async def test_an_agent_uses_its_tools_with_its_deps(model: ClaudeCodeModel, tra
     assert result.usage.output_tokens > 0
 
 
+@pytest.mark.slow
 async def test_paseo_40_two_concurrent_requests_on_one_model_finish_with_their_own_tools(
     model: ClaudeCodeModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

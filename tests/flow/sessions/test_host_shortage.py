@@ -50,4 +50,4 @@ def test_a_full_disk_is_kept_for_whoever_asks_next_and_only_for_them(
         full.setattr(host_shortage, "LEAST_FREE", 1 << 62)
         shortage.measure([tmp_path])
     shortage.measure([tmp_path])
-    assert [shortage.take_full(), shortage.take_full()] == [True, False]
+    assert [shortage.pop_full(), shortage.pop_full()] == [True, False]

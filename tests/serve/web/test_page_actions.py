@@ -184,6 +184,7 @@ async def test_what_is_not_sent_yet_and_how_far_was_read_outlive_the_page(site: 
     assert await again.evaluate("localStorage.length") == 0  # nothing for who comes next
 
 
+@pytest.mark.slow
 async def test_a_picture_is_pasted_and_dropped_and_a_pdf_is_opened_and_not_saved(
     site: Any, context: BrowserContext
 ) -> None:

@@ -42,7 +42,7 @@ class HostShortage:
         self.measure(places)
         return self._why if self._monotonic() < self._until else ""
 
-    def take_full(self) -> bool:
+    def pop_full(self) -> bool:
         """Return True if the disk of the store was full at a measurement since this was last asked."""
         if was_full := self._was_full:
             self._was_full = False

@@ -213,7 +213,7 @@ class PostgresStore:
     def find_trouble(self) -> str:
         return ""  # a database that is away is told of by its lease
 
-    def take_trouble(self) -> str:
+    def pop_trouble(self) -> str:
         return ""
 
     @property
