@@ -398,8 +398,8 @@ RULES_HEAD = """# Rules of the platforms
 Printed from `testing/platforms/*_rules.py` by `make docs`; do not edit. Each line is something that a platform refuses.
 The emulator of the platform refuses it by this name, in the platform's own words, and
 `tests/testing/platforms/test_rules.py` makes each of these wrong calls. *Compared* is the day on which somebody held
-the rule against its source. A rule without one is as libraries and earlier emulators have it. *Adapter* is where our code
-keeps the rule; empty where it never makes such a call.
+the rule against its source. A rule without one is as libraries and earlier emulators have it. *Adapter* is where our
+code keeps the rule; empty where it never makes such a call.
 """
 
 
