@@ -187,13 +187,13 @@ class XmppConnection:
         finally:
             self.answers.pop(stanza_id, None)
         if answer.get("type") == "error":
-            error, room = read_error(answer, "send a message"), split_jid(answer.get("from") or "")[0]
-            if group and isinstance(error, XmppRefusal) and error.condition == NOT_INSIDE:
+            refusal, room = read_error(answer, "send a message"), split_jid(answer.get("from") or "")[0]
+            if group and isinstance(refusal, XmppRefusal) and refusal.condition == NOT_INSIDE:
                 LOG.warning("a room has forgotten the bot", room=room)
                 self.rooms.pop(room, None)
                 self.end()  # it is joined again with the next connection
                 raise Unavailable(PLATFORM, f"the bot is no longer in {room}")
-            raise error
+            raise refusal
         return answer
 
     async def join(self, room: str, nickname: str) -> None:

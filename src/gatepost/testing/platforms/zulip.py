@@ -329,7 +329,7 @@ class ZulipPlatform(RestPlatform):
         text = cut(str(asked["content"]), BY_NAME["message length"].limit, CUT)
         with self.changed:
             if asked.get("type") in ("stream", "channel"):
-                return self._say_in_channel(to, str(asked.get("topic", "(no topic)")), text)
+                return self._post_in_channel(to, str(asked.get("topic", "(no topic)")), text)
             if asked.get("type") not in ("private", "direct"):
                 return refuse("kind of a message")
             people = json.loads(to)
@@ -338,7 +338,7 @@ class ZulipPlatform(RestPlatform):
                 return refuse("person to write to", **{"4242": str(unknown[0])}) if unknown else refuse(NOBODY)
             return self._answer(id=int(self._add_message(f"direct:{self._get_name(people[0])}", "bot", text)))
 
-    def _say_in_channel(self, to: str, topic: str, text: str) -> Response:
+    def _post_in_channel(self, to: str, topic: str, text: str) -> Response:
         name = next((each for each, number in self._streams.items() if to in (str(number), each)), "")
         if not name:
             return refuse("known channel", **{"4242": to})
