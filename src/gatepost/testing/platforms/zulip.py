@@ -367,9 +367,10 @@ class ZulipPlatform(RestPlatform):
                 return refuse("edits of others" if message else "message to edit")
             if "content" not in asked:
                 return refuse("content of an edit")
-            if wrong := check_content(asked):
+            content = str(asked["content"]) if str(asked["content"]).strip() else "(deleted)"
+            if wrong := check_content({"content": content}):
                 return refuse(wrong)
-            self._edit_message(message["id"], cut(str(asked["content"]), BY_NAME["edit length"].limit, CUT))
+            self._edit_message(message["id"], cut(content, BY_NAME["edit length"].limit, CUT))
             return self._answer()
 
     async def _remove_message(self, request: Request) -> Response:
