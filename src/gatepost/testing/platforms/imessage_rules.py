@@ -20,7 +20,7 @@ def _rule(name: str, refusal: str, source: str, method: str, status: int = 400, 
     )
 
 
-def _say(**fields: Any) -> dict[str, Any]:
+def _make_message(**fields: Any) -> dict[str, Any]:
     return {"chatGuid": "$team", "tempGuid": "t", "message": "x", "method": "apple-script", **fields}
 
 
@@ -39,7 +39,7 @@ RULES = (
         f"{WRONG}: A 'tempGuid' is required when sending via AppleScript",
         f"{VALIDATOR}: validateText",
         TEXT,
-        given=_say(tempGuid=""),
+        given=_make_message(tempGuid=""),
         adapter=f"{ADAPTER}: send",
     ),
     _rule(
@@ -47,14 +47,14 @@ RULES = (
         f"{WRONG}: A 'message' is required when sending via AppleScript",
         f"{VALIDATOR}: validateText",
         TEXT,
-        given=_say(message=""),
+        given=_make_message(message=""),
     ),
     _rule(
         "a send that is under way",
         f"{WRONG}: Message is already queued to be sent! (Temp GUID: $queued)",
         f"{VALIDATOR}: validateText, while the first is under way",
         TEXT,
-        given=_say(tempGuid="$queued"),
+        given=_make_message(tempGuid="$queued"),
         adapter=f"{ADAPTER}: QUEUED",
     ),
     _rule(
@@ -63,7 +63,7 @@ RULES = (
         f"{SERVER}/routers/messageRouter.ts: sendText, with the message and its error code in `data`",
         TEXT,
         500,
-        given=_say(chatGuid="iMessage;-;nobody@example.org"),
+        given=_make_message(chatGuid="iMessage;-;nobody@example.org"),
         adapter=f"{ADAPTER}: _read_error",
     ),
     _rule(
@@ -79,7 +79,7 @@ RULES = (
         f"{WRONG}: The selected method is invalid.",
         f"{VALIDATOR}: sendTextRules, apple-script or private-api{WORDS}",
         TEXT,
-        given=_say(method="pigeon"),
+        given=_make_message(method="pigeon"),
         adapter=f"{ADAPTER}: send",
     ),
     _rule(

@@ -22,7 +22,7 @@ def _rule(code: int, name: str, words: str, source: str, method: str, **more: An
     )
 
 
-def _say(**fields: Any) -> dict[str, Any]:
+def _make_message(**fields: Any) -> dict[str, Any]:
     return {"topic": "team", "message": "x", **fields}
 
 
@@ -51,7 +51,7 @@ RULES = (
         "forbidden",
         f"{ERRORS}: errHTTPForbidden",
         "POST ",
-        given={"$faults": ["forbidden"], **_say()},
+        given={"$faults": ["forbidden"], **_make_message()},
     ),
     _rule(
         42901,
@@ -59,7 +59,7 @@ RULES = (
         "limit reached: too many requests",
         f"{ERRORS}: errHTTPTooManyRequestsLimitRequests; no header says how long to wait",
         "POST ",
-        given={"$faults": ["rate_limit"], **_say()},
+        given={"$faults": ["rate_limit"], **_make_message()},
         adapter="channels/ntfy/adapter.py: REPLENISHED_S",
     ),
     _rule(
@@ -68,7 +68,7 @@ RULES = (
         "invalid request: topic invalid",
         f"{SERVER}/server.go: topicRegex, 1 to 64 letters, digits, - and _",
         "POST ",
-        given=_say(topic="a/b"),
+        given=_make_message(topic="a/b"),
         limit=64,
         adapter=f"{WIRE}: is_topic",
     ),
@@ -78,7 +78,7 @@ RULES = (
         "invalid request: topic invalid",
         f"{SERVER}/server.go: topicRegex",
         "POST ",
-        given=_say(topic="x" * 65),
+        given=_make_message(topic="x" * 65),
         limit=64,
         adapter=f"{WIRE}: is_topic",
     ),
@@ -88,7 +88,7 @@ RULES = (
         "invalid request: topic name is not allowed",
         f"{ERRORS}: errHTTPBadRequestTopicDisallowed; server/config.go: docs, static, file, app and others",
         "POST ",
-        given=_say(topic="docs"),
+        given=_make_message(topic="docs"),
     ),
     _rule(
         41303,
@@ -96,7 +96,7 @@ RULES = (
         "JSON body too large",
         f"{SERVER}/server.go: transformBodyJSON, twice MessageSizeLimit, so 8,192 bytes of JSON",
         "POST ",
-        given=_say(message="\n" * 4096),
+        given=_make_message(message="\n" * 4096),
         limit=8192,
         adapter="channels/ntfy/adapter.py: LARGEST_MESSAGE",
     ),
@@ -106,7 +106,7 @@ RULES = (
         "invalid request: attachments not allowed",
         f"{SERVER}/server.go: a body over MessageSizeLimit, 4,096 bytes, becomes a file, where the server takes files",
         "POST ",
-        given=_say(message="é" * 2049),
+        given=_make_message(message="é" * 2049),
         limit=4096,
         adapter="channels/ntfy/adapter.py: LARGEST_MESSAGE",
     ),
@@ -124,7 +124,7 @@ RULES = (
         "invalid priority parameter",
         f"{ERRORS}: errHTTPBadRequestPriorityInvalid; 1 to 5",
         "POST ",
-        given=_say(priority=6),
+        given=_make_message(priority=6),
         limit=5,
     ),
     _rule(

@@ -25,7 +25,7 @@ def _rule(name: str, refusal: str, source: str, method: str, status: int = 200, 
     )
 
 
-def _say(**fields: Any) -> dict[str, Any]:
+def _make_message(**fields: Any) -> dict[str, Any]:
     return {"groupId": "$team", "message": "x", **fields}
 
 
@@ -44,7 +44,7 @@ RULES = (
         " (UnexpectedErrorException)",
         f"{SEND}; SignalJsonRpcCommandHandler.java: an unexpected error is -32603, with the name of its class",
         "send",
-        given={"$faults": ["unauthorized"], **_say()},
+        given={"$faults": ["unauthorized"], **_make_message()},
         adapter="channels/signal/rpc.py: LOST_ACCOUNT",
     ),
     _rule(
@@ -52,7 +52,7 @@ RULES = (
         "-32603: Failed to send message: Connection reset (IOException) (UnexpectedErrorException)",
         f"{SEND}: an IOException is an unexpected error",
         "send",
-        given={"$faults": ["busy"], **_say()},
+        given={"$faults": ["busy"], **_make_message()},
         adapter=EXPLAIN,
     ),
     _rule(
@@ -60,7 +60,7 @@ RULES = (
         "-5: Failed to send message due to rate limiting",
         f"{RESULTS}; the wait is in `retryAfterSeconds` of the results",
         "send",
-        given={"$faults": ["rate_limit"], **_say()},
+        given={"$faults": ["rate_limit"], **_make_message()},
         adapter="channels/signal/rpc.py: find_wait",
     ),
     _rule(
@@ -90,7 +90,7 @@ RULES = (
         f"-1: Group not found: {UNKNOWN_GROUP}",
         "https://github.com/AsamK/signal-cli, GroupNotFoundException",
         "send",
-        given=_say(groupId=UNKNOWN_GROUP),
+        given=_make_message(groupId=UNKNOWN_GROUP),
         adapter=EXPLAIN,
     ),
     _rule(
@@ -98,7 +98,7 @@ RULES = (
         "-1: User is not a member in group: team ($team)",
         "https://github.com/AsamK/signal-cli, NotAGroupMemberException",
         "send",
-        given={"$faults": ["forbidden"], **_say()},
+        given={"$faults": ["forbidden"], **_make_message()},
         adapter=EXPLAIN,
     ),
     _rule(
@@ -106,7 +106,7 @@ RULES = (
         "-4: Failed to send message due to untrusted identities",
         RESULTS,
         "send",
-        given={"$faults": ["no_rights"], **_say()},
+        given={"$faults": ["no_rights"], **_make_message()},
         adapter=EXPLAIN,
     ),
     _rule(
@@ -114,7 +114,7 @@ RULES = (
         "-1: Invalid textStyle syntax (loud) expected 'start:length:STYLE'",
         f"{SEND}: parseTextStyles",
         "send",
-        given=_say(textStyle=["loud"]),
+        given=_make_message(textStyle=["loud"]),
         adapter="channels/kit/markup.py: render_styles",
     ),
     _rule(
@@ -122,7 +122,7 @@ RULES = (
         "-1: Invalid style: LOUD",
         f"{SEND}: parseTextStyles",
         "send",
-        given=_say(textStyle=["0:1:LOUD"]),
+        given=_make_message(textStyle=["0:1:LOUD"]),
         adapter="channels/kit/markup.py: render_styles",
     ),
     _rule(
@@ -130,7 +130,7 @@ RULES = (
         "-1: Quote author parameter is missing",
         SEND,
         "send",
-        given=_say(quoteTimestamp=1),
+        given=_make_message(quoteTimestamp=1),
         adapter="channels/signal/wire.py: render_send",
     ),
     _rule(

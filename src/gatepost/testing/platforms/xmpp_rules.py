@@ -23,7 +23,7 @@ def _auth(mechanism: str, words: str) -> str:
     return f"<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='{mechanism}'>{words}</auth>"
 
 
-def _say(to: str, kind: str) -> str:
+def _make_message(to: str, kind: str) -> str:
     return f"<message to='{to}' type='{kind}' id='$new'><body>x</body></message>"
 
 
@@ -59,35 +59,35 @@ RULES = (
         "occupant of a room",
         "cancel not-acceptable: You are not currently connected to this chat",
         f"{XEP}/xep-0045.html#message: a sender who is not in the room",
-        _say("team@rooms.localhost", "groupchat"),
+        _make_message("team@rooms.localhost", "groupchat"),
         adapter=f"{ADAPTER}: send",
     ),
     _rule(
         "known room",
         "cancel item-not-found",
         f"{XEP}/xep-0045.html#message",
-        _say("unknown@rooms.localhost", "groupchat"),
+        _make_message("unknown@rooms.localhost", "groupchat"),
         adapter=f"{ADAPTER}: send",
     ),
     _rule(
         "known person",
         "cancel service-unavailable",
         f"{RFC}/rfc6121#section-8.5.1: an account that does not exist",
-        _say("nobody@localhost", "chat"),
+        _make_message("nobody@localhost", "chat"),
         adapter=f"{ADAPTER}: send",
     ),
     _rule(
         "way to a server",
         "cancel not-allowed: Communication with remote domains is not enabled",
         f"{RFC}/rfc6120#section-10.4; Prosody without s2s",
-        _say("ann@elsewhere.test", "chat"),
+        _make_message("ann@elsewhere.test", "chat"),
         adapter=f"{ADAPTER}: send",
     ),
     _rule(
         "rights in a room",
         "auth forbidden",
         f"{XEP}/xep-0045.html#message: a visitor in a moderated room",
-        _say("ann@localhost", "chat"),
+        _make_message("ann@localhost", "chat"),
         faults=["forbidden"],
         adapter=f"{ADAPTER}: send",
     ),
@@ -95,7 +95,7 @@ RULES = (
         "pace",
         "wait resource-constraint",
         f"{RFC}/rfc6120#section-8.3.3.18",
-        _say("ann@localhost", "chat"),
+        _make_message("ann@localhost", "chat"),
         faults=["busy"],
         adapter=f"{ADAPTER}: send",
     ),

@@ -329,7 +329,7 @@ class ZulipPlatform(RestPlatform):
         text = cut(str(asked["content"]), BY_NAME["message length"].limit, CUT)
         with self.changed:
             if asked.get("type") in ("stream", "channel"):
-                return self._say_in_channel(to, str(asked.get("topic", "(no topic)")), text)
+                return self._post_in_channel(to, str(asked.get("topic", "(no topic)")), text)
             if asked.get("type") not in ("private", "direct"):
                 return refuse("kind of a message")
             people = json.loads(to)
@@ -338,7 +338,7 @@ class ZulipPlatform(RestPlatform):
                 return refuse("person to write to", **{"4242": str(unknown[0])}) if unknown else refuse(NOBODY)
             return self._answer(id=int(self._add_message(f"direct:{self._get_name(people[0])}", "bot", text)))
 
-    def _say_in_channel(self, to: str, topic: str, text: str) -> Response:
+    def _post_in_channel(self, to: str, topic: str, text: str) -> Response:
         name = next((each for each, number in self._streams.items() if to in (str(number), each)), "")
         if not name:
             return refuse("known channel", **{"4242": to})
@@ -367,9 +367,10 @@ class ZulipPlatform(RestPlatform):
                 return refuse("edits of others" if message else "message to edit")
             if "content" not in asked:
                 return refuse("content of an edit")
-            if wrong := check_content(asked):
+            content = str(asked["content"]) if str(asked["content"]).strip() else "(deleted)"
+            if wrong := check_content({"content": content}):
                 return refuse(wrong)
-            self._edit_message(message["id"], cut(str(asked["content"]), BY_NAME["edit length"].limit, CUT))
+            self._edit_message(message["id"], cut(content, BY_NAME["edit length"].limit, CUT))
             return self._answer()
 
     async def _remove_message(self, request: Request) -> Response:

@@ -22,7 +22,7 @@ def _rule(name: str, refusal: str, source: str, method: str, status: int = 400, 
     )
 
 
-def _say(**fields: Any) -> dict[str, Any]:
+def _make_message(**fields: Any) -> dict[str, Any]:
     return {"type": "stream", "to": "$team", "topic": "plans", "content": "x", **fields}
 
 
@@ -52,7 +52,7 @@ RULES = (
         "lib/exceptions.py: RateLimitedError, the seconds in Retry-After and in `retry-after` of the answer",
         "POST messages",
         429,
-        given={"$faults": ["rate_limit"], **_say()},
+        given={"$faults": ["rate_limit"], **_make_message()},
         adapter="channels/zulip/adapter.py: _find_retry_after",
     ),
     _rule(
@@ -61,7 +61,7 @@ RULES = (
         "lib/message.py: normalize_body; MAX_MESSAGE_LENGTH, 10,000 code points. More is cut, and the answer is 200",
         "POST messages",
         200,
-        given=_say(content="x" * 10_001),
+        given=_make_message(content="x" * 10_001),
         limit=10_000,
         adapter=f"{POSTING}: check_length",
     ),
@@ -81,7 +81,7 @@ RULES = (
         "models/constants.py: MAX_TOPIC_NAME_LENGTH, 60 code points. More is cut, and the answer is 200",
         "POST messages",
         200,
-        given=_say(topic="x" * 61, **{"$shows": "topic"}),
+        given=_make_message(topic="x" * 61, **{"$shows": "topic"}),
         limit=60,
         adapter=f"{POSTING}: LONGEST_TOPIC",
     ),
@@ -90,14 +90,14 @@ RULES = (
         "BAD_REQUEST: Message must not be empty",
         "lib/message.py: normalize_body",
         "POST messages",
-        given=_say(content=" \n"),
+        given=_make_message(content=" \n"),
     ),
     _rule(
         "no null bytes",
         "BAD_REQUEST: Message must not contain null bytes",
         "lib/message.py: normalize_body",
         "POST messages",
-        given=_say(content="a\0b"),
+        given=_make_message(content="a\0b"),
         adapter="channels/kit/markdown_blocks.py: clean_text",
     ),
     _rule(
@@ -112,14 +112,14 @@ RULES = (
         "BAD_REQUEST: Invalid type",
         "views/message_send.py: type is direct, private, stream or channel",
         "POST messages",
-        given=_say(type="shout"),
+        given=_make_message(type="shout"),
     ),
     _rule(
         "known channel",
         "STREAM_DOES_NOT_EXIST: Channel with ID '4242' does not exist",
         "lib/exceptions.py: StreamWithIDDoesNotExistError",
         "POST messages",
-        given=_say(to="4242"),
+        given=_make_message(to="4242"),
         adapter="channels/zulip/wire.py: parse_address",
     ),
     _rule(
@@ -127,7 +127,7 @@ RULES = (
         "BAD_REQUEST: Invalid character in topic, at position 2!",
         "lib/string_validation.py: no control signs, surrogates or non-characters",
         "POST messages",
-        given=_say(topic="a\nb"),
+        given=_make_message(topic="a\nb"),
         adapter=f"{POSTING}: render_topic",
     ),
     _rule(
