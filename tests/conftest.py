@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from gatepost.testing.empty_database import EmptyDatabase
 
     from .kept_stores import KeptStores
+
+FAST = "not slow and not alone"  # as `make test` has it
+WHOLLY_SLOW = re.compile(r"^pytestmark = (?:\[[^\]]*?)?pytest\.mark\.(?:slow|alone)\b", re.MULTILINE)
 
 ON_BOTH_ENGINES = frozenset({"store", "flow", "tools", "gate"})
 # How long an example takes to draw or to run says nothing: the machine may be busy.
@@ -76,6 +80,13 @@ def pytest_collection(session: pytest.Session) -> None:
     worker = getattr(session.config, "workerinput", None)  # what xdist has told this process, if it is one of several
     if worker is not None:
         compile_share(session.config, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file whose tests are all slow need not be imported, by each worker, to be left out."""
+    if config.option.markexpr != FAST or collection_path.suffix != ".py":
+        return None
+    return True if WHOLLY_SLOW.search(collection_path.read_text(encoding="utf-8")) else None
 
 
 def pytest_unconfigure() -> None:
