@@ -9,7 +9,7 @@ ARGS   ?=
 export GATEPOST_VENV := $(abspath $(VENV))
 
 .DEFAULT_GOAL := run
-.PHONY: help python setup setup-test run test test-all bare conformance check format prove bench bench-against docs screenshots grades lock release clean
+.PHONY: help python setup setup-test run test test-all bare conformance check format prove bench bench-against trace-message docs screenshots grades lock release clean
 
 help:  ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /make \1	/p' $(MAKEFILE_LIST) | expand -t 18
@@ -71,6 +71,9 @@ bench: setup-test  ## measure, each figure beside its limit
 
 bench-against: setup-test  ## measure the hot paths of commit REF and of this tree, in turn
 	@$(BIN)/python bench/compare.py $(REF)
+
+trace-message: setup-test  ## how far one warm message travels: files, functions and changes of file (ARGS=--steps: each call)
+	@$(BIN)/python scripts/trace_message.py $(ARGS)
 
 docs: setup-test  ## print the pages that come from code
 	@$(BIN)/python scripts/print_docs.py
