@@ -1,5 +1,6 @@
 """A damaged store, a lost one and a disk that can only be read are told of, and nothing serves as if all were well."""
 
+import shutil
 import subprocess
 import urllib.error
 import urllib.request
@@ -17,8 +18,10 @@ from gatepost.core.settings import Config
 from gatepost.flow import store_watch
 from gatepost.flow.sessions import host_shortage
 from gatepost.store import direct_rooms, ledger, users
+from gatepost.store.backup import copy_store
 from gatepost.store.damage_check import check_tables
 from gatepost.store.open_store import prepare_store
+from gatepost.store.place import find_place
 from gatepost.store.port import Db
 from gatepost.store.readonly import get_version, read_store
 from gatepost.store.users import UserRole
@@ -194,6 +197,32 @@ async def test_a_store_whose_file_is_removed_while_it_runs_is_told_of_and_saved(
         assert status.unaccounted == 0
         await channel.say("again")
         await channel.wait_for(2)
+
+
+async def test_a_store_that_was_replaced_while_it_ran_is_neither_started_read_nor_backed_up_instead(
+    tmp_path: Path, channel: FakeChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other file would be taken for all that there is, and what was said since for never said."""
+    monkeypatch.setattr(store_watch, "LOOK_S", 0.05)
+    home, older = Home(tmp_path / "h"), tmp_path / "older.db"
+    async with running_gateway(home.path, {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        copy_store(find_place(home), older)
+        await channel.say("precious words")
+        await channel.wait_for(1)
+        for name in ("", "-wal", "-shm"):
+            Path(f"{home.store}{name}").unlink(missing_ok=True)
+        shutil.copy(older, home.store)
+        await until((home.path / "gatepost-saved.db").exists, "the store to be saved")
+    for act in (
+        lambda: prepare_store(home, Config(), SystemClock()),
+        lambda: read_store(home, get_version),
+        lambda: copy_store(find_place(home), tmp_path / "copy.db"),
+    ):
+        with pytest.raises(SetupError, match=r"two stores.*rename gatepost-saved\.db.*move gatepost-saved\.db away"):
+            act()
+    (home.path / "gatepost-saved.db").rename(home.store)
+    assert read_store(home, lambda db: db.row("SELECT COUNT(*) FROM messages WHERE text = 'precious words'")) == (1,)
 
 
 async def test_the_way_back_from_a_damaged_or_lost_store_names_the_log_that_must_go_first(

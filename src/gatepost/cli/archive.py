@@ -24,7 +24,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.store.backup import copy_store
-from gatepost.store.machine_memory import HOME_MEMORY
+from gatepost.store.machine_memory import HOME_MEMORY, MemoryFile, is_in_place
 from gatepost.store.place import SAVED, find_place
 from gatepost.store.readonly import find_damage, read_snapshot
 
@@ -77,6 +77,10 @@ def write_archive(home: Home, target: Path, secret: frozenset[Path]) -> BackupCo
 
 def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) -> BackupContents:
     found, running = BackupContents(), home_lock.find_holder(home) is not None
+    memory = MemoryFile(home.path / HOME_MEMORY).load() if running else None
+    if memory is not None and not is_in_place(home.store, memory.file):
+        why = "its file was removed or replaced while the gateway runs, which saves it in a moment"
+        raise SetupError(f"the store cannot be backed up: {why}; `gatepost status` says how to go on")
     with tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6) as tar:
         with tempfile.TemporaryDirectory(prefix=".gatepost-backup-", dir=target.parent) as folder:
             copy = Path(folder, "gatepost.db")

@@ -8,7 +8,7 @@ import apsw
 from gatepost.core.errors import SetupError
 from gatepost.store.damage_check import BROKEN, describe_broken
 from gatepost.store.migrate import holds_store
-from gatepost.store.place import StorePlace, hide_password, render_missing
+from gatepost.store.place import StorePlace, check_single, hide_password, render_missing
 from gatepost.store.port import Db
 from gatepost.store.sqlite_db import connect
 
@@ -26,6 +26,7 @@ def copy_store(place: StorePlace, target: Path) -> None:
             raise SetupError(render_missing(source.parent))
     except BROKEN as error:
         raise SetupError(f"the store {source} cannot be copied: {describe_broken(error)}") from None
+    check_single(source.parent)
     reading, writing = connect(source, readonly=True), connect(target)
     try:
         with writing.backup("main", reading, "main") as backup:

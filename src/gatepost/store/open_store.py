@@ -12,7 +12,7 @@ from gatepost.store.damage_check import BROKEN, START_S, WAY_BACK, check_tables,
 from gatepost.store.deadline import UNIT_S
 from gatepost.store.gateway_identity import make_identity
 from gatepost.store.migrate import holds_store, list_migrations, migrate
-from gatepost.store.place import LANES, UNSAFE, check_library, check_place, get_place
+from gatepost.store.place import LANES, UNSAFE, check_library, check_place, check_single, get_place
 from gatepost.store.port import OpenStore
 from gatepost.store.sqlite_store import SqliteStore
 
@@ -38,6 +38,7 @@ def prepare_store(home: Home, config: Config, clock: Clock, *, new: bool = False
     if not place.url:
         try:
             check_place(place, holds_store=holds_store(place.path), new=new)
+            check_single(home.path)
             return migrate(place.path, clock)
         except BROKEN as error:
             raise SetupError(f"the store {place.path} cannot be used: {describe_broken(error)}") from None

@@ -20,7 +20,10 @@ _ADDRESS = re.compile(
 _HIDDEN = ("password", "sslpassword")
 OLD_LOG = "Before a restore, move gatepost.db-wal and gatepost.db-shm away: a log of another file damages it"
 SAVED = "gatepost-saved.db"  # in the home: a store whose file was removed while it was open
-PUT_BACK = f"run `gatepost down`, then rename {SAVED} to gatepost.db"
+PUT_BACK = (
+    "run `gatepost down`, move gatepost.db, gatepost.db-wal and gatepost.db-shm away if they are there, and rename"
+    f" {SAVED} to gatepost.db"
+)
 WRITE = "write it as postgresql://USER:PASSWORD@HOST:5432/DATABASE"
 
 
@@ -119,6 +122,15 @@ def check_place(place: StorePlace, *, holds_store: bool = True, new: bool = Fals
         raise SetupError(render_missing(home))
     if not new and (lost := render_lost(home)):
         raise SetupError(lost)
+
+
+def check_single(home: Path) -> None:
+    """Raise SetupError if a home has its store and another one that a gateway saved: a person says which it is."""
+    if (home / SAVED).exists():
+        raise SetupError(
+            f"there are two stores in {home}: gatepost.db, and {SAVED}, as it was when its file was replaced while a"
+            f" gateway had it open. To go on with that one, {PUT_BACK}. To go on with gatepost.db, move {SAVED} away"
+        )
 
 
 def _list_remains(home: Path) -> list[str]:

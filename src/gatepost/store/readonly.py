@@ -10,7 +10,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.store.damage_check import BROKEN, READ_ONLY, WAY_BACK, describe_broken
 from gatepost.store.migrate import find_store, list_migrations
-from gatepost.store.place import StorePlace, check_library, find_place, render_missing
+from gatepost.store.place import StorePlace, check_library, check_single, find_place, render_missing
 from gatepost.store.port import Db
 from gatepost.store.sqlite_db import SqliteDb, connect
 
@@ -36,6 +36,7 @@ def read_store(home: Home, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
 def _read_file(path: Path, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
     if not path.is_file():
         raise SetupError(render_missing(path.parent))
+    check_single(path.parent)
     connection = connect(path, readonly=True)
     try:
         connection.execute("BEGIN")
