@@ -349,6 +349,14 @@ RULES = (
         adapter="channels/discord/rest.py: read_retry_after",
     ),
     _rule(
+        "known file",
+        "This content is no longer available.",
+        f"{DOCS}/reference#signed-attachment-cdn-urls: in plain text",
+        ("GET $cdn/1/none.txt", {}),
+        status=404,
+        read_on="",
+    ),
+    _rule(
         "service away",
         "0 503: Service Unavailable",
         f"{CODES}#http: wait a bit and retry; it names 502 and 5xx",
