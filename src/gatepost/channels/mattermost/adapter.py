@@ -60,7 +60,7 @@ class MattermostChannel:
         self._bot = MattermostBot("", "")
         self._rooms: dict[str, MattermostRoom] = {}
         self._names: dict[str, str] = {}
-        self._posting = MattermostPosting(self._connect)
+        self._posting = MattermostPosting(self._connect, around.clock)
 
     @property
     def own_names(self) -> frozenset[str]:
@@ -304,7 +304,7 @@ class MattermostChannel:
         return await self._posting.send(address, message)
 
     async def look_up(self, address: str, key: str) -> str | None:
-        return await self._posting.find_key(address, key, self._around.clock.now())
+        return await self._posting.find_key(address, key)
 
     async def typing(self, address: str, thread: str, on: bool) -> None:
         if on:

@@ -245,7 +245,7 @@ RULES = (
         f"{CODES}#json",
         (SEND, {"files": [(f"files[{each}]", ("a.txt", b"x")) for each in range(11)]}),
         limit=10,
-        adapter=f"{RENDER}: split_files",
+        adapter="channels/kit/uploads.py: split_files",
     ),
     _rule(
         "file size",
@@ -263,7 +263,7 @@ RULES = (
         (SEND, {"files": [(f"files[{each}]", ("a.bin", bytes(9 * 1024 * 1024))) for each in range(3)]}),
         status=413,
         limit=25 * 1024 * 1024,
-        adapter=f"{RENDER}: split_files",
+        adapter="channels/kit/uploads.py: split_files",
     ),
     _rule(
         "file of a voice message",
