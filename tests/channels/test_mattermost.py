@@ -107,6 +107,30 @@ async def test_a_file_is_streamed_both_ways(platform: MattermostPlatform, tmp_pa
     assert (shown.text, shown.files) == ("here", [GivenFile("out.txt", b"y" * 100_000, "text/plain")])
 
 
+async def test_more_files_than_a_post_takes_go_in_several_and_none_of_them_twice(
+    platform: MattermostPlatform, tmp_path: Path
+) -> None:
+    (tmp_path / "0").write_bytes(b"x")
+    files = tuple(
+        OutboundFile(name=f"{at}.txt", mime="text/plain", path=str(tmp_path / "0"), size=1) for at in range(12)
+    )
+    room, message = platform.get_address("team"), Outbound(key="k", op=Op.FILE, text="here", files=files)
+    channel = make(platform)
+    platform.fault(PlatformFault.NO_ANSWER)
+    with pytest.raises(Unavailable):
+        await channel.send(room, message)
+    assert await channel.look_up(room, "k") is None
+    first = await channel.send(room, message)
+    await channel.close()
+
+    shown = platform.list_shown("team")
+    assert [(each.text, [file.name for file in each.files]) for each in shown] == [
+        ("here", [f"{at}.txt" for at in range(10)]),
+        ("", ["10.txt", "11.txt"]),
+    ]
+    assert shown[0].id == first and platform.requests.count(("POST", "/api/v4/posts")) == 2
+
+
 @pytest.mark.slow
 async def test_every_declared_verb_is_done(platform: MattermostPlatform) -> None:
     channel, room = make(platform), platform.get_address("team")

@@ -1,9 +1,10 @@
-"""TLS of the channels that open their own connections: a certificate is checked, always and for the right name."""
+"""TLS of the channels whose servers people run themselves: a certificate is checked, always and for the right name."""
 
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult
 
-from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
+from gatepost.channels.contract import Channel, ChannelDeps, ChannelEnded, EndReason, MemoryCursor, SupportsClose
 from gatepost.channels.email import MailSecurity
 from gatepost.channels.email.imap import ImapSession, MailServerLogin
 from gatepost.channels.email.smtp import open_smtp
@@ -23,12 +24,21 @@ from gatepost.channels.xmpp.session import XmppSession, close_connection
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config, Setting
+from gatepost.messages.outbound import Outbound
 from gatepost.testing.certificates import ServerCertificate, ThrowawayAuthority
+from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile
 from gatepost.testing.platforms.dovecot import Dovecot, find_dovecot
+from gatepost.testing.platforms.imessage import BlueBubblesPlatform
 from gatepost.testing.platforms.irc import IrcPlatform
+from gatepost.testing.platforms.mastodon import MastodonPlatform
+from gatepost.testing.platforms.mattermost import MattermostPlatform
+from gatepost.testing.platforms.ntfy import NtfyPlatform
 from gatepost.testing.platforms.prosody import Prosody, find_prosody
-from gatepost.testing.platforms.wiring import make_channel
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost.testing.platforms.signal import SignalPlatform
+from gatepost.testing.platforms.webhook import WebhookPlatform
+from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost.testing.platforms.zulip import ZulipPlatform
+from gatepost.testing.waiting import PATIENCE_S, until
 
 HOST, PASSWORD = "localhost", "the password"
 
@@ -39,6 +49,7 @@ class Shown(StrEnum):
     RIGHT = "right"
     WRONG_NAME = "wrong name"
     SELF_SIGNED = "self-signed"
+    ENDED = "ended"
 
 
 REFUSED = [
@@ -57,6 +68,8 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> ThrowawayAuthority:
 def make_certificate(authority: ThrowawayAuthority, shown: Shown) -> ServerCertificate:
     if shown is Shown.SELF_SIGNED:
         return authority.make_self_signed(HOST)
+    if shown is Shown.ENDED:
+        return authority.sign(HOST, ended=timedelta(days=1))
     return authority.sign(HOST if shown is Shown.RIGHT else "other.example")
 
 
@@ -127,6 +140,11 @@ async def test_irc_refuses_a_certificate_that_is_not_its_servers(
 async def test_irc_does_not_know_an_authority_that_is_not_set(authority: ThrowawayAuthority) -> None:
     with refused("unable to get local issuer certificate"):
         await check_irc(authority, Shown.RIGHT, "")
+
+
+async def test_irc_waits_for_a_server_whose_certificate_is_renewed_late(authority: ThrowawayAuthority) -> None:
+    with pytest.raises(Unavailable, match="certificate has expired"):
+        await check_irc(authority, Shown.ENDED, str(authority.ca_file))
 
 
 # Files of XMPP, from an upload service behind TLS.
@@ -209,6 +227,91 @@ async def test_matrix_refuses_a_certificate_that_is_not_its_homeservers(
 async def test_matrix_does_not_know_an_authority_that_is_not_set(authority: ThrowawayAuthority) -> None:
     with refused("unable to get local issuer certificate"):
         await start_matrix(authority, Shown.RIGHT, "")
+
+
+# Servers that people run themselves, and that speak HTTP: their emulators behind TLS.
+
+OWN_SERVERS: list[type[EmulatedPlatform]] = [
+    BlueBubblesPlatform,
+    MastodonPlatform,
+    MattermostPlatform,
+    NtfyPlatform,
+    SignalPlatform,
+    WebhookPlatform,
+    ZulipPlatform,
+]
+own_servers = pytest.mark.parametrize("platform_class", OWN_SERVERS, ids=lambda each: str(each.kind))
+
+
+@contextmanager
+def behind_tls(
+    platform_class: type[EmulatedPlatform], authority: ThrowawayAuthority, shown: Shown, **more: Any
+) -> Iterator[tuple[EmulatedPlatform, Channel]]:
+    platform = platform_class()
+    platform.host, platform.certificate = HOST, make_certificate(authority, shown)
+    with platform:
+        yield platform, make_channel(platform, **more)[0]
+
+
+def list_files(platform: EmulatedPlatform) -> list[GivenFile]:
+    return [] if platform.kind == "webhook" else [GivenFile("a.png", b"data", "image/png")]
+
+
+@own_servers
+async def test_words_and_files_go_over_the_authority_that_is_set(
+    authority: ThrowawayAuthority, platform_class: type[EmulatedPlatform]
+) -> None:
+    more = {"cursor": (cursor := MemoryCursor()), "ca_file": str(authority.ca_file)}
+    with behind_tls(platform_class, authority, Shown.RIGHT, **more) as (platform, channel):
+        async with asyncio.timeout(PATIENCE_S), listening(channel) as received:
+            await until(lambda: cursor.saved or platform.kind in ("signal", "webhook"), "where it begins to read")
+            platform.send("hello", mention=True, files=list_files(platform))
+            (event,) = await received.wait_for(1)
+            given = [each.open() for each in event.attachments if each.open is not None]
+            assert [[chunk async for chunk in each] for each in given] == [[b"data"]] * len(list_files(platform))
+            await channel.send(event.address, Outbound(key="k", text="hello back"))
+            assert platform.texts() == ["hello back"]
+
+
+async def use(channel: Channel, platform: EmulatedPlatform) -> None:
+    """By what is first done with it; programs behind a webhook are called to say something alone."""
+    if platform.kind == "webhook":
+        await channel.send(platform.get_address("team"), Outbound(key="k", text="hello"))
+    else:
+        async with asyncio.timeout(PATIENCE_S):
+            await channel.listen(ReceivedEvents().receive)
+
+
+@own_servers
+async def test_a_server_of_ones_own_whose_authority_is_not_set_ends_the_channel(
+    authority: ThrowawayAuthority, platform_class: type[EmulatedPlatform]
+) -> None:
+    with behind_tls(platform_class, authority, Shown.RIGHT) as (platform, channel):
+        try:
+            with refused("unable to get local issuer certificate"):
+                await use(channel, platform)
+            assert platform.requests == []  # no token either
+        finally:
+            assert isinstance(channel, SupportsClose)
+            await channel.close()
+
+
+async def test_a_certificate_that_is_renewed_late_or_becomes_wrong_is_waited_for(authority: ThrowawayAuthority) -> None:
+    ca_file = str(authority.ca_file)
+    with behind_tls(WebhookPlatform, authority, Shown.ENDED, ca_file=ca_file) as (platform, channel):
+        with pytest.raises(Unavailable, match="certificate has expired"):
+            await use(channel, platform)
+
+    with behind_tls(WebhookPlatform, authority, Shown.RIGHT, ca_file=ca_file) as (platform, channel):
+        await use(channel, platform)
+    after = WebhookPlatform()
+    after.host, after.certificate = HOST, make_certificate(authority, Shown.SELF_SIGNED)
+    after.start(platform.port)
+    try:
+        with pytest.raises(Unavailable, match=r"self.signed certificate"):
+            await use(channel, platform)
+    finally:
+        after.stop()
 
 
 # Mail that goes out.

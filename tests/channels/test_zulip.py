@@ -208,7 +208,7 @@ async def test_what_goes_wrong_with_a_message_is_named(platform: ZulipPlatform) 
     with pytest.raises(Unavailable) as limit:
         await channel.send(room, said)
     assert (limit.value.retry_after, limit.value.everywhere, limit.value.uncertain) == (0.2, True, False)
-    with pytest.raises(Refused, match="permissions"):
+    with pytest.raises(Refused, match="permission to post"):
         await channel.send(room, said)
     with pytest.raises(Unavailable) as lost:
         await channel.send(room, said)

@@ -524,6 +524,12 @@ def make_draft_setting(kind: str) -> Setting[bool]:
     return setting(f"channels.{kind}.{DRAFTS}", False, help="Whether an answer is shown while it is written, by edits.")
 
 
+def make_ca_setting(kind: str) -> Setting[str]:
+    """The option of a channel whose server people run themselves. `PlatformHttp` and `make_tls` take its value."""
+    words = "A file with the certificates of an authority of your own, in PEM; empty: those of the system."
+    return setting(f"channels.{kind}.ca_file", "", help=words)
+
+
 def get_file_folder_name(key: str) -> str:
     """The folder in which a channel that keeps files itself has those of one effect."""
     return hashlib.sha256(key.encode()).hexdigest()[:32]

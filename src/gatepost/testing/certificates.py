@@ -37,10 +37,12 @@ class ThrowawayAuthority:
         self.ca_file = folder / "ca.pem"
         self.ca_file.write_bytes(own.sign(self._key, SHA256()).public_bytes(Encoding.PEM))
 
-    def sign(self, host: str) -> ServerCertificate:
+    def sign(self, host: str, ended: timedelta = timedelta()) -> ServerCertificate:
+        """`ended`: for so long it is no longer valid."""
         key = generate_private_key(SECP256R1())
-        made = _add_host(_build(_make_name(host), self._name, key), host).sign(self._key, SHA256())
-        return self._write(f"signed-{host}", made, key)
+        built = _build(_make_name(host), self._name, key, datetime.now(UTC) - (ended + VALID if ended else ended))
+        made = _add_host(built, host).sign(self._key, SHA256())
+        return self._write(f"signed-{host}{'-before' if ended else ''}", made, key)
 
     def make_self_signed(self, host: str) -> ServerCertificate:
         key = generate_private_key(SECP256R1())
@@ -58,8 +60,10 @@ def _make_name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _build(subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+def _build(
+    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, now: datetime | None = None
+) -> x509.CertificateBuilder:
+    now = now or datetime.now(UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

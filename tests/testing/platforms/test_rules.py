@@ -1,13 +1,25 @@
 """The rules that emulators enforce: each has a source, and a wrong call that is refused as the platform refuses it."""
 
+import ast
+import importlib
+import inspect
+import pkgutil
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from _pytest.mark import ParameterSet
 from tests.testing.platforms.callers import RuleCaller, list_callers
 
+from gatepost.testing import platforms
+from gatepost.testing.platforms.base import EmulatedPlatform
+
 CALLERS = list_callers()
+FOLDER = Path(platforms.__path__[0])
+WITHOUT_RULES = {"toy": "it shows how an emulator is written, and is no platform's"}
+OF_REAL_SERVERS = {"email", "irc", "matrix", "xmpp"}  # which refuse by themselves, beside what our double refuses
+CHOSEN_BY_TESTS = {"rate of an account", "rate in a subreddit"}  # of Reddit, whose limits nobody knows
 
 
 def make_param(each: type[RuleCaller]) -> ParameterSet:
@@ -33,3 +45,51 @@ def test_every_rule_names_its_page_and_the_day_on_which_somebody_compared_it() -
     for each in CALLERS:
         assert all(rule.source.startswith("https://") for rule in each.rules)
         assert all(re.fullmatch(r"(20\d\d-\d\d-\d\d)?", rule.read_on) for rule in each.rules)
+
+
+def test_every_emulated_platform_has_a_table_of_rules() -> None:
+    found = set()
+    for info in pkgutil.iter_modules(platforms.__path__):
+        module = importlib.import_module(f"{platforms.__name__}.{info.name}")
+        classes = [
+            each for _, each in inspect.getmembers(module, inspect.isclass) if issubclass(each, EmulatedPlatform)
+        ]
+        found |= {each.kind for each in classes if hasattr(each, "kind")}
+    assert found - {each.platform_class.kind for each in CALLERS} == set(WITHOUT_RULES)
+
+
+def list_names(tree: ast.AST) -> Iterator[str]:
+    """As patterns: a name may be put together from its parts."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield re.escape(each.value)
+        elif isinstance(each, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else None for part in each.values]
+            if any(parts):
+                yield "".join(".+" if part is None else re.escape(str(part)) for part in parts)
+
+
+@pytest.mark.parametrize("caller_class", CALLERS, ids=lambda each: str(each.platform_class.kind))
+def test_every_rule_is_enforced_by_its_name_or_that_of_one_with_the_same_refusal(
+    caller_class: type[RuleCaller],
+) -> None:
+    kind = caller_class.platform_class.kind
+    if kind in OF_REAL_SERVERS:
+        return
+    files = [each for each in FOLDER.glob("*.py") if each.stem == kind or each.stem.startswith(f"{kind}_")]
+    trees = [ast.parse(each.read_text()) for each in files if "_rules" not in each.stem]
+    used = re.compile("|".join({name for tree in trees for name in list_names(tree)}))
+    enforced = {(rule.status, rule.refusal) for rule in caller_class.rules if used.fullmatch(rule.name)}
+    unused = [rule.name for rule in caller_class.rules if (rule.status, rule.refusal) not in enforced]
+    assert set(unused) <= CHOSEN_BY_TESTS
+
+
+def test_no_emulator_refuses_by_a_status_that_no_rule_has() -> None:
+    found = []
+    for file in FOLDER.glob("*.py"):
+        for each in ast.walk(ast.parse(file.read_text())):
+            if isinstance(each, ast.Call) and ast.unparse(each.func).endswith("Response"):
+                given = [*each.args, *(word.value for word in each.keywords)]
+                statuses = [part.value for part in given if isinstance(part, ast.Constant)]
+                found += [f"{file.stem}: {value}" for value in statuses if isinstance(value, int) and value >= 400]
+    assert found == []

@@ -20,12 +20,13 @@ from gatepost.channels.discord.application import check_connections, check_inten
 from gatepost.channels.discord.gateway import PORTAL, GatewayConnection, GatewaySession, NextStep
 from gatepost.channels.discord.missed_messages import DiscordMissedMessages
 from gatepost.channels.discord.render import (
+    LARGEST_REQUEST,
+    MOST_FILES,
     make_nonce,
     render_commands,
     render_edit,
     render_message,
     render_receipt,
-    split_files,
 )
 from gatepost.channels.discord.rest import DiscordHttp
 from gatepost.channels.discord.rooms import DiscordRooms
@@ -51,6 +52,7 @@ from gatepost.channels.kit.native_commands import CommandRules, fit_commands, re
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.send_attempts import SendAttempts
+from gatepost.channels.kit.uploads import split_files
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
@@ -282,8 +284,9 @@ class DiscordChannel:
         if message.op not in (Op.SEND, Op.FILE, Op.CARD, Op.VOICE, Op.POST):
             raise Unsupported(message.op.value, "discord", "use send")
         http = await self._get_http()
+        parts = split_files(message, MOST_FILES, LARGEST_REQUEST)
         async with self._attempts.attempt(message.key, thread=channel):
-            made = [str((await self._post_body(http, channel, each))["id"]) for each in split_files(message)]
+            made = [str((await self._post_body(http, channel, each))["id"]) for each in parts]
         self._remember(self._sent, make_nonce(message.key), made[-1])
         return made[0]
 

@@ -10,11 +10,10 @@ from gatepost.channels.discord.wire import VOICE_FLAG, is_id
 from gatepost.channels.kit.markup import DISCORD, render
 from gatepost.channels.kit.native_commands import ShownCommand
 from gatepost.core.errors import Unsupported
-from gatepost.core.records import replace
 from gatepost.flow.delivery.plain_text import read_fence
 from gatepost.messages.card import Card
 from gatepost.messages.inbound import Inbound
-from gatepost.messages.outbound import Op, Outbound, OutboundFile
+from gatepost.messages.outbound import Op, Outbound
 from gatepost.messages.text_size import TextUnit, measure, shorten
 
 NOBODY: dict[str, Any] = {"parse": []}  # no text of an agent calls people by itself
@@ -29,22 +28,6 @@ TAIL = 66_000  # the last page of an Ogg file is not longer
 
 def make_nonce(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:LONGEST_NONCE]
-
-
-def split_files(message: Outbound) -> list[Outbound]:
-    """The messages that a message with many files is sent as. The last has its key, so that it is found only once all
-    of it was sent."""
-    groups: list[list[OutboundFile]] = [[]]
-    for file in message.files:
-        size = sum(each.size for each in groups[-1]) + file.size
-        if groups[-1] and (len(groups[-1]) == MOST_FILES or size > LARGEST_REQUEST):
-            groups.append([])
-        groups[-1].append(file)
-    if len(groups) == 1:
-        return [message]
-    rest = replace(message, op=Op.FILE, text="", card=None, reply_to="")
-    made = [replace(message if at == 0 else rest, files=tuple(each)) for at, each in enumerate(groups)]
-    return [*(replace(each, key=f"{each.key} part {at}") for at, each in enumerate(made[:-1])), made[-1]]
 
 
 def render_message(message: Outbound) -> dict[str, Any]:

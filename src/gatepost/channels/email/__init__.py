@@ -6,7 +6,7 @@ Who a mail says it is from proves nothing. It counts as the sender's word only i
 
 from enum import StrEnum
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_ca_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -40,11 +40,7 @@ SMTP_SECURITY = setting(
     help="How the connection to it is protected; none is for this machine only.",
     choices=tuple(MailSecurity),
 )
-CA_FILE = setting(
-    "channels.email.ca_file",
-    "",
-    help="A file with the certificates of an authority of your own, in PEM; empty: those of the system.",
-)
+CA_FILE = make_ca_setting("email")
 FOLDER = setting("channels.email.folder", "INBOX", help="The folder of the mailbox that is read.")
 SENT_FOLDER = setting(
     "channels.email.sent_folder",

@@ -1,6 +1,6 @@
 """iMessage by a BlueBubbles server, which runs on a Mac that is signed in. Its REST API is asked for what is new."""
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, declare_channel, make_ca_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 
@@ -9,13 +9,14 @@ API_URL = setting(
 )
 PASSWORD = setting("channels.imessage.password", "", help="The password of the BlueBubbles server.", secret=True)
 POLL_S = setting("channels.imessage.poll_s", 2.0, help="How often the server is asked for what is new, in seconds.")
+CA_FILE = make_ca_setting("imessage")
 
 declare_channel(
     "imessage",
     "gatepost.channels.imessage.adapter:BlueBubbles",
     title="iMessage (BlueBubbles)",
     features=frozenset(),
-    settings=(API_URL, PASSWORD, POLL_S),
+    settings=(API_URL, PASSWORD, CA_FILE, POLL_S),
     verbs=frozenset({Verb.MESSAGE, Verb.LIKE, Verb.DISLIKE}),
     max_text=5000,
     deaf_after_s=90.0,

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
-from gatepost.channels.imessage import API_URL, PASSWORD, POLL_S, wire
+from gatepost.channels.imessage import API_URL, CA_FILE, PASSWORD, POLL_S, wire
 from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import skip_invalid
@@ -131,7 +131,10 @@ class BlueBubbles:
         if not password:
             raise ChannelEnded(EndReason.TOKEN, "the password of the BlueBubbles server is not set", WAY_OUT)
         if self._client is None:
-            self._client = PlatformHttp("BlueBubbles", self._url, way_out=WAY_OUT, read_error=_read_error)
+            ca_file = self._around.config[CA_FILE]
+            self._client = PlatformHttp(
+                "BlueBubbles", self._url, way_out=WAY_OUT, read_error=_read_error, ca_file=ca_file
+            )
         return self._client, password
 
 

@@ -4,7 +4,7 @@ Rooms are `irc:channel/<#name>` and `irc:direct/<nick>`. People are `irc:account
 they are, else `irc:nick/<nick>`, which anybody may take.
 """
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel, make_ca_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.text_size import TextUnit
@@ -12,11 +12,7 @@ from gatepost.messages.text_size import TextUnit
 HOST = setting("channels.irc.host", "", help="The name of the server, such as irc.libera.chat.")
 PORT = setting("channels.irc.port", 6697, help="The port of the server.")
 TLS = setting("channels.irc.tls", True, help="Whether the connection is encrypted.")
-CA_FILE = setting(
-    "channels.irc.ca_file",
-    "",
-    help="A file with the certificates of an authority of your own, in PEM; empty: those of the system.",
-)
+CA_FILE = make_ca_setting("irc")
 NICK = setting("channels.irc.nick", "gatepost", help="The nick of the bot. If it is in use, underscores are added.")
 ROOMS = setting("channels.irc.rooms", (), help="The channels that the bot joins, such as #team.")
 ACCOUNT = setting("channels.irc.account", "", help="The account to log in with (SASL). Empty: no account.")

@@ -62,7 +62,8 @@ class IrcConnection:
         except (OSError, TimeoutError) as error:
             if (refusal := find_bad_certificate(self._host, error)) is not None:
                 raise refusal from None
-            raise Unavailable(f"IRC ({self._host})", f"it cannot be reached ({type(error).__name__})") from None
+            why = f"{type(error).__name__} {str(error)[:150]}".strip()
+            raise Unavailable(f"IRC ({self._host})", f"it cannot be reached ({why})") from None
         self.ready = True
 
     async def _log_in(self) -> None:

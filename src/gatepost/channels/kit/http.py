@@ -10,7 +10,7 @@ import re
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +21,7 @@ import httpx2
 
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.kit.foreign_hosts import find_public_address, pin_request, split_host
+from gatepost.channels.kit.tls import find_bad_certificate, find_certificate_error, list_causes, make_tls
 from gatepost.core.contact import MAY_ACT, always, wait_for_contact
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
 
@@ -28,7 +29,6 @@ LARGEST_ANSWER = 8 * 1024 * 1024
 TIMEOUT_S = 25.0  # below delivery.timeout_s, so that the adapter says what happened
 UNANSWERED_MS = 4000  # for which the kernel tries to send, where another gateway may act soon: shorter than a lease
 LONGEST_DETAIL = 300
-MOST_CAUSES = 20
 UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # nothing reached the platform
 _HOST = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)?(?:[^/?#]*@)?(?P<host>[^/?#@]*)")
 READING = frozenset({"GET", "HEAD"})
@@ -85,20 +85,20 @@ class PlatformHttp:
         find_retry_after: Callable[[httpx2.Response, Any], float | None] | None = None,
         read_error: ReadError | None = None,
         is_own_place: Callable[[str], bool] | None = None,
-        make_tls: Callable[[], ssl.SSLContext] | None = None,
+        ca_file: str | None = None,
     ) -> None:
         """`way_out`: what the operator does about a token that is refused. `find_retry_after`: where the platform says
         elsewhere than in the Retry-After header how long to wait. `read_error`: what an answer means, where its status
         does not say it; it is asked about each answer, and None leaves it to the status. `is_own_place`: the addresses
-        that `headers` go to, where the API's own origin is not all. `make_tls`: with the authorities that count in the
-        place of the system's; it is called in a thread."""
+        that `headers` go to, where the API's own origin is not all. `ca_file`: the channel's setting, if it has one; an
+        authority that is not known ends the channel then."""
         self.platform, self.base_url = platform, base_url.rstrip("/") + "/"
         check_web_address(base_url)
         parts = urlsplit(self.base_url)
         self._origin, self._headers = (parts.scheme, parts.netloc), dict(headers or {})
         self._way_out, self._find_retry_after, self._read_error = way_out, find_retry_after, read_error
         self._is_own_place = is_own_place or self._is_origin
-        self._timeout, self._make_tls = timeout, make_tls or _get_tls
+        self._timeout, self._ca_file, self._is_known = timeout, ca_file, False
         self._making: asyncio.Task[httpx2.AsyncClient] | None = None
 
     async def _get_client(self) -> httpx2.AsyncClient:
@@ -107,8 +107,14 @@ class PlatformHttp:
             self._making = asyncio.create_task(self._make_client())
         return await asyncio.shield(self._making)
 
+    async def get_tls(self) -> ssl.SSLContext:
+        """By which its server is known, for a connection beside it."""
+        return await asyncio.to_thread(make_tls, self._ca_file) if self._ca_file else await asyncio.to_thread(_get_tls)
+
     async def _make_client(self) -> httpx2.AsyncClient:
-        verify = await asyncio.to_thread(self._make_tls)
+        return self._open_client(await self.get_tls())
+
+    def _open_client(self, verify: ssl.SSLContext) -> httpx2.AsyncClient:
         wire = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, socket_options=list_socket_options())
         return httpx2.AsyncClient(transport=wire, timeout=self._timeout, follow_redirects=False, trust_env=False)
 
@@ -157,10 +163,10 @@ class PlatformHttp:
             client = await self._get_client()
             await wait_for_contact()  # a poll would take another gateway's events
             async with client.stream(method, url, headers=given, **options) as response:
+                self._is_known = True
                 raw = await _read_bounded(response)
         except UNSENT as error:
-            lasting = is_certificate_error(error)
-            raise Unavailable(self.platform, explain_unreached(url, error), lasting=lasting) from None
+            raise self._explain_unreached(url, error) from None
         except (httpx2.TransportError, httpx2.DecodingError) as error:
             why = f"the connection broke ({type(error).__name__})"
             raise Unavailable(self.platform, why, uncertain=effect) from None
@@ -184,36 +190,66 @@ class PlatformHttp:
             raise Invalid("file", f"{self.platform} gave an address that is not on the web")
         foreign = not known_host and (parts.scheme, parts.netloc) != self._origin
         try:
-            async with self._stream_foreign(parts) if foreign else self._stream_own(full) as response:
+            async with self._stream_foreign(parts) if foreign else self._stream("GET", full) as response:
                 if response.status_code >= 300:
                     self._raise_error(response, "", action, effect=False)
                 async for chunk in response.aiter_bytes():
                     yield chunk
         except httpx2.TransportError as error:
-            if is_certificate_error(error):
-                raise Unavailable(self.platform, explain_unreached(url, error), lasting=True) from None
-            raise Unavailable(self.platform, f"the file broke off ({type(error).__name__})") from None
+            raise self._explain_break(full, error, "the file broke off") from None
         except httpx2.InvalidURL as error:
             raise Invalid("file", f"{self.platform} gave an address that cannot be read: {error}") from None
 
     @asynccontextmanager
-    async def _stream_own(self, url: str) -> AsyncIterator[httpx2.Response]:
-        client = await self._get_client()
-        async with client.stream("GET", url, headers=self._get_headers(url)) as response:
+    async def stream(
+        self, method: str, path: str, *, broken: str = "the connection broke", **options: Any
+    ) -> AsyncIterator[httpx2.Response]:
+        """An answer that is read as it comes; its status is the caller's to judge. `broken`: the words for an end of
+        the connection. `options`: `headers`, `timeout` and a body, as httpx2 takes them."""
+        url = urljoin(self.base_url, path)
+        try:
+            async with self._stream(method, url, **options) as response:
+                yield response
+        except httpx2.TransportError as error:
+            raise self._explain_break(url, error, broken) from None
+
+    @asynccontextmanager
+    async def _stream(
+        self, method: str, url: str, *, headers: Mapping[str, str] | None = None, **options: Any
+    ) -> AsyncIterator[httpx2.Response]:
+        client, given = await self._get_client(), {**self._get_headers(url), **(headers or {})}
+        async with client.stream(method, url, headers=given, **options) as response:
+            self._is_known = True
             yield response
 
     @asynccontextmanager
     async def _stream_foreign(self, parts: SplitResult) -> AsyncIterator[httpx2.Response]:
-        """By a client of its own: a connection to the same address under another name must not be used for it."""
+        """By a client of its own: a connection to the same address under another name must not be used for it. It is
+        on the public web, so the public authorities count."""
         host, port = split_host(parts)
         pinned = pin_request(parts, host, port, await find_public_address(self.platform, host, port))
         async with (
-            await self._make_client() as client,
+            self._open_client(await asyncio.to_thread(_get_tls)) as client,
             client.stream(
                 "GET", pinned.url, headers={"host": pinned.host}, extensions={"sni_hostname": pinned.name}
             ) as response,
         ):
             yield response
+
+    def _explain_break(self, url: str, error: httpx2.TransportError, broken: str) -> GatepostError:
+        if find_certificate_error(error) is not None:
+            return self._explain_unreached(url, error)
+        return Unavailable(self.platform, f"{broken} ({type(error).__name__})")
+
+    def _explain_unreached(self, url: str, error: httpx2.TransportError) -> GatepostError:
+        """Return the end of the channel, if its own server shows a certificate that the operator has to do with. One
+        that was accepted before is waited for: somebody mends it, or this machine moves on to another network."""
+        if self._ca_file is not None and not self._is_known and self._is_origin(url):
+            end = find_bad_certificate(urlsplit(url).hostname or "", error)
+            if end is not None:
+                return end
+        lasting = find_certificate_error(error) is not None
+        return Unavailable(self.platform, explain_unreached(url, error), lasting=lasting)
 
     def _get_headers(self, url: str) -> dict[str, str]:
         return dict(self._headers) if self._is_own_place(url) else {}
@@ -275,24 +311,9 @@ def explain_unreached(url: str, error: BaseException) -> str:
     return f"it cannot be reached at {parts.hostname}:{port} ({_find_cause(error)})"
 
 
-def is_certificate_error(error: BaseException) -> bool:
-    return any(isinstance(each, ssl.SSLCertVerificationError) for each in _list_causes(error))
-
-
-def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it came from; the client wraps those of the system several times."""
-    waiting, known = [error], 0
-    while waiting and known < MOST_CAUSES:
-        each, known = waiting.pop(0), known + 1
-        yield each
-        if isinstance(each, BaseExceptionGroup):
-            waiting += each.exceptions
-        waiting += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
-
-
 def _find_cause(error: BaseException) -> str:
     """The deepest reason that has words."""
-    for each in _list_causes(error):
+    for each in list_causes(error):
         if isinstance(each, ssl.SSLCertVerificationError):
             return f"its certificate is not accepted: {each.verify_message}"
         if isinstance(each, ssl.SSLError):

@@ -1,11 +1,13 @@
 """TLS to a server that the operator named: its certificate is always checked, for the name that was asked for."""
 
 import ssl
+from collections.abc import Iterator
 from functools import cache
 
 from gatepost.channels.contract import ChannelEnded, EndReason
 
 MOST_CAUSES = 20
+OUT_OF_TIME = frozenset({9, 10})  # OpenSSL's codes of a certificate that is not valid yet, or no longer
 
 
 def make_tls(ca_file: str) -> ssl.SSLContext:
@@ -31,14 +33,27 @@ def _get_system_tls() -> ssl.SSLContext:
 
 
 def find_bad_certificate(host: str, error: object) -> ChannelEnded | None:
-    """What the operator does about a certificate that is refused; None if the error is another one."""
+    """What the operator does about a certificate that is refused; None if the error is another one. One out of its time
+    is waited for: it is renewed, or the clock of this machine is not set yet."""
+    found = find_certificate_error(error)
+    if found is None or found.verify_code in OUT_OF_TIME:
+        return None
+    why = f"the certificate of {host} is not valid ({found.verify_message.rstrip('.')})"
+    way_out = "use the name that stands in it, or set ca_file to the authority that signed it"
+    return ChannelEnded(EndReason.SETTING, why, way_out)
+
+
+def find_certificate_error(error: object) -> ssl.SSLCertVerificationError | None:
+    causes = list_causes(error) if isinstance(error, BaseException) else ()
+    return next((each for each in causes if isinstance(each, ssl.SSLCertVerificationError)), None)
+
+
+def list_causes(error: BaseException) -> Iterator[BaseException]:
+    """List an error and what it came from; clients wrap those of the system several times."""
     waiting, known = [error], 0
     while waiting and known < MOST_CAUSES:
         each, known = waiting.pop(0), known + 1
-        if isinstance(each, ssl.SSLCertVerificationError):
-            why = f"the certificate of {host} is not valid ({each.verify_message.rstrip('.')})"
-            way_out = "use the name that stands in it, or set ca_file to the authority that signed it"
-            return ChannelEnded(EndReason.SETTING, why, way_out)
-        if isinstance(each, BaseException):
-            waiting += [cause for cause in (each.__cause__, each.__context__) if cause is not None]
-    return None
+        yield each
+        if isinstance(each, BaseExceptionGroup):
+            waiting += each.exceptions
+        waiting += [cause for cause in (each.__cause__, each.__context__) if cause is not None]

@@ -4,7 +4,14 @@
 private mentions of one person. People are `mastodon:account/<id>`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, import_later
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    import_later,
+    make_ca_setting,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -17,6 +24,7 @@ VISIBILITY = setting(
     help="Who sees what the bot says without being asked. An answer is seen by those who see the question.",
     choices=("public", "unlisted", "private"),
 )
+CA_FILE = make_ca_setting("mastodon")
 
 FEATURES = frozenset(
     {
@@ -39,7 +47,7 @@ declare_channel(
     "mastodon",
     "gatepost.channels.mastodon.adapter:MastodonChannel",
     features=FEATURES,
-    settings=(API_URL, TOKEN, VISIBILITY),
+    settings=(API_URL, TOKEN, CA_FILE, VISIBILITY),
     title="Mastodon",
     per_server=True,
     max_text=460,  # of 500: an answer begins with the name of the person answered

@@ -19,7 +19,7 @@ from gatepost.channels.kit.changes import make_deletion
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.kit.task_groups import unwrap_group
-from gatepost.channels.mastodon import API_URL, TOKEN, VISIBILITY, wire
+from gatepost.channels.mastodon import API_URL, CA_FILE, TOKEN, VISIBILITY, wire
 from gatepost.channels.mastodon.posting import MastodonPosting
 from gatepost.channels.mastodon.wire import MastodonAccount, NoteType, StreamEvent
 from gatepost.core import log
@@ -65,7 +65,14 @@ class MastodonChannel:
 
     def _make_http(self, url: str, token: str) -> PlatformHttp:
         headers = {"Authorization": f"Bearer {token}"}
-        return PlatformHttp("Mastodon", url, headers=headers, way_out=WAY_OUT, find_retry_after=_find_retry_after)
+        return PlatformHttp(
+            "Mastodon",
+            url,
+            headers=headers,
+            way_out=WAY_OUT,
+            find_retry_after=_find_retry_after,
+            ca_file=self._around.config[CA_FILE],
+        )
 
     async def check(self) -> BotIdentity:
         try:

@@ -5,7 +5,7 @@ The keys of encrypted rooms lie in the channel's own folder. Whoever can read th
 
 from enum import StrEnum
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_ca_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -31,11 +31,7 @@ API_URL = setting("channels.matrix.api_url", "", help="The homeserver, such as h
 USER = setting("channels.matrix.user", "", help="The bot's own name, @bot:example.org; needed with a password only.")
 TOKEN = setting("channels.matrix.token", "", help="An access token of the bot's account.", secret=True)
 PASSWORD = setting("channels.matrix.password", "", help="The account's password, in place of a token.", secret=True)
-CA_FILE = setting(
-    "channels.matrix.ca_file",
-    "",
-    help="A file with the certificates of an authority of your own, in PEM; empty: those of the system.",
-)
+CA_FILE = make_ca_setting("matrix")
 INVITES = setting(
     "channels.matrix.invites",
     InvitePolicy.LISTED.value,

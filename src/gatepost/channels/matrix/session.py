@@ -9,10 +9,9 @@ import json
 import os
 import ssl
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import httpx2
 from aiohttp import ClientError
@@ -21,7 +20,6 @@ from nio.store import SqliteMemoryStore, SqliteStore
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
-from gatepost.channels.kit.tls import find_bad_certificate, make_tls
 from gatepost.channels.matrix import API_URL, CA_FILE, PASSWORD, TOKEN, USER
 from gatepost.channels.matrix.media import EncryptedUpload, decrypt, read_chunks
 from gatepost.channels.matrix.wire import USER_ID, MatrixFile, is_id
@@ -69,8 +67,6 @@ class MatrixSession:
 
     def __init__(self, around: ChannelDeps) -> None:
         self._around, self._url = around, around.config[API_URL].rstrip("/")
-        ca_file = around.config[CA_FILE]
-        self._make_own_tls = partial(make_tls, ca_file) if ca_file else None
         self._starting = asyncio.Lock()
         self._http: PlatformHttp | None = None
         self._client: AsyncClient | None = None
@@ -98,20 +94,13 @@ class MatrixSession:
                 return
             if not self._url:
                 raise ChannelEnded(EndReason.SETTING, "no homeserver is set", "set `api_url`, as https://example.org")
-            try:
-                token, who = await self._log_in()
-            except Unavailable as error:
-                refusal = find_bad_certificate(urlsplit(self._url).hostname or self._url, error)
-                if refusal is None:
-                    raise
-                raise refusal from None
+            token, who = await self._log_in()
             user, device = str(who.get("user_id", "")), str(who.get("device_id", ""))
             if not is_id(user, USER_ID) or not device:
                 why = "the token belongs to no device, so that it cannot read encrypted rooms"
                 raise ChannelEnded(EndReason.TOKEN, why, "log in with the account, and use the token of that log-in")
             self._http = self._make_http(token)
-            own_tls = await asyncio.to_thread(self._make_own_tls) if self._make_own_tls else None
-            self._client = self._make_client(user, device, token, own_tls)
+            self._client = self._make_client(user, device, token, await self._http.get_tls())
 
     async def check_device_keys(self) -> None:
         """Before keys are published. A device has its keys once: with other ones, as after a restore, people's programs
@@ -217,10 +206,10 @@ class MatrixSession:
             timeout=REQUEST_S,
             way_out=WAY_OUT,
             find_retry_after=find_retry_after,
-            make_tls=self._make_own_tls,
+            ca_file=self._around.config[CA_FILE],
         )
 
-    def _make_client(self, user: str, device: str, token: str, own_tls: ssl.SSLContext | None) -> AsyncClient:
+    def _make_client(self, user: str, device: str, token: str, tls: ssl.SSLContext) -> AsyncClient:
         folder = self._around.folder
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -233,7 +222,7 @@ class MatrixSession:
             request_timeout=REQUEST_S,
         )
         client = AsyncClient(self._url, user, device, store_path=str(folder) if folder else "", config=config)
-        client.ssl = own_tls  # None: as the system has it
+        client.ssl = tls
         client.restore_login(user, device, token)
         return client
 

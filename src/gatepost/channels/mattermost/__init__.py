@@ -3,7 +3,14 @@
 Rooms are `mattermost:channel/<id>` and `mattermost:direct/<id>`, people `mattermost:user/<id>`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_draft_setting
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    make_ca_setting,
+    make_draft_setting,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -12,6 +19,7 @@ API_URL = setting(
     "channels.mattermost.api_url", "", help="The address of the server, such as https://chat.example.org."
 )
 TOKEN = setting("channels.mattermost.token", "", help="The access token of the bot account.", secret=True)
+CA_FILE = make_ca_setting("mattermost")
 
 FEATURES = frozenset(
     {
@@ -36,7 +44,7 @@ declare_channel(
     "mattermost",
     "gatepost.channels.mattermost.adapter:MattermostChannel",
     features=FEATURES,
-    settings=(API_URL, TOKEN, DRAFTS),
+    settings=(API_URL, TOKEN, CA_FILE, DRAFTS),
     title="Mattermost",
     per_server=True,
     extra="mattermost",

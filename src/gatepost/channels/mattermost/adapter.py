@@ -26,7 +26,7 @@ from gatepost.channels.kit.changes import make_deletion
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.kit.task_groups import unwrap_group
-from gatepost.channels.mattermost import API_URL, TOKEN, wire
+from gatepost.channels.mattermost import API_URL, CA_FILE, TOKEN, wire
 from gatepost.channels.mattermost.posting import MattermostPosting
 from gatepost.channels.mattermost.wire import MattermostBot, MattermostRoom, SocketEvent
 from gatepost.core import log
@@ -60,7 +60,7 @@ class MattermostChannel:
         self._bot = MattermostBot("", "")
         self._rooms: dict[str, MattermostRoom] = {}
         self._names: dict[str, str] = {}
-        self._posting = MattermostPosting(self._connect)
+        self._posting = MattermostPosting(self._connect, around.clock)
 
     @property
     def own_names(self) -> frozenset[str]:
@@ -83,6 +83,7 @@ class MattermostChannel:
                 way_out=WAY_OUT,
                 find_retry_after=_find_retry_after,
                 read_error=_read_error,
+                ca_file=self._around.config[CA_FILE],
             )
         if not self._bot.id:
             me = await self._http.call("GET", "api/v4/users/me", action="read its own account")
@@ -125,9 +126,10 @@ class MattermostChannel:
         await http.call(
             "GET", "api/v4/users/me", action="read its own account"
         )  # a revoked token ends the channel here
-        token = await self._around.secret(TOKEN)
+        token, url = await self._around.secret(TOKEN), _make_socket_url(http.base_url)
+        tls = await http.get_tls() if url.startswith("wss:") else None
         try:
-            socket = await connect(_make_socket_url(http.base_url), max_size=LARGEST_FRAME, proxy=None)
+            socket = await connect(url, max_size=LARGEST_FRAME, proxy=None, ssl=tls)
         except InvalidStatus as error:
             raise SocketLost(f"the websocket was refused with {error.response.status_code}") from None
         frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_WAITING)
@@ -302,7 +304,7 @@ class MattermostChannel:
         return await self._posting.send(address, message)
 
     async def look_up(self, address: str, key: str) -> str | None:
-        return await self._posting.find_key(address, key, self._around.clock.now())
+        return await self._posting.find_key(address, key)
 
     async def typing(self, address: str, thread: str, on: bool) -> None:
         if on:

@@ -3,7 +3,7 @@
 Rooms are `ntfy:topic/<name>`; everybody is `ntfy:user/anybody`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_ca_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -14,6 +14,7 @@ TOKEN = setting(
     "channels.ntfy.token", "", help="An access token of the server (empty: topics that are open to all).", secret=True
 )
 API_URL = setting("channels.ntfy.api_url", "https://ntfy.sh", help="The server's address; it needs ntfy 2.16 or newer.")
+CA_FILE = make_ca_setting("ntfy")
 
 declare_channel(
     "ntfy",
@@ -21,7 +22,7 @@ declare_channel(
     title="ntfy",
     per_server=True,
     features=frozenset({Feature.EDIT, Feature.DELETE, Feature.MARKDOWN, Feature.LOOKUP}),
-    settings=(TOPICS, TOKEN, API_URL),
+    settings=(TOPICS, TOKEN, API_URL, CA_FILE),
     max_text=3_600,  # a message of more than 4,096 bytes becomes a file; marks are escaped, which makes it longer
     text_unit=TextUnit.BYTES,
     pace=ChannelPace(everywhere=0.2, burst=30),

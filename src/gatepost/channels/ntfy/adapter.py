@@ -20,7 +20,7 @@ from gatepost.channels.kit.markup import GITHUB, render
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.send_attempts import SendAttempts
 from gatepost.channels.kit.task_groups import unwrap_group
-from gatepost.channels.ntfy import API_URL, TOKEN, TOPICS, wire
+from gatepost.channels.ntfy import API_URL, CA_FILE, TOKEN, TOPICS, wire
 from gatepost.core import log
 from gatepost.core.clock import HOUR
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
@@ -209,9 +209,14 @@ class NtfyTopics:
         if self._http is None:
             token = await self._around.secret(TOKEN)
             headers = {"Authorization": f"Bearer {token}"} if token else {}
-            url = self._around.config[API_URL]
             self._http = PlatformHttp(
-                "ntfy", url, headers=headers, way_out=WAY_OUT, timeout=STREAM_S, read_error=_read_error
+                "ntfy",
+                self._around.config[API_URL],
+                headers=headers,
+                way_out=WAY_OUT,
+                timeout=STREAM_S,
+                read_error=_read_error,
+                ca_file=self._around.config[CA_FILE],
             )
         return self._http
 

@@ -15,7 +15,7 @@ from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.kit.uploads import open_upload
-from gatepost.channels.signal import ACCOUNT, CHECK_S, URL, wire
+from gatepost.channels.signal import ACCOUNT, CA_FILE, CHECK_S, URL, wire
 from gatepost.channels.signal.rpc import DaemonEvent, SignalRpc
 from gatepost.core import log
 from gatepost.core.errors import Invalid, NotFound, Unavailable
@@ -182,7 +182,7 @@ class SignalDaemon:
             why = f"channels.signal.account = {self._account!r} is no account"
             raise ChannelEnded(EndReason.SETTING, why, "write its number as +491234567, or its id")
         if self._rpc is None:
-            self._rpc = SignalRpc(self._config[URL], self._account)
+            self._rpc = SignalRpc(self._config[URL], self._account, self._config[CA_FILE])
         return self._rpc
 
 

@@ -36,15 +36,13 @@ class DaemonEvent(Struct, frozen=True):
 
 
 class SignalRpc:
-    def __init__(self, url: str, account: str) -> None:
-        self._http = PlatformHttp("signal-cli", url, way_out=WAY_OUT)
+    def __init__(self, url: str, account: str, ca_file: str) -> None:
+        self._http = PlatformHttp("signal-cli", url, way_out=WAY_OUT, ca_file=ca_file)
         self._account, self._ids = account, itertools.count(1)
-        limits = httpx2.Timeout(25.0, read=KEEPALIVE_S)
-        self._events = httpx2.AsyncClient(timeout=limits, trust_env=False, verify=url.startswith("https:"))
+        self._patience = httpx2.Timeout(25.0, read=KEEPALIVE_S)
 
     async def close(self) -> None:
         await self._http.close()
-        await self._events.aclose()
 
     async def call(self, method: str, params: dict[str, Any], *, reads: bool = False, timeout: float = 25.0) -> Any:
         body = json.dumps(self._make_request(method, params)).encode()
@@ -78,31 +76,27 @@ class SignalRpc:
     async def stream_call(self, method: str, params: dict[str, Any]) -> AsyncIterator[bytes]:
         """The answer as it comes, for one that is large."""
         body, headers = self.render_call(method, params), {"content-type": "application/json"}
-        url = f"{self._http.base_url}api/v1/rpc"
-        try:
-            async with self._events.stream("POST", url, content=body, headers=headers) as response:
-                async for chunk in response.aiter_bytes():
-                    yield chunk
-        except httpx2.TransportError as error:
-            raise Unavailable("signal-cli", f"the file broke off ({type(error).__name__})") from None
+        async with self._http.stream(
+            "POST", "api/v1/rpc", broken="the file broke off", content=body, headers=headers, timeout=self._patience
+        ) as response:
+            async for chunk in response.aiter_bytes():
+                yield chunk
 
     async def list_events(self, after: str) -> AsyncIterator[DaemonEvent]:
         """Events as they come, from behind a known one. Ends with Unavailable when the connection does."""
         # An id that the daemon does not know brings all that it keeps; without one, what came meanwhile would be lost.
         headers = {"accept": "text/event-stream", "last-event-id": after or "0"}
-        url, query = f"{self._http.base_url}api/v1/events", {"account": self._account}
-        try:
-            async with self._events.stream("GET", url, params=query, headers=headers) as response:
-                if response.status_code == 400:
-                    why = f"signal-cli has no account {self._account}"
-                    raise ChannelEnded(EndReason.SETTING, why, "correct channels.signal.account, or link it")
-                if response.status_code != 200:
-                    raise Unavailable("signal-cli", f"it answers {response.status_code} to a request for events")
-                yield DaemonEvent()
-                async for event in parse_events(response.aiter_bytes()):
-                    yield event
-        except httpx2.TransportError as error:
-            raise Unavailable("signal-cli", f"the connection broke ({type(error).__name__})") from None
+        async with self._http.stream(
+            "GET", "api/v1/events", params={"account": self._account}, headers=headers, timeout=self._patience
+        ) as response:
+            if response.status_code == 400:
+                why = f"signal-cli has no account {self._account}"
+                raise ChannelEnded(EndReason.SETTING, why, "correct channels.signal.account, or link it")
+            if response.status_code != 200:
+                raise Unavailable("signal-cli", f"it answers {response.status_code} to a request for events")
+            yield DaemonEvent()
+            async for event in parse_events(response.aiter_bytes()):
+                yield event
         raise Unavailable("signal-cli", "it closed the connection")
 
 

@@ -4,7 +4,7 @@ Both ways a post has an idempotency key and is proved by one secret. The URL is 
 that is said can send a request elsewhere.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelConnection, ChannelGuide, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelConnection, ChannelGuide, declare_channel, make_ca_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -16,6 +16,7 @@ SECRET = setting(
     secret=True,
 )
 URL = setting("channels.webhook.url", "", help="Where to post what is said (empty: nothing can be said).")
+CA_FILE = make_ca_setting("webhook")
 
 declare_channel(
     "webhook",
@@ -24,7 +25,7 @@ declare_channel(
     per_server=True,
     connection=ChannelConnection.ANY,
     features=frozenset({Feature.MARKDOWN, Feature.REPLY, Feature.THREADS, Feature.KEYED}),
-    settings=(SECRET, URL),
+    settings=(SECRET, URL, CA_FILE),
     verbs=frozenset({Verb.MESSAGE, Verb.MENTION, Verb.REPLY}),
     guide=ChannelGuide(
         before="Choose a secret that both sides know: `openssl rand -hex 32` prints one.",

@@ -14,7 +14,7 @@ from gatepost.channels.contract import (
 )
 from gatepost.channels.kit.hooks import HookInbox
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp
-from gatepost.channels.webhook import SECRET, URL, wire
+from gatepost.channels.webhook import CA_FILE, SECRET, URL, wire
 from gatepost.core import ids
 from gatepost.core.errors import Invalid, NotFound, Unavailable, Unsupported
 from gatepost.messages.outbound import MESSAGES, Op, Outbound
@@ -99,7 +99,8 @@ class WebhookPosts:
 
     def _connect(self) -> PlatformHttp:
         if self._client is None:
-            self._client = PlatformHttp(TARGET, self._url, way_out=WAY_OUT, read_error=_read_error)
+            ca_file = self._around.config[CA_FILE]
+            self._client = PlatformHttp(TARGET, self._url, way_out=WAY_OUT, read_error=_read_error, ca_file=ca_file)
         return self._client
 
 

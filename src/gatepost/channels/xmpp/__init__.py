@@ -6,7 +6,7 @@ anybody may use: what they say is received as untrusted.
 
 from enum import StrEnum
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel, make_ca_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -32,11 +32,7 @@ SECURITY = setting(
     help="How the connection is encrypted; `none` only for a server on this machine.",
     choices=tuple(XmppSecurity),
 )
-CA_FILE = setting(
-    "channels.xmpp.ca_file",
-    "",
-    help="A file with the certificates of an authority of your own, in PEM; empty: those of the system.",
-)
+CA_FILE = make_ca_setting("xmpp")
 FILE_HOSTS = setting(
     "channels.xmpp.file_hosts",
     (),

@@ -6,13 +6,11 @@ machine can reach.
 
 import asyncio
 from collections.abc import AsyncIterator
-from functools import partial
 from typing import BinaryIO
 from urllib.parse import urlsplit
 from xml.etree.ElementTree import Element
 
 from gatepost.channels.kit.http import PlatformHttp
-from gatepost.channels.kit.tls import make_tls
 from gatepost.channels.kit.uploads import open_upload
 from gatepost.channels.xmpp.render import UPLOAD, render_slot
 from gatepost.channels.xmpp.session import PLATFORM, XmppConnection, XmppRefusal
@@ -31,8 +29,7 @@ class XmppFiles:
     def __init__(self, own_jid: str, hosts: tuple[str, ...], ca_file: str = "") -> None:
         self._domain, self._hosts = own_jid.partition("@")[2], frozenset(each.lower() for each in hosts)
         # The authorities of the stream count here, too: the upload service is a part of the server (XEP-0363).
-        own_tls = partial(make_tls, ca_file) if ca_file else None
-        self._http = PlatformHttp(PLATFORM, "https://localhost", make_tls=own_tls)
+        self._http = PlatformHttp(PLATFORM, "https://localhost", ca_file=ca_file)
         self._service = ""
 
     async def close(self) -> None:

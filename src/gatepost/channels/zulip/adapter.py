@@ -24,7 +24,7 @@ from gatepost.channels.contract import (
 from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
-from gatepost.channels.zulip import API_KEY, API_URL, EMAIL, TOPIC, wire
+from gatepost.channels.zulip import API_KEY, API_URL, CA_FILE, EMAIL, TOPIC, wire
 from gatepost.channels.zulip.posting import ZulipPosting
 from gatepost.channels.zulip.wire import QueueEvent, ZulipSeen
 from gatepost.core import log
@@ -70,6 +70,7 @@ class ZulipChannel:
                 headers={"Authorization": f"Basic {basic}", "User-Agent": "Gatepost"},
                 way_out=WAY_OUT,
                 find_retry_after=_find_retry_after,
+                ca_file=config[CA_FILE],
             )
         if not self._me:
             me = await self._http.call("GET", "api/v1/users/me", action="read its own account")

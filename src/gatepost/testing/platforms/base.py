@@ -18,11 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
 from gatepost.testing.waiting import PATIENCE_S
+
+if TYPE_CHECKING:
+    from gatepost.testing.certificates import ServerCertificate
 
 Asgi = Callable[..., Any]
 # As platforms do. Uvicorn's own 5 s are also those after which our client gives up an idle connection, so that it sent
@@ -126,6 +129,7 @@ class EmulatedPlatform:
     folder: Path | None = None  # of the channel, where its library keeps something on the disk
 
     host: str = "127.0.0.1"  # where it listens; another one is set before it starts
+    certificate: "ServerCertificate | None" = None  # of a platform behind TLS, for its host; set before it starts
 
     def __init__(self) -> None:
         self.changed = threading.Condition()  # an RLock inside: held while `record` or other state is touched
@@ -178,6 +182,8 @@ class EmulatedPlatform:
             timeout_graceful_shutdown=1,
             timeout_keep_alive=KEEP_ALIVE_S,
             ws_ping_interval=None,
+            ssl_certfile=self.certificate.chain if self.certificate else None,
+            ssl_keyfile=self.certificate.key if self.certificate else None,
         )
         self._server = uvicorn.Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[bound]))
@@ -200,7 +206,7 @@ class EmulatedPlatform:
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        return f"{'https' if self.certificate else 'http'}://{self.host}:{self.port}"
 
     def call_soon(self, fn: Callable[..., None], *args: Any) -> None:
         """Run something in the platform's own loop, from any thread."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
@@ -401,4 +401,6 @@ async def answer_click(platform: DiscordPlatform, request: Request) -> Response:
 
 async def get_file(platform: DiscordPlatform, request: Request) -> Response:
     file = platform.files.get(request.path_params["ident"])
-    return Response(file.data, media_type=file.mime) if file else Response(status_code=404)
+    if file is None:
+        return PlainTextResponse(BY_NAME["known file"].refusal, BY_NAME["known file"].status)
+    return Response(file.data, media_type=file.mime)

@@ -245,7 +245,7 @@ RULES = (
         f"{CODES}#json",
         (SEND, {"files": [(f"files[{each}]", ("a.txt", b"x")) for each in range(11)]}),
         limit=10,
-        adapter=f"{RENDER}: split_files",
+        adapter="channels/kit/uploads.py: split_files",
     ),
     _rule(
         "file size",
@@ -263,7 +263,7 @@ RULES = (
         (SEND, {"files": [(f"files[{each}]", ("a.bin", bytes(9 * 1024 * 1024))) for each in range(3)]}),
         status=413,
         limit=25 * 1024 * 1024,
-        adapter=f"{RENDER}: split_files",
+        adapter="channels/kit/uploads.py: split_files",
     ),
     _rule(
         "file of a voice message",
@@ -347,6 +347,14 @@ RULES = (
         (SEND, {"json": {"content": "x"}, "$faults": ["rate_limit"]}),
         status=429,
         adapter="channels/discord/rest.py: read_retry_after",
+    ),
+    _rule(
+        "known file",
+        "This content is no longer available.",
+        f"{DOCS}/reference#signed-attachment-cdn-urls: in plain text",
+        ("GET $cdn/1/none.txt", {}),
+        status=404,
+        read_on="",
     ),
     _rule(
         "service away",

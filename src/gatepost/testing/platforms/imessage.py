@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.imessage_rules import BY_NAME
@@ -22,10 +22,12 @@ UNREACHED = "nobody@example.org"  # to whom Messages delivers nothing
 NOT_REGISTERED = 22  # the code of Messages for it
 GENERAL = {  # the words above those of an error
     "Authentication Error": "You are not authorized to access this resource",
+    "Server Error": "The server has encountered an error",
     "Validation Error": "You've made a bad request! Please check your request params & body",
     "Database Error": "The requested resource was not found",
     "iMessage Error": "Message sent with an error. See attached message",
 }
+OF_A_STATUS = {401: "password", 403: "right to send", 503: "a server that is busy"}  # of faults of any request
 
 
 class BlueBubblesPlatform(RestPlatform):
@@ -130,11 +132,9 @@ class BlueBubblesPlatform(RestPlatform):
         return request.query_params.get("password") == self.token
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        if status == 401:
-            return self.refuse("password")
-        error = {"type": "Server Error", "message": words}
-        body = {"status": status, "message": "The server has encountered an error", "error": error}
-        return JSONResponse(body, status, headers)
+        if status == 429:
+            return PlainTextResponse(BY_NAME["pace"].refusal, BY_NAME["pace"].status, headers)
+        return self.refuse(OF_A_STATUS[status])
 
     def refuse(self, name: str, data: Any = None, **values: str) -> Response:
         """Return the refusal of a rule. `values` stand in place of those of its own call."""
@@ -155,7 +155,7 @@ class BlueBubblesPlatform(RestPlatform):
         try:
             given = await request.json()
         except ClientDisconnect:
-            return Response(status_code=400)
+            return Response()  # which nobody reads
         limit, offset = int(given.get("limit", 100)), int(given.get("offset", 0))
         if limit < 1 or limit > BY_NAME["size of a page"].limit:
             return self.refuse("least size of a page" if limit < 1 else "size of a page")
@@ -166,8 +166,7 @@ class BlueBubblesPlatform(RestPlatform):
         least, most = -1, 1 << 60
         for each in given.get("where", ()):
             found = re.match(r"message\.ROWID (>|<=) :(\w+)\Z", each["statement"])
-            if found is None:
-                return self.render_error(400, f"not emulated: {each['statement']}")
+            assert found is not None, f"not emulated: {each['statement']}"
             value = int(each["args"][found[2]])
             least, most = (value, most) if found[1] == ">" else (least, value)
         if self.is_faulty(PlatformFault.HELD_POLL):

@@ -72,6 +72,15 @@ RULES = (
         adapter="channels/matrix/session.py: find_retry_after",
     ),
     _rule(
+        "a server that is busy",
+        500,
+        "M_UNKNOWN: Internal server error",
+        "http/server.py: return_json_error, of what the server did not foresee",
+        f"{SEND}/m.room.message/$new",
+        given={"$faults": ["busy"], **TEXT},
+        adapter="channels/kit/http.py: Unavailable",
+    ),
+    _rule(
         "room of the bot",
         403,
         f"M_FORBIDDEN: User $bot not in room {UNKNOWN_ROOM}",

@@ -333,7 +333,7 @@ class MatrixServer(EmulatedPlatform):
         try:
             body = await request.body()
         except ClientDisconnect:
-            return Response(status_code=499)
+            return Response()  # which nobody reads
         with self.changed:
             self.requests.append((request.method, unquote(path)))
         if self.is_faulty(PlatformFault.UNAUTHORIZED):
@@ -347,7 +347,7 @@ class MatrixServer(EmulatedPlatform):
                 limited.headers["Retry-After"] = str(math.ceil(self.retry_after))
                 return limited
             case PlatformFault.BUSY:
-                return JSONResponse({"errcode": "M_UNKNOWN", "error": "busy"}, 503)
+                return refuse("a server that is busy")
         assert self._http is not None
         query = f"?{request.url.query}" if request.url.query else ""
         kept = {name: value for name, value in request.headers.items() if name not in ("host", "accept-encoding")}

@@ -24,7 +24,11 @@ from gatepost.testing.platforms.mattermost_state import BOT, TEAM, MattermostSta
 from gatepost.testing.platforms.rest import make_id
 
 DEDUPLICATES_S = 30.0
-OF_A_STATUS = {401: "session", 403: "rights in a channel", 429: "pace"}  # of faults that any request may have
+OF_A_STATUS = {  # of faults that any request may have
+    401: "session",
+    403: "rights in a channel",
+    503: "a server that is busy",
+}
 ID = re.compile(r"[a-z0-9]{26}")
 
 
@@ -45,11 +49,10 @@ class MattermostPlatform(MattermostState):
         self._pending: dict[str, tuple[str, float]] = {}  # posts by the client's id of them
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        name = OF_A_STATUS.get(status)
         if status == 429:
             reset = {"X-RateLimit-Reset": str(math.ceil(self.retry_after))}
-            return PlainTextResponse(BY_NAME["pace"].refusal, 429, {**reset, **(headers or {})})
-        return self.refuse(name) if name else self._render(status, f"api.context.server_busy.app_error: {words}")
+            return PlainTextResponse(BY_NAME["pace"].refusal, BY_NAME["pace"].status, {**reset, **(headers or {})})
+        return self.refuse(OF_A_STATUS[status])
 
     def refuse(self, name: str, **values: str) -> Response:
         """Return the refusal of a rule. `values` stand in place of those of its own call."""

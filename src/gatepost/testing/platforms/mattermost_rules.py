@@ -53,6 +53,15 @@ RULES = (
         adapter="channels/mattermost/adapter.py: _find_retry_after",
     ),
     _rule(
+        "a server that is busy",
+        500,
+        "app.post.save.app_error: Unable to save the Post.",
+        f"{APP}/post.go: CreatePost, where the database does not answer; posts are not refused for load alone",
+        "POST posts",
+        given={"$faults": ["busy"], **_post()},
+        adapter="channels/kit/http.py: Unavailable",
+    ),
+    _rule(
         "post length",
         400,
         TOO_LONG,

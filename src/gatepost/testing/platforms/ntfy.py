@@ -24,7 +24,12 @@ KEEPALIVE_S = 5.0
 TOPIC = re.compile(r"[-_A-Za-z0-9]{1,64}")
 RESERVED = frozenset({"docs", "static", "file", "app", "metrics", "account", "settings", "signup", "login", "v1"})
 SINCE = re.compile(r"all|latest|none|[A-Za-z0-9]{12}|-?[0-9]+|(?:[0-9.]+(?:ns|us|ms|s|m|h))+")
-OF_A_STATUS = {401: "token", 403: "right to publish", 429: "pace"}  # of faults that any request may have
+OF_A_STATUS = {  # of faults that any request may have
+    401: "token",
+    403: "right to publish",
+    429: "pace",
+    503: "a server that is busy",
+}
 USER = "porter"
 
 
@@ -134,9 +139,7 @@ class NtfyPlatform(RestPlatform):
         return Starlette(routes=routes)
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        if status in OF_A_STATUS:
-            return self.refuse(OF_A_STATUS[status])
-        return JSONResponse({"code": status * 100 + 1, "http": status, "error": words}, status)
+        return self.refuse(OF_A_STATUS[status])
 
     def refuse(self, name: str) -> Response:
         """Return the refusal of a rule."""

@@ -63,6 +63,15 @@ RULES = (
         adapter="channels/ntfy/adapter.py: REPLENISHED_S",
     ),
     _rule(
+        50001,
+        "a server that is busy",
+        "internal server error",
+        f"{ERRORS}: errHTTPInternalError",
+        "POST ",
+        given={"$faults": ["busy"], **_make_message()},
+        adapter="channels/kit/http.py: Unavailable",
+    ),
+    _rule(
         40009,
         "name of a topic",
         "invalid request: topic invalid",

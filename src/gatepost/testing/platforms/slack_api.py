@@ -62,9 +62,9 @@ async def _serve_method(platform: SlackPlatform, request: Request) -> Response:
         return JSONResponse({**fail("missing_scope"), "needed": "connections:write", "provided": platform.app_granted})
     fault = platform.claim_fault(*SENDING) if name in FAULTY else None
     if fault is PlatformFault.RATE_LIMIT:
-        return JSONResponse(fail("ratelimited"), 429, {"retry-after": f"{platform.retry_after:g}"})
+        return JSONResponse(refuse("pace"), BY_NAME["pace"].status, {"retry-after": f"{platform.retry_after:g}"})
     if fault is PlatformFault.BUSY:
-        return Response("upstream connect error", 503)
+        return JSONResponse(refuse("a server that is busy"), BY_NAME["a server that is busy"].status)
     if fault is PlatformFault.FORBIDDEN:
         return JSONResponse(fail("not_in_channel"))
     if name in FAULTY and platform.lacking:

@@ -30,12 +30,28 @@ def _act(*elements: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _rule(name: str, refusal: str, source: str, call: tuple[str, dict[str, Any]], **more: Any) -> PlatformRule:
-    return PlatformRule(name=name, refusal=refusal, source=source, call=call, status=200, **more)
+    return PlatformRule(name=name, refusal=refusal, source=source, call=call, **{"status": 200, **more})
 
 
 OPTION = {"text": _plain("a"), "value": "1"}
 RULES = (
     _rule("known channel", "channel_not_found", POST, ("chat.postMessage", {"channel": "C404", "text": "x"})),
+    _rule(
+        "pace",
+        "ratelimited",
+        "https://docs.slack.dev/apis/web-api/rate-limits: 429, with Retry-After in seconds",
+        ("chat.postMessage", {**TEAM, "text": "x", "$faults": ["rate_limit"]}),
+        status=429,
+        adapter="channels/slack/rest.py: LIMITED",
+    ),
+    _rule(
+        "a server that is busy",
+        "service_unavailable",
+        f"{POST}: service_unavailable",
+        ("chat.postMessage", {**TEAM, "text": "x", "$faults": ["busy"]}),
+        status=503,
+        adapter="channels/slack/rest.py: BUSY",
+    ),
     _rule("empty text", "no_text", POST, ("chat.postMessage", {**TEAM, "text": ""})),
     _rule(
         "post length",

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.broken_answers import abort_connection
-from gatepost.testing.platforms.telegram_api import METHODS, UNFAILING, BotApiError, Params, read_params
+from gatepost.testing.platforms.telegram_api import METHODS, UNFAILING, BotApiError, Params, read_params, refuse
 from gatepost.testing.platforms.telegram_html import count_units
 
 TOKEN = "7000000001:emulated-token-of-a-telegram-bot-aa"
@@ -334,7 +334,8 @@ class TelegramPlatform(EmulatedPlatform):
     async def _serve_file(self, request: Request) -> Response:
         file = self.files.get(request.path_params["ident"])
         if not self._is_token(request) or file is None:
-            return JSONResponse(BotApiError(404, "Not Found").render(), 404)
+            error = refuse("address of a file")
+            return JSONResponse(error.render(), error.code)
         return Response(file.data, media_type="application/octet-stream")
 
     async def _serve_method(self, request: Request) -> Response:

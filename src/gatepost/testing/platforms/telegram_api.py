@@ -144,7 +144,8 @@ def _read_words(params: Params, field: str) -> dict[str, Any]:
         try:
             words, entities = read_html(raw)
         except UnreadableHtml as error:
-            raise BotApiError(400, f"Bad Request: can't parse entities: {error}") from None
+            rule = BY_NAME["entities of HTML"]
+            raise BotApiError(rule.status, f"{rule.refusal.rpartition(': ')[0]}: {error}") from None
     else:
         words, entities = raw, _read_entities(params, field, raw)
     if field == "text" and not words.strip():

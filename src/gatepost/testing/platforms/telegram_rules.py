@@ -37,6 +37,13 @@ RULES = (
         adapter="channels/telegram/sending.py: parse_mode HTML",
     ),
     PlatformRule(
+        name="address of a file",
+        source=f"{API}#getfile: of an address that is not, or no longer",
+        refusal="Not Found",
+        status=404,
+        call=("file/documents/none", {}),
+    ),
+    PlatformRule(
         name="entities of HTML",
         source=f"{API}#html-style; {SERVER}",
         refusal="Bad Request: can't parse entities: can't find end tag corresponding to start tag b",

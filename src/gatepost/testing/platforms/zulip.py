@@ -25,7 +25,7 @@ POLL_S = 20.0
 EMOJI = {"1f44d": ["+1", "thumbs_up"], "1f389": ["tada"], "2764": ["heart"], "1f440": ["eyes"], "1f44e": ["-1"]}
 NOBODY = "somebody to write to"
 CUT = "\n[message truncated]"
-OF_A_STATUS = {401: "key", 429: "pace"}  # of faults that any request may have
+OF_A_STATUS = {401: "key", 403: "right to post", 503: "a server that is busy"}  # of faults that any request may have
 
 
 def refuse(name: str, **values: str) -> Response:
@@ -35,8 +35,9 @@ def refuse(name: str, **values: str) -> Response:
         words = words.replace(old, new)
     if words.startswith("<"):
         return HTMLResponse(words, rule.status)
-    code, _, said = words.partition(": ")
-    return JSONResponse({"result": "error", "msg": said, "code": code}, rule.status)
+    code, mark, said = words.partition(": ")
+    told = {"msg": said, "code": code} if mark else {"msg": words}
+    return JSONResponse({"result": "error", **told}, rule.status)
 
 
 def cut(text: str, limit: int, mark: str) -> str:
@@ -274,11 +275,11 @@ class ZulipPlatform(RestPlatform):
         return request.headers.get("authorization") == f"Basic {wanted}"
 
     def render_error(self, status: int, words: str, headers: dict[str, str] | None = None) -> Response:
-        if status not in OF_A_STATUS:
-            return JSONResponse({"result": "error", "msg": words, "code": "BAD_REQUEST"}, status, headers)
-        code, _, said = BY_NAME[OF_A_STATUS[status]].refusal.partition(": ")
-        wait = {"retry-after": self.retry_after} if status == 429 else {}
-        return JSONResponse({"result": "error", "msg": said, "code": code, **wait}, status, headers)
+        if status != 429:
+            return refuse(OF_A_STATUS[status])
+        code, _, said = BY_NAME["pace"].refusal.partition(": ")
+        told = {"result": "error", "msg": said, "code": code, "retry-after": self.retry_after}
+        return JSONResponse(told, BY_NAME["pace"].status, headers)
 
     def _answer(self, **told: Any) -> Response:
         return JSONResponse({"result": "success", "msg": "", **told})

@@ -56,6 +56,22 @@ RULES = (
         adapter="channels/zulip/adapter.py: _find_retry_after",
     ),
     _rule(
+        "a server that is busy",
+        "Internal server error",
+        "middleware.py: JsonErrorHandler, without a code",
+        "POST messages",
+        500,
+        given={"$faults": ["busy"], **_make_message()},
+        adapter="channels/kit/http.py: Unavailable",
+    ),
+    _rule(
+        "right to post",
+        "BAD_REQUEST: You do not have permission to post in this channel.",
+        "lib/streams.py: check_stream_access_based_on_can_send_message_group",
+        "POST messages",
+        given={"$faults": ["forbidden"], **_make_message()},
+    ),
+    _rule(
         "message length",
         "[message truncated]",
         "lib/message.py: normalize_body; MAX_MESSAGE_LENGTH, 10,000 code points. More is cut, and the answer is 200",

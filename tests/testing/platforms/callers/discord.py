@@ -26,9 +26,11 @@ class PlatformCaller(HttpCaller):
         sound = '{"flags": 8192, "attachments": [{"id": 0, "duration_secs": 1, "waveform": "AA=="}]}'
         given = {"data": {"payload_json": sound}, "files": {"files[0]": ("a.ogg", b"x", "audio/ogg")}}
         self.names["$voice"] = self.ask(f"POST /channels/{channel}/messages", given).json()["id"]
-        self.names |= {"$answered": answered, "$late": late, "$command": command}
+        self.names |= {"$answered": answered, "$late": late, "$command": command, "$cdn": f"{platform.url}/cdn"}
 
     def read_refusal(self, answer: Any) -> str:
+        if "json" not in answer.headers["content-type"]:
+            return str(answer.text)
         body = answer.json()
         found = [f"{body.get('code', 0)} {body['message']}", *_list_errors(body.get("errors") or {}, [])]
         return ": ".join(found)

@@ -22,6 +22,9 @@ class PlatformCaller(RuleCaller):
         params = {"password": given.pop("$password", self._password)}
         url = f"{self.platform.url}/api/v1/{path}"
         answer = self.client.request(verb, url, params=params, json=given or None)
+        if answer.status_code == 429:
+            assert "retry-after" in answer.headers
+            return 429, answer.text
         said = answer.json()
         assert said["status"] == answer.status_code
         return answer.status_code, f"{said['error']['type']}: {said['error']['message']}"

@@ -35,7 +35,7 @@ class PlatformCaller(RuleCaller):
         assert said["result"] == "error"
         if answer.status_code == 429:
             assert "retry-after" in answer.headers and "retry-after" in said
-        return answer.status_code, f"{said['code']}: {said['msg']}"
+        return answer.status_code, f"{said['code']}: {said['msg']}" if "code" in said else said["msg"]
 
     def _ask(self, method: str, given: dict[str, Any]) -> Any:
         verb, path = method.split(" ")
