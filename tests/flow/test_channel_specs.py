@@ -242,11 +242,11 @@ def test_the_folder_of_each_kind_is_named_like_it() -> None:
     assert all(name == folder for name, folder in folders.items()), folders
 
 
-def test_the_option_for_answers_that_grow_is_of_an_instance_and_of_channels_that_can_be_asked() -> None:
+def test_the_option_for_answers_that_grow_is_of_an_instance_and_of_channels_that_can_edit() -> None:
     known = {name for name, kind in CHANNELS.items() if any(get_last_name(each) == DRAFTS for each in kind.settings)}
-    assert known == {"slack", "discord", "mattermost"}
+    assert known == {"slack", "discord", "mattermost", "telegram", "matrix", "zulip", "teams"}
     for name in known:
-        assert {Feature.EDIT, Feature.LOOKUP} <= CHANNELS[name].features
+        assert {Feature.EDIT, Feature.DELETE} <= CHANNELS[name].features
     rows = [StoredChannel(each, "slack", {DRAFTS: each == "new"}, True, 1, "test") for each in ("new", "old")]
     grows = {row.instance: parse_stored(row).make_kind(Config()).drafts for row in rows}
     assert grows == {"new": True, "old": False} and not CHANNELS["slack"].drafts

@@ -210,11 +210,22 @@ class BotIdentity(Struct, frozen=True, kw_only=True):
 
 
 class ChannelPace(Struct, frozen=True, kw_only=True):
-    """How fast a platform lets a bot send, in messages a second; 0: no limit is known."""
+    """How fast a platform lets a bot send, in messages a second; 0: no limit is known. Edits count like messages."""
 
     everywhere: float = 0.0
     room: float = 0.0
     burst: int = 1  # so many at once in a room, before the pace holds
+    slow_rooms: Mapping[str, float] = {}  # in place of `room`, by how the address of such a room begins
+    draft_s: float = 2.0  # seconds between two edits of an answer that grows, at least
+
+    def get_room_rate(self, address: str) -> float:
+        return next((rate for begin, rate in self.slow_rooms.items() if address.startswith(begin)), self.room)
+
+    def get_draft_interval(self, address: str, growing: int) -> float:
+        """Return the seconds between two edits of one answer, while so many grow on the instance. Drafts take at most
+        half of a limit: the answers must not wait for them."""
+        room = self.get_room_rate(address)
+        return max(self.draft_s, 2 / room if room else 0.0, 2 * growing / self.everywhere if self.everywhere else 0.0)
 
 
 class ChannelGuide(Struct, frozen=True, kw_only=True):
@@ -520,7 +531,8 @@ def _import_class(name: str, module: str, cls: str, extra: str) -> Callable[[Cha
 
 
 def make_draft_setting(kind: str) -> Setting[bool]:
-    """The option of a channel that can edit, and can be asked after a crash whether a message was sent."""
+    """The option of a channel that can edit. Without LOOKUP or KEYED, first words whose sending was interrupted stay
+    above the answer: nobody can know their id."""
     return setting(f"channels.{kind}.{DRAFTS}", False, help="Whether an answer is shown while it is written, by edits.")
 
 

@@ -4,7 +4,7 @@ Rooms are `zulip:stream/<id>` (a channel, whose topics are threads), `zulip:dire
 `zulip:group/<user>-<user>`, people `zulip:user/<id>`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel
+from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_draft_setting
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -13,6 +13,8 @@ API_URL = setting("channels.zulip.api_url", "", help="The organization's address
 EMAIL = setting("channels.zulip.email", "", help="The bot's e-mail address, as its settings show it.")
 API_KEY = setting("channels.zulip.api_key", "", help="The bot's API key.", secret=True)
 TOPIC = setting("channels.zulip.topic", "chat", help="The topic for messages of the bot that belong to no thread.")
+
+DRAFTS = make_draft_setting("zulip")
 
 FEATURES = frozenset(
     {
@@ -32,7 +34,7 @@ declare_channel(
     "zulip",
     "gatepost.channels.zulip.adapter:ZulipChannel",
     features=FEATURES,
-    settings=(API_URL, EMAIL, API_KEY, TOPIC),
+    settings=(API_URL, EMAIL, API_KEY, TOPIC, DRAFTS),
     title="Zulip",
     per_server=True,
     max_text=9_000,  # of 10,000: the links to files are part of the text
