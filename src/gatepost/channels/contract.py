@@ -261,6 +261,17 @@ class SupportsTyping(Protocol):
 
 
 @runtime_checkable
+class SupportsReadMarks(Protocol):
+    """Optional: shows people that their messages were read. Leave it out if the platform has no such mark, and declare
+    `make_read_mark_setting` with it."""
+
+    async def mark_read(self, address: str, thread: str, messages: tuple[str, ...]) -> None:
+        """Mark messages of people, by their platform ids, oldest first. An agent has taken them into a turn. Called
+        again for one that is marked, do no harm."""
+        ...
+
+
+@runtime_checkable
 class SupportsLookup(Protocol):
     """Optional: tells whether an effect with this key reached the platform. Leave it out if it cannot be known."""
 
@@ -423,6 +434,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     # From a room and a reaction: what to use instead, '' if it works there. None: every emoji does.
     explain_reaction: Callable[[str, str], str] | None = None
     drafts: bool = False  # an answer grows while it is written: its instance's option says so
+    read_marks: bool = False  # messages that an agent takes are marked as read: its instance's option says so
     unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
     tailor: "Callable[[ChannelKind, str, Config], ChannelKind] | None" = None
@@ -458,6 +470,7 @@ class ChannelTraits(TypedDict, total=False):
 
 CHANNELS: Registry[ChannelKind] = Registry("channel")
 DRAFTS = "drafts"  # the last name of the option by which answers grow
+READ_MARKS = "read_marks"  # the last name of the option by which people see that their messages were read
 
 
 def channel(
@@ -534,6 +547,12 @@ def make_draft_setting(kind: str) -> Setting[bool]:
     """The option of a channel that can edit. Without LOOKUP or KEYED, first words whose sending was interrupted stay
     above the answer: nobody can know their id."""
     return setting(f"channels.{kind}.{DRAFTS}", False, help="Whether an answer is shown while it is written, by edits.")
+
+
+def make_read_mark_setting(kind: str, default: bool) -> Setting[bool]:
+    """The option of a channel with `mark_read`. On by default only where people see the mark as the bot's own."""
+    words = "Whether people see that a message was read, once an agent has taken it."
+    return setting(f"channels.{kind}.{READ_MARKS}", default, help=words)
 
 
 def get_file_folder_name(key: str) -> str:

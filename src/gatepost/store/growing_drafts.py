@@ -147,10 +147,10 @@ def give_up_place(db: Db, effect: OutboxEffect) -> None:
     _set_payload(db, effect, {**kept, LEFT: effect.payload[DRAFT]})
 
 
-def remove_left(db: Db, answer: OutboxEffect, now: int) -> None:
+def remove_left(db: Db, answer: OutboxEffect, *, deletes: bool, now: int) -> None:
     """Delete the draft whose place an answer could not take, once the answer is there."""
     turn = turns.get(db, answer.turn_id) if answer.turn_id is not None else None
-    if turn is not None:
+    if turn is not None and deletes:
         _delete(db, turn, f"{answer.key}/left", answer.payload[LEFT], now)
 
 

@@ -1,6 +1,13 @@
 """Telegram: a bot in private chats, groups, topics and channels, by long polls of the Bot API."""
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, import_later, make_draft_setting
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    import_later,
+    make_draft_setting,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -44,7 +51,9 @@ declare_channel(
     text_unit=TextUnit.UTF16,
     largest_file=LARGEST_FILE,
     # In groups and channels 20 a minute: 5 at once, and 15 more.
-    pace=ChannelPace(everywhere=30.0, room=1.0, burst=5, slow_rooms={"telegram:group/": 0.25, "telegram:channel/": 0.25}),
+    pace=ChannelPace(
+        everywhere=30.0, room=1.0, burst=5, slow_rooms={"telegram:group/": 0.25, "telegram:channel/": 0.25}
+    ),
     deaf_after_s=90.0,  # a poll that brings nothing ends after `poll_s`
     guide=ChannelGuide(
         before="Write /newbot to https://t.me/BotFather, follow it, and copy the token that it gives.",

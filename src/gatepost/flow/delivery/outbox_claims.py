@@ -90,8 +90,7 @@ def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: in
     elif outcome.place is not None:
         growing_drafts.give_up_place(db, effect)
     elif outcome.state == EffectState.SENT and growing_drafts.LEFT in effect.payload:
-        if Feature.DELETE in reach.features(effect.instance):
-            growing_drafts.remove_left(db, effect, now)
+        growing_drafts.remove_left(db, effect, deletes=Feature.DELETE in reach.features(effect.instance), now=now)
     outbox.record_outcome(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
     if outcome.state in (EffectState.FAILED, EffectState.UNCERTAIN) and effect.origin in AGENTS_OWN:
         _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)

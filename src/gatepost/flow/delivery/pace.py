@@ -112,7 +112,9 @@ class DeliveryPace:
     def _get_limits(self, instance: str) -> _InstanceLimits:
         pace = self._reach.pace(instance)
         known = self._limits.get(instance)
-        if known is None or known.pace is not pace:  # an instance may be switched on later, or be of another kind by now
+        if (
+            known is None or known.pace is not pace
+        ):  # an instance may be switched on later, or be of another kind by now
             known = self._limits[instance] = _InstanceLimits(pace)
         return known
 
