@@ -54,10 +54,10 @@ def test_rooms_that_the_platform_keeps_slower_have_a_pace_of_their_own() -> None
 
 
 def test_drafts_leave_half_of_each_limit_to_answers() -> None:
-    telegram = ChannelPace(everywhere=30.0, room=1.0, slow_rooms={"telegram:group/": 0.25})
+    telegram = ChannelPace(everywhere=30.0, room=1.0, slow_rooms={"telegram:group/": 1 / 3})
 
     assert telegram.get_draft_interval("telegram:user/1", 1) == 2.0
-    assert telegram.get_draft_interval("telegram:group/-1", 1) == 8.0
+    assert telegram.get_draft_interval("telegram:group/-1", 1) == 6.0
     assert telegram.get_draft_interval("telegram:user/1", 60) == 4.0
     assert ChannelPace(draft_s=5.0).get_draft_interval("matrix:!r:s", 1) == 5.0
 
