@@ -106,7 +106,7 @@ async def test_what_a_person_writes_is_handed_to_intake_and_refused_while_nobody
 
 
 def a_draft(text: str, address: str = ROOM, session: str = "s-1") -> Draft:
-    return Draft(session=session, address=address, thread="", agent="Home", text=text)
+    return Draft(session=session, instance="terminal", address=address, thread="", agent="Home", text=text)
 
 
 async def test_a_draft_wakes_only_those_who_want_drafts_of_its_room(hub: LocalChannel) -> None:

@@ -176,6 +176,9 @@ async def test_pins_typing_and_history(server: MatrixServer, talk: Any) -> None:
     await channel.typing(room, "", True)
     await server.until(lambda: "team" in server.get_typing())
 
+    await channel.mark_read(room, "", (said,))
+    assert server.receipts[-1] == (said, "main")
+
     past = await channel.history(room, None, 2)
     assert [(each.platform_id, each.text) for each in past] == [(said, "remember this"), (sent, "and this")]
     assert past[1].sender == MYSELF

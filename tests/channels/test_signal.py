@@ -15,6 +15,7 @@ from gatepost.channels.contract import (
     MemoryCursor,
     SupportsCheck,
     SupportsDirect,
+    SupportsReadMarks,
     SupportsTyping,
 )
 from gatepost.channels.signal import wire
@@ -240,6 +241,15 @@ async def test_typing_is_shown_and_ended(platform: SignalPlatform, channel: Chan
     await channel.typing(team, "", True)
     await channel.typing(team, "", False)
     assert platform.get_typing() == ["team"]
+
+
+async def test_each_author_gets_the_read_marks_of_their_messages(
+    platform: SignalPlatform, channel: Channel, team: str
+) -> None:
+    assert isinstance(channel, SupportsReadMarks)
+    ann, bob = (platform.get_sender(each).removeprefix("signal:user/") for each in ("ann", "bob"))
+    await channel.mark_read(team, "", (f"1001.{ann}", f"1002.{bob}", f"1003.{ann}", "no id of Signal"))
+    assert platform.receipts == [f"1001.{ann}", f"1003.{ann}", f"1002.{bob}"]
 
 
 async def test_a_person_can_be_written_to_first(platform: SignalPlatform, channel: Channel) -> None:

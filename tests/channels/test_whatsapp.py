@@ -18,6 +18,7 @@ from gatepost.channels.contract import (
     SupportsCheck,
     SupportsHook,
     SupportsLookup,
+    SupportsReadMarks,
     SupportsTyping,
 )
 from gatepost.channels.kit.hooks import sign
@@ -220,16 +221,18 @@ async def test_a_card_that_whatsapp_cannot_show_is_text(
     assert platform.texts() == ["the card as text"]
 
 
-async def test_typing_is_shown_for_the_last_message(
+async def test_a_message_is_read_and_typing_shown_once_an_agent_has_taken_it(
     platform: WhatsAppPlatform, received: ReceivedEvents, channel: Channel, ann: str
 ) -> None:
-    assert isinstance(channel, SupportsTyping)
+    """The sign of typing marks a message as read: before, it was shown for the newest that came, whoever took it."""
+    assert isinstance(channel, SupportsTyping) and isinstance(channel, SupportsReadMarks)
+    first, _ = platform.send("hello", room="direct:ann"), platform.send("are you there?", room="direct:ann")
+    await platform.until(lambda: platform.deliveries.count(200) == 2)
     await channel.typing(ann, "", True)
-    assert platform.get_typing() == []
-    platform.send("hello", room="direct:ann")
-    await platform.until(lambda: 200 in platform.deliveries)
+    assert (platform.get_typing(), platform.receipts) == ([], [])
+    await channel.mark_read(ann, "", (first,))
     await channel.typing(ann, "", True)
-    assert platform.get_typing() == ["direct:ann"]
+    assert (platform.get_typing(), platform.receipts) == (["direct:ann"], [first, first])
 
 
 async def test_after_a_day_only_a_template_reaches_a_person(platform: WhatsAppPlatform, ann: str) -> None:

@@ -93,6 +93,9 @@ async def test_every_declared_verb_is_done(platform: ZulipPlatform) -> None:
     await channel.typing(platform.get_address("direct:ann"), "", True)
     assert platform.find(mine).deleted and platform.get_typing() == ["team", "direct:ann"]
 
+    await channel.mark_read(room, "plans", ("11", "12"))
+    assert platform.receipts == ["11", "12"]
+
     direct = await channel.open_direct(platform.get_sender("ann"))
     assert direct == platform.get_address("direct:ann")
     await channel.send(direct, Outbound(key="5", text="psst"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.channels.contract import CHANNELS, DRAFTS
+from gatepost.channels.contract import CHANNELS, DRAFTS, READ_MARKS
 from gatepost.core import registry, settings
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import SETTINGS, Config
@@ -242,11 +242,23 @@ def test_the_folder_of_each_kind_is_named_like_it() -> None:
     assert all(name == folder for name, folder in folders.items()), folders
 
 
-def test_the_option_for_answers_that_grow_is_of_an_instance_and_of_channels_that_can_be_asked() -> None:
+def test_the_option_for_answers_that_grow_is_of_an_instance_and_of_channels_that_can_edit() -> None:
     known = {name for name, kind in CHANNELS.items() if any(get_last_name(each) == DRAFTS for each in kind.settings)}
-    assert known == {"slack", "discord", "mattermost"}
+    assert known == {"slack", "discord", "mattermost", "telegram", "matrix", "zulip", "teams"}
     for name in known:
-        assert {Feature.EDIT, Feature.LOOKUP} <= CHANNELS[name].features
+        assert {Feature.EDIT, Feature.DELETE} <= CHANNELS[name].features
     rows = [StoredChannel(each, "slack", {DRAFTS: each == "new"}, True, 1, "test") for each in ("new", "old")]
     grows = {row.instance: parse_stored(row).make_kind(Config()).drafts for row in rows}
     assert grows == {"new": True, "old": False} and not CHANNELS["slack"].drafts
+
+
+def test_read_marks_are_on_where_people_see_them_as_the_bots_own() -> None:
+    marks = {
+        name: each for name, kind in CHANNELS.items() for each in kind.settings if get_last_name(each) == READ_MARKS
+    }
+    assert {name for name, each in marks.items() if each.default is True} == {"whatsapp", "matrix", "signal"}
+    for name in marks:
+        make = CHANNELS[name].load
+        assert make is not None and hasattr(make(), "mark_read")
+    rows = [StoredChannel(each, "signal", {READ_MARKS: each == "on"}, True, 1, "test") for each in ("on", "off")]
+    assert [parse_stored(row).make_kind(Config()).read_marks for row in rows] == [True, False]

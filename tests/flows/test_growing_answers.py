@@ -17,6 +17,10 @@ from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
 from gatepost.testing.platforms.discord import DiscordPlatform
 from gatepost.testing.platforms.mattermost import MattermostPlatform
 from gatepost.testing.platforms.slack import SlackPlatform
+from gatepost.testing.platforms.synapse import is_installed
+from gatepost.testing.platforms.teams import TeamsPlatform
+from gatepost.testing.platforms.telegram import TelegramPlatform
+from gatepost.testing.platforms.zulip import ZulipPlatform
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import until
 
@@ -100,7 +104,7 @@ async def test_a_last_edit_that_may_not_have_happened_is_done_again(
 
 
 @pytest.mark.slow
-async def test_an_answer_whose_draft_cannot_be_edited_any_more_is_a_message_of_its_own(
+async def test_an_answer_whose_draft_cannot_be_edited_any_more_is_a_message_and_the_draft_goes(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     script = ScriptBuilder().turn("play").draft(FIRST).wait_for("go").say(SAID)
@@ -111,7 +115,8 @@ async def test_an_answer_whose_draft_cannot_be_edited_any_more_is_a_message_of_i
         channel.script(SendFault.REFUSE)
         go_on(gateway, "go")
         await wait_until_settled(gateway)
-        assert list_ops(channel) == [(Op.SEND, FIRST), (Op.SEND, SAID)]
+        assert list_ops(channel) == [(Op.SEND, FIRST), (Op.SEND, SAID), (Op.DELETE, "")]
+        assert channel.sent[2].message.target == channel.sent[0].platform_id
 
 
 async def test_a_quick_answer_is_one_message_and_without_the_option_none_is_edited(
@@ -164,15 +169,33 @@ def load_platform(kind: str) -> EmulatedPlatform:
     return made
 
 
+def load_matrix() -> EmulatedPlatform:
+    """A Synapse with encrypted rooms, behind a proxy that makes the faults."""
+    if not is_installed():
+        pytest.skip("Synapse is not installed")
+    from gatepost.testing.platforms.matrix_server import MatrixServer
+
+    return MatrixServer()
+
+
 EMULATORS: dict[str, Callable[[], EmulatedPlatform]] = {
     "slack": SlackPlatform,
     "discord": DiscordPlatform,
     "mattermost": MattermostPlatform,
+    "telegram": TelegramPlatform,
+    "matrix": load_matrix,
+    "zulip": ZulipPlatform,
+    "teams": TeamsPlatform,
 }
+UNASKABLE = {"telegram", "zulip", "teams"}  # nobody can know the id of first words whose sending was interrupted
 SENDERS = {
     "slack": "gatepost.channels.slack.sending:SlackSender.send",
     "discord": "gatepost.channels.discord.adapter:DiscordChannel.send",
     "mattermost": "gatepost.channels.mattermost.adapter:MattermostChannel.send",
+    "telegram": "gatepost.channels.telegram.adapter:TelegramChannel.send",
+    "matrix": "gatepost.channels.matrix.adapter:Matrix.send",
+    "zulip": "gatepost.channels.zulip.adapter:ZulipChannel.send",
+    "teams": "gatepost.channels.teams.adapter:TeamsBot.send",
 }
 STORE, OUTCOME = "gatepost.store.growing_drafts", "gatepost.flow.delivery.outbox_claims:settle_effect"
 SLOW, EDIT = pytest.mark.slow, "/draft/1/1"
@@ -189,10 +212,12 @@ KILLS = [
     ("slack", FaultPoint(f"{STORE}:release_platform_id", "before")),
     pytest.param("slack", FaultPoint(f"{STORE}:release_platform_id", "after"), marks=SLOW),
     pytest.param("slack", FaultPoint(OUTCOME, "after", match=SAID), marks=SLOW),
-    pytest.param("discord", FaultPoint(SENDERS["discord"], "after", match="/draft/"), marks=SLOW),
-    pytest.param("discord", FaultPoint(SENDERS["discord"], "after", match=SAID), marks=SLOW),
-    pytest.param("mattermost", FaultPoint(SENDERS["mattermost"], "after", match="/draft/"), marks=SLOW),
-    pytest.param("mattermost", FaultPoint(SENDERS["mattermost"], "after", match=SAID), marks=SLOW),
+    *(
+        pytest.param(kind, FaultPoint(SENDERS[kind], "after", match=match), marks=SLOW)
+        for kind in SENDERS
+        for match in ("/draft/", SAID)
+        if kind != "slack"
+    ),
 ]
 
 
@@ -228,7 +253,8 @@ def test_a_kill_at_any_step_leaves_one_message_with_the_final_text(
             desk.daemon.start()
             desk.wait_for_text(SAID)
             desk.wait_until_settled()
-            assert list_said(platform) == [(SAID, False)]
+            left = [(FIRST, False)] if kind in UNASKABLE and fault.match == "/draft/" else []
+            assert list_said(platform) == [*left, (SAID, False)]
             assert desk.daemon.json("ledger", "check")["unaccounted"] == 0
 
 
@@ -238,7 +264,7 @@ ONCE = (PlatformFault.NO_ANSWER, PlatformFault.BUSY, PlatformFault.RATE_LIMIT)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EMULATORS)
 def test_a_platform_in_trouble_shows_each_answer_once(tmp_path: Path, kind: str) -> None:
-    """Each fault meets a draft; at last somebody deletes one."""
+    """Each fault meets a draft; at last somebody deletes one. On Matrix the agent is told of that, and echoes it."""
     script = ScriptBuilder()
     for number in range(len(ONCE) + 1):
         script.turn(f"play {number}").draft(f"{number} begins")
@@ -257,5 +283,6 @@ def test_a_platform_in_trouble_shows_each_answer_once(tmp_path: Path, kind: str)
         touch(desk, f"go-{last}")
         desk.wait_for_text(f"{last} begins and ends")
         desk.wait_until_settled()
-        shown = [text for text, deleted in list_said(platform) if not deleted]
-        assert shown == [f"{number} begins and ends" for number in range(last + 1)]
+        shown = [text for text, deleted in list_said(platform) if not deleted and text != "echo:"]
+        said = [f"{number} begins and ends" for number in range(last + 1)]
+        assert shown in ([said, ["0 begins", *said]] if kind in UNASKABLE else [said])

@@ -210,11 +210,22 @@ class BotIdentity(Struct, frozen=True, kw_only=True):
 
 
 class ChannelPace(Struct, frozen=True, kw_only=True):
-    """How fast a platform lets a bot send, in messages a second; 0: no limit is known."""
+    """How fast a platform lets a bot send, in messages a second; 0: no limit is known. Edits count like messages."""
 
     everywhere: float = 0.0
     room: float = 0.0
     burst: int = 1  # so many at once in a room, before the pace holds
+    slow_rooms: Mapping[str, float] = {}  # in place of `room`, by how the address of such a room begins
+    draft_s: float = 2.0  # seconds between two edits of an answer that grows, at least
+
+    def get_room_rate(self, address: str) -> float:
+        return next((rate for begin, rate in self.slow_rooms.items() if address.startswith(begin)), self.room)
+
+    def get_draft_interval(self, address: str, growing: int) -> float:
+        """Return the seconds between two edits of one answer, while so many grow on the instance. Drafts take at most
+        half of a limit: the answers must not wait for them."""
+        room = self.get_room_rate(address)
+        return max(self.draft_s, 2 / room if room else 0.0, 2 * growing / self.everywhere if self.everywhere else 0.0)
 
 
 class ChannelGuide(Struct, frozen=True, kw_only=True):
@@ -247,6 +258,17 @@ class SupportsTyping(Protocol):
     """Optional: shows that somebody is at work. Leave it out if the platform has no such sign."""
 
     async def typing(self, address: str, thread: str, on: bool) -> None: ...
+
+
+@runtime_checkable
+class SupportsReadMarks(Protocol):
+    """Optional: shows people that their messages were read. Leave it out if the platform has no such mark, and declare
+    `make_read_mark_setting` with it."""
+
+    async def mark_read(self, address: str, thread: str, messages: tuple[str, ...]) -> None:
+        """Mark messages of people, by their platform ids, oldest first. An agent has taken them into a turn. Called
+        again for one that is marked, do no harm."""
+        ...
 
 
 @runtime_checkable
@@ -412,6 +434,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     # From a room and a reaction: what to use instead, '' if it works there. None: every emoji does.
     explain_reaction: Callable[[str, str], str] | None = None
     drafts: bool = False  # an answer grows while it is written: its instance's option says so
+    read_marks: bool = False  # messages that an agent takes are marked as read: its instance's option says so
     unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
     tailor: "Callable[[ChannelKind, str, Config], ChannelKind] | None" = None
@@ -447,6 +470,7 @@ class ChannelTraits(TypedDict, total=False):
 
 CHANNELS: Registry[ChannelKind] = Registry("channel")
 DRAFTS = "drafts"  # the last name of the option by which answers grow
+READ_MARKS = "read_marks"  # the last name of the option by which people see that their messages were read
 
 
 def channel(
@@ -520,7 +544,8 @@ def _import_class(name: str, module: str, cls: str, extra: str) -> Callable[[Cha
 
 
 def make_draft_setting(kind: str) -> Setting[bool]:
-    """The option of a channel that can edit, and can be asked after a crash whether a message was sent."""
+    """The option of a channel that can edit. Without LOOKUP or KEYED, first words whose sending was interrupted stay
+    above the answer: nobody can know their id."""
     return setting(f"channels.{kind}.{DRAFTS}", False, help="Whether an answer is shown while it is written, by edits.")
 
 
@@ -528,6 +553,12 @@ def make_ca_setting(kind: str) -> Setting[str]:
     """The option of a channel whose server people run themselves. `PlatformHttp` and `make_tls` take its value."""
     words = "A file with the certificates of an authority of your own, in PEM; empty: those of the system."
     return setting(f"channels.{kind}.ca_file", "", help=words)
+
+
+def make_read_mark_setting(kind: str, default: bool) -> Setting[bool]:
+    """The option of a channel with `mark_read`. On by default only where people see the mark as the bot's own."""
+    words = "Whether people see that a message was read, once an agent has taken it."
+    return setting(f"channels.{kind}.{READ_MARKS}", default, help=words)
 
 
 def get_file_folder_name(key: str) -> str:

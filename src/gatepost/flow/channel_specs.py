@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gatepost.channels.contract import CHANNELS, DRAFTS, ChannelKind
+from gatepost.channels.contract import CHANNELS, DRAFTS, READ_MARKS, ChannelKind
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
@@ -72,8 +72,8 @@ class ChannelSpec(Struct, frozen=True, kw_only=True):
         """What this instance can do."""
         own, tailor = self.make_config(config), self.kind.tailor
         kind = self.kind if tailor is None else tailor(self.kind, self.instance, own)
-        grows = any(get_last_name(each) == DRAFTS and own[each] is True for each in kind.settings)
-        return replace(kind, drafts=True) if grows else kind
+        on = {get_last_name(each) for each in kind.settings if own[each] is True} & {DRAFTS, READ_MARKS}
+        return replace(kind, drafts=DRAFTS in on, read_marks=READ_MARKS in on) if on else kind
 
     def list_secrets(self) -> dict[str, str]:
         """The name in the store of each secret, by the setting's last name."""

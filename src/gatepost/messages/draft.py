@@ -7,6 +7,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     """What one session has written of its next message so far. Without text: there is nothing any more."""
 
     session: str
+    instance: str
     address: str
     thread: str
     agent: str  # its group's name, as its messages have it

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from gatepost.messages.outbound import Op
-from gatepost.store import messages, outbox
+from gatepost.store import messages, outbox, turns
 from gatepost.store.outbox import OUTBOX, EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
@@ -16,6 +16,7 @@ from gatepost.store.turns import Turn
 GROWS = "grows"  # in the payload of a draft: an answer takes its place
 USED = "used"  # in the same: it has
 DRAFT = "draft"  # in the payload of an answer: the message whose place it takes
+LEFT = "left"  # in the same: the message whose place it could not take
 MOST_MESSAGES, MOST_EDITS = 10, 20  # drafts of a turn, and edits of each
 _OPEN = (EffectState.PENDING, EffectState.SENDING, EffectState.SENT)
 
@@ -118,8 +119,13 @@ def withdraw(db: Db, turn: Turn, *, deletes: bool, now: int) -> bool:
     draft = find_open(db, turn.id)
     if draft is None or not deletes:
         return False
+    _delete(db, turn, f"{draft.key}/withdrawn", claim(db, turn.id, now), now)
+    return True
+
+
+def _delete(db: Db, turn: Turn, key: str, message_id: int | None, now: int) -> None:
     new = NewEffect(
-        key=f"{draft.key}/withdrawn",
+        key=key,
         op=Op.DELETE,
         origin=EffectOrigin.STATUS,
         instance=turn.instance,
@@ -130,15 +136,22 @@ def withdraw(db: Db, turn: Turn, *, deletes: bool, now: int) -> bool:
         session_id=turn.session_id,
         turn_id=turn.id,
         attempt=turn.attempt,
-        target_id=claim(db, turn.id, now),
+        target_id=message_id,
     )
     outbox.add(db, new, now)
-    return True
 
 
 def give_up_place(db: Db, effect: OutboxEffect) -> None:
-    """The message whose place an answer was to take is gone: the answer is a message of its own."""
-    _set_payload(db, effect, {name: value for name, value in effect.payload.items() if name != DRAFT})
+    """The message whose place an answer was to take can no longer be edited: the answer is a message of its own."""
+    kept = {name: value for name, value in effect.payload.items() if name != DRAFT}
+    _set_payload(db, effect, {**kept, LEFT: effect.payload[DRAFT]})
+
+
+def remove_left(db: Db, answer: OutboxEffect, *, deletes: bool, now: int) -> None:
+    """Delete the draft whose place an answer could not take, once the answer is there."""
+    turn = turns.get(db, answer.turn_id) if answer.turn_id is not None else None
+    if turn is not None and deletes:
+        _delete(db, turn, f"{answer.key}/left", answer.payload[LEFT], now)
 
 
 def release_platform_id(db: Db, message_id: int) -> None:

@@ -42,6 +42,7 @@ class TurnClaim(Struct, frozen=True):
     returning: bool = False  # another provider spoke last
     more: bool = True  # False: nothing else was waiting that could be claimed now
     compacts: bool = False  # its conversation is to be made shorter by it
+    read: tuple[str, ...] = ()  # messages of people that are claimed here first, by their ids on the platform
 
 
 def claim(
@@ -113,6 +114,7 @@ def claim_waiting(
         conversation=found.conversation,
         returning=found.away,
         compacts=first.mode is InboxMode.COMPACT,
+        read=tuple(row.readable for row in batch if row.readable),
     )
 
 
@@ -223,6 +225,7 @@ def claim_more(db: Db, turn_id: str, epoch: int, now: int, lease: int, most: int
         turn,
         tuple(row_id for row_id, _ in batch),
         conversation=turn.conversation or sessions.get_conversation(db, turn.session_id, turn.provider),
+        read=tuple(row.readable for row in joining if row.readable),
     )
 
 

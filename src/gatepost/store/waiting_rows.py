@@ -17,7 +17,8 @@ _WAITING = (
     "SELECT i.id, i.folder, i.rights, m.instance, m.address, m.thread, m.topic, m.text, i.mode, m.kind, m.sender,"
     " o.person,"
     " EXISTS (SELECT 1 FROM budgets WHERE kind = 'user') OR EXISTS (SELECT 1 FROM secrets WHERE user_id IS NOT NULL),"
-    " i.state, i.next_at, i.message_id, i.continues"
+    " i.state, i.next_at, i.message_id, i.continues,"
+    " CASE WHEN m.event = 'message' AND m.kind = 'chat' THEN COALESCE(m.platform_id, '') ELSE '' END"
 )
 
 
@@ -39,6 +40,7 @@ class WaitingRow(Struct, frozen=True):
     next_at: int | None
     message_id: int
     continues: str  # the turns that worked on it before a restore
+    readable: str  # the platform's id of a person's message; '' for edits, reactions and the gateway's own words
 
     @property
     def alone(self) -> bool:

@@ -76,6 +76,7 @@ class FakeChannel:
         self.tried: list[tuple[str, Outbound]] = []  # every call of `send`, whatever came of it
         self.looked_up: list[str] = []
         self.typed: list[tuple[str, str, bool]] = []
+        self.marked: list[tuple[str, str]] = []  # room and message, in their order
         self.receipts: list[Receipt] = []
         self._plan = FaultPlan()
         self._by_key: dict[tuple[str, str], str] = {}
@@ -236,6 +237,10 @@ class FakeChannel:
 
     async def typing(self, address: str, thread: str, on: bool) -> None:
         self.typed.append((address, thread, on))
+        await self._notify()
+
+    async def mark_read(self, address: str, thread: str, messages: tuple[str, ...]) -> None:
+        self.marked += [(address, message) for message in messages]
         await self._notify()
 
     def _error(self, fault: SendFault) -> GatepostError:

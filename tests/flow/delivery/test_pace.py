@@ -22,8 +22,8 @@ T = TypeVar("T")
 OTHER = "fake:room/2"
 
 
-def make_pace(clock: FixedClock, **limits: float) -> DeliveryPace:
-    pace = ChannelPace(**limits)  # type: ignore[arg-type]
+def make_pace(clock: FixedClock, **limits: Any) -> DeliveryPace:
+    pace = ChannelPace(**limits)
     return DeliveryPace(ChannelInstances({"fake": FakeChannel(pace=pace).kind}), clock, HOUR)
 
 
@@ -37,6 +37,29 @@ def test_a_room_has_its_burst_and_then_its_pace() -> None:
     assert [pace.claim("fake", ROOM) for _ in range(2)] == [0, SECOND // 2]
     clock.advance(60)
     assert [pace.claim("fake", ROOM) for _ in range(4)] == [0, 0, 0, SECOND // 2]
+
+
+def test_rooms_that_the_platform_keeps_slower_have_a_pace_of_their_own() -> None:
+    clock = FixedClock()
+    pace = make_pace(clock, room=1.0, burst=5, slow_rooms={"fake:group/": 0.25})
+
+    let_through = 0
+    for _ in range(600):  # a minute
+        while pace.claim("fake", "fake:group/1") == 0:
+            let_through += 1
+        clock.advance(0.1)
+
+    assert 19 <= let_through <= 20
+    assert [pace.claim("fake", ROOM) for _ in range(6)] == [0, 0, 0, 0, 0, SECOND]
+
+
+def test_drafts_leave_half_of_each_limit_to_answers() -> None:
+    telegram = ChannelPace(everywhere=30.0, room=1.0, slow_rooms={"telegram:group/": 1 / 3})
+
+    assert telegram.get_draft_interval("telegram:user/1", 1) == 2.0
+    assert telegram.get_draft_interval("telegram:group/-1", 1) == 6.0
+    assert telegram.get_draft_interval("telegram:user/1", 60) == 4.0
+    assert ChannelPace(draft_s=5.0).get_draft_interval("matrix:!r:s", 1) == 5.0
 
 
 def test_a_whole_channel_is_never_more_than_its_slack_ahead_of_its_pace() -> None:

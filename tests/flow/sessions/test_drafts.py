@@ -115,7 +115,7 @@ async def test_what_is_written_grows_in_the_room_of_the_turn(draft: SessionDraft
     draft.receive(frame("Hel"))
     draft.receive(frame("lo\x00", 3))
     assert runner.told == [True]
-    assert rooms.shown[-1] == Draft(session="s-1", address=ROOM, thread="", agent="Home", text="Hello")
+    assert rooms.shown[-1] == Draft(session="s-1", instance="web", address=ROOM, thread="", agent="Home", text="Hello")
 
 
 async def test_a_runner_is_told_when_somebody_comes_or_goes_and_then_begins_anew(

@@ -247,7 +247,9 @@ async def test_a_stream_tells_what_is_being_written_to_those_who_want_it(api: Ru
                 return found
         raise AssertionError("the stream ended")
 
-    hub.show_draft(Draft(session="s-1", address="terminal:main", thread="", agent="Home", text="Hel"))
+    hub.show_draft(
+        Draft(session="s-1", instance="terminal", address="terminal:main", thread="", agent="Home", text="Hel")
+    )
     told = (await asyncio.to_thread(read, "drafts=1", "draft"))[-1]
     assert (told["session"], told["text"], told["thread"]) == ("s-1", "Hel", "")
     assert [event["type"] for event in await asyncio.to_thread(read, "", "cursor")] == ["cursor"]

@@ -24,7 +24,7 @@ ANN, HERS, HOME = "fake:user/ann", "web:people/ann", "web:home"
 
 
 def draft(text: str, address: str = HOME, session: str = "s-1", thread: str = "") -> Draft:
-    return Draft(session=session, address=address, thread=thread, agent="Home", text=text)
+    return Draft(session=session, instance="web", address=address, thread=thread, agent="Home", text=text)
 
 
 class Reader:

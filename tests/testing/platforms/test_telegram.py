@@ -66,10 +66,13 @@ async def test_a_second_poll_ends_the_first_with_a_conflict(platform: TelegramPl
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("<b>open", "can't parse entities: can't find end tag"),
-        ("<b><i>x</b></i>", "can't parse entities: unexpected end tag"),
-        ("<img src=x>", "can't parse entities: unsupported start tag"),
+        ("<b>open", "can't parse entities: Can't find end tag corresponding to start tag \"b\""),
+        ("<b><i>x</b></i>", "can't parse entities: Unmatched end tag at byte offset 7"),
+        ("x</b>", "can't parse entities: Unexpected end tag at byte offset 1"),
+        ("<img src=x>", "can't parse entities: Unsupported start tag"),
         ("", "message text is empty"),
+        (" \n", "text must be non-empty"),
+        ("<b></b>", "text must be non-empty"),
         ("x" * 4097, "message is too long"),
         ("😀" * 2049, "message is too long"),
     ],

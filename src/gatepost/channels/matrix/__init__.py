@@ -5,7 +5,15 @@ The keys of encrypted rooms lie in the channel's own folder. Whoever can read th
 
 from enum import StrEnum
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_ca_setting
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    make_ca_setting,
+    make_draft_setting,
+    make_read_mark_setting,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -53,6 +61,9 @@ TRUSTED_DEVICES = setting(
     "channels.matrix.trusted_devices", (), help="Devices that joined later and are trusted: @ann:example.org/DEVICEID."
 )
 
+DRAFTS = make_draft_setting("matrix")
+READ_MARKS = make_read_mark_setting("matrix", True)
+
 MATRIX = declare_channel(
     "matrix",
     "gatepost.channels.matrix.adapter:Matrix",
@@ -74,12 +85,13 @@ MATRIX = declare_channel(
             Feature.HISTORY,
         }
     ),
-    settings=(API_URL, USER, TOKEN, PASSWORD, CA_FILE, INVITES, INVITERS, DEVICES, TRUSTED_DEVICES),
+    settings=(API_URL, USER, TOKEN, PASSWORD, CA_FILE, INVITES, INVITERS, DEVICES, TRUSTED_DEVICES, DRAFTS, READ_MARKS),
     # An event has at most 65,536 bytes, encrypted as base64; before that, two bytes of UTF-8 are six of JSON.
     max_text=13_000,
     text_unit=TextUnit.BYTES,
     largest_file=50 * 1024 * 1024,  # what homeservers commonly allow; each has a limit of its own
-    pace=ChannelPace(everywhere=5.0, room=2.0, burst=10),
+    # Each edit is an event that a room keeps, and Synapse by default lets an account send one in five seconds.
+    pace=ChannelPace(everywhere=5.0, room=2.0, burst=10, draft_s=5.0),
     deaf_after_s=180.0,
     title="Matrix",
     verbs=frozenset(

@@ -71,9 +71,7 @@ class Matrix:
             case Op.SEND | Op.FILE | Op.VOICE:
                 return await self._send_message(room_id, message)
             case Op.EDIT:
-                key = render_transaction(message.key)
-                await self._put_event(room_id, "m.room.message", render_edit(message.target, message.text), key)
-                return message.target
+                return await self._edit(room_id, message)
             case Op.DELETE:
                 path = f"redact/{quote(message.target, safe='')}/{render_transaction(message.key)}"
                 await self._session.put(_get_path(room_id, path), {}, "delete a message")
@@ -88,6 +86,12 @@ class Matrix:
         await self._session.start()
         path = _get_path(read_room(address), f"typing/{quote(self._session.own_id, safe='')}")
         await self._session.put(path, {"typing": on} | ({"timeout": TYPING_MS} if on else {}), "show that it types")
+
+    async def mark_read(self, address: str, thread: str, messages: tuple[str, ...]) -> None:
+        """The mark of the newest stands for those before it in its thread, too."""
+        path = _get_path(read_room(address), f"receipt/m.read/{quote(messages[-1], safe='')}")
+        await self._session.start()
+        await self._session.post(path, {"thread_id": thread or "main"}, "mark a message as read")
 
     async def open_direct(self, sender: str) -> str:
         user = sender.removeprefix("matrix:user/")
@@ -166,6 +170,15 @@ class Matrix:
         if not sent:
             raise Unsupported("an empty message", "matrix", "write something")
         return sent[0]
+
+    async def _edit(self, room_id: str, message: Outbound) -> str:
+        """Homeservers take an edit of what was deleted, and nobody sees it: the words would be lost."""
+        event = await self._session.get(_get_path(room_id, f"event/{quote(message.target, safe='')}"))
+        if (event.get("unsigned") or {}).get("redacted_because"):
+            raise NotFound("message", message.target, "it was deleted")
+        key = render_transaction(message.key)
+        await self._put_event(room_id, "m.room.message", render_edit(message.target, message.text), key)
+        return message.target
 
     async def _put_event(self, room_id: str, kind: str, content: dict[str, Any], transaction: str) -> str:
         if await self._is_encrypted(room_id) and kind != "m.reaction":

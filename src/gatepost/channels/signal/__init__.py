@@ -4,7 +4,14 @@ The daemon holds the account and its keys; it is installed and linked outside of
 port is the account, so it listens on loopback or behind a proxy of yours.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_ca_setting
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    make_ca_setting,
+    make_read_mark_setting,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -18,6 +25,8 @@ CHECK_S = setting(
     "channels.signal.check_s", 300.0, help="How often to ask whether the account is still valid, in seconds."
 )
 CA_FILE = make_ca_setting("signal")
+
+READ_MARKS = make_read_mark_setting("signal", True)
 
 declare_channel(
     "signal",
@@ -35,7 +44,7 @@ declare_channel(
             Feature.DIRECT,
         }
     ),
-    settings=(URL, ACCOUNT, CA_FILE, CHECK_S),
+    settings=(URL, ACCOUNT, CA_FILE, CHECK_S, READ_MARKS),
     max_text=4000,
     text_unit=TextUnit.UTF16,
     largest_file=14 * 1024 * 1024,  # the daemon reads no longer text than 20 MB, and a file is base64 in it

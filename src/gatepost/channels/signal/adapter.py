@@ -125,6 +125,16 @@ class SignalDaemon:
         if room is not None:
             await self._connect().call("sendTyping", {**room, "stop": not on}, reads=True)
 
+    async def mark_read(self, address: str, thread: str, messages: tuple[str, ...]) -> None:
+        """Each author gets a receipt of their own, in groups, too."""
+        stamps: dict[str, list[int]] = {}
+        for message in messages:
+            if (read := wire.parse_message_id(message)) is not None:
+                stamps.setdefault(read.author, []).append(read.timestamp)
+        for author, read_at in stamps.items():
+            params = {"recipient": author, "targetTimestamp": read_at, "type": "read"}
+            await self._connect().call("sendReceipt", params, reads=True)
+
     async def open_direct(self, sender: str) -> str:
         if wire.render_room(sender) is None or not sender.startswith("signal:user/"):
             raise NotFound("person", sender)

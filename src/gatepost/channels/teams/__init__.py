@@ -11,6 +11,7 @@ from gatepost.channels.contract import (
     ChannelPace,
     declare_channel,
     import_later,
+    make_draft_setting,
 )
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
@@ -37,6 +38,8 @@ OPENID_URL = setting(
 )
 CHECK_S = setting("channels.teams.check_s", 300.0, help="How often to try whether the secret still holds, in seconds.")
 
+DRAFTS = make_draft_setting("teams")
+
 declare_channel(
     "teams",
     "gatepost.channels.teams.adapter:TeamsBot",
@@ -53,7 +56,7 @@ declare_channel(
             Feature.POST,
         }
     ),
-    settings=(APP_ID, APP_SECRET, TENANT, SERVICE_URLS, LOGIN_URL, OPENID_URL, CHECK_S),
+    settings=(APP_ID, APP_SECRET, TENANT, SERVICE_URLS, LOGIN_URL, OPENID_URL, CHECK_S, DRAFTS),
     max_text=9_900,  # written as JSON in UTF-16 it may take four bytes each, and Teams takes 40 KB
     text_unit=TextUnit.UTF16,
     pace=ChannelPace(everywhere=10.0, room=1.0, burst=5),

@@ -1,6 +1,13 @@
 """Telegram: a bot in private chats, groups, topics and channels, by long polls of the Bot API."""
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, import_later
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    import_later,
+    make_draft_setting,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -14,12 +21,13 @@ API_URL = setting(
 )
 POLL_S = setting("channels.telegram.poll_s", 25, help="How long Telegram holds a poll that brings nothing, in seconds.")
 LARGEST_FILE = 50 * 1024 * 1024
+DRAFTS = make_draft_setting("telegram")
 
 declare_channel(
     "telegram",
     "gatepost.channels.telegram.adapter:TelegramChannel",
     title="Telegram",
-    settings=(TOKEN, API_URL, POLL_S),
+    settings=(TOKEN, API_URL, POLL_S, DRAFTS),
     features=frozenset(
         {
             Feature.EDIT,
@@ -42,7 +50,10 @@ declare_channel(
     max_text=4096,
     text_unit=TextUnit.UTF16,
     largest_file=LARGEST_FILE,
-    pace=ChannelPace(everywhere=30.0, room=1.0, burst=5),
+    # In groups and channels 20 a minute. After a burst Telegram may ask for a pause, which is kept.
+    pace=ChannelPace(
+        everywhere=30.0, room=1.0, burst=5, slow_rooms={"telegram:group/": 1 / 3, "telegram:channel/": 1 / 3}
+    ),
     deaf_after_s=90.0,  # a poll that brings nothing ends after `poll_s`
     guide=ChannelGuide(
         before="Write /newbot to https://t.me/BotFather, follow it, and copy the token that it gives.",

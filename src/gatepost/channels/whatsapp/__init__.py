@@ -4,7 +4,14 @@ It has no edits and no deletions, and only groups that the business made. What t
 hours of their last message; later only a template that Meta has approved does.
 """
 
-from gatepost.channels.contract import ChannelConnection, ChannelGuide, ChannelPace, declare_channel, import_later
+from gatepost.channels.contract import (
+    ChannelConnection,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    import_later,
+    make_read_mark_setting,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -41,6 +48,8 @@ CHECK_S = setting(
     "channels.whatsapp.check_s", 300.0, help="How often to ask whether the token is still accepted, in seconds."
 )
 
+READ_MARKS = make_read_mark_setting("whatsapp", True)  # without it there is no sign of typing, which is one
+
 declare_channel(
     "whatsapp",
     "gatepost.channels.whatsapp.adapter:WhatsAppCloud",
@@ -58,7 +67,17 @@ declare_channel(
             Feature.LOOKUP,
         }
     ),
-    settings=(PHONE_NUMBER_ID, TOKEN, APP_SECRET, VERIFY_TOKEN, TEMPLATE, TEMPLATE_LANGUAGE, API_URL, CHECK_S),
+    settings=(
+        PHONE_NUMBER_ID,
+        TOKEN,
+        APP_SECRET,
+        VERIFY_TOKEN,
+        TEMPLATE,
+        TEMPLATE_LANGUAGE,
+        API_URL,
+        CHECK_S,
+        READ_MARKS,
+    ),
     max_text=4096,
     largest_file=100 * 1024 * 1024,
     verbs=frozenset({Verb.MESSAGE, Verb.REPLY, Verb.LIKE, Verb.DISLIKE}),

@@ -109,7 +109,7 @@ class WhatsAppCloud:
         self._attempts = SendAttempts(around.cursor, around.clock)
         self._reported: OrderedDict[str, str] = OrderedDict()  # our key -> the message that Meta reported
         self._asked: OrderedDict[str, int] = OrderedDict()  # since when a look-up waits for a report
-        self._last: OrderedDict[str, str] = OrderedDict()  # room -> the message that a typing sign answers
+        self._last: OrderedDict[str, str] = OrderedDict()  # room -> the message that was read last
 
     async def listen(self, receive: Receive) -> None:
         """Events come by the hook. Meanwhile the token is tried now and then, so that a revoked one is found."""
@@ -138,11 +138,7 @@ class WhatsAppCloud:
             return HookResponse(status=400)
         for value in wire.list_values(payload, self._number):
             await self._record_statuses(list(wire.read_statuses(value)))
-            events = list(wire.read_messages(value, self._open_media))
-            await self._inbox.receive(events)
-            for event in events:
-                if event.event == "message" and not event.own and event.direct:
-                    _keep(self._last, event.address, event.platform_id)
+            await self._inbox.receive(list(wire.read_messages(value, self._open_media)))
         return HookResponse()
 
     async def _verify(self, request: HookRequest) -> HookResponse:
@@ -288,18 +284,22 @@ class WhatsAppCloud:
             raise Unavailable("WhatsApp", "it has not reported on the message yet", retry_after=RETRY_S)
         raise Refused("this bot", "know whether it was sent", address, "WhatsApp has not reported on the message")
 
+    async def mark_read(self, address: str, thread: str, messages: tuple[str, ...]) -> None:
+        """The mark of the newest stands for those before it, too. Groups have none of a business."""
+        if not address.startswith(wire.GROUPS):
+            _keep(self._last, address, messages[-1])
+            await self._mark_read(messages[-1], "mark a message as read")
+
+    async def _mark_read(self, message: str, action: str, **more: Any) -> None:
+        body = {"messaging_product": "whatsapp", "status": "read", "message_id": message, **more}
+        await self._call("POST", f"{self._number}/messages", action=action, reads=True, json=body)
+
     async def typing(self, address: str, thread: str, on: bool) -> None:
-        """The sign belongs to a message and marks it as read; it ends with the answer, or after 25 seconds."""
+        """The sign marks a message as read, so it is shown for one that an agent has taken. It ends with the answer, or
+        after 25 seconds."""
         message = self._last.get(address)
-        if not on or message is None:
-            return
-        body = {
-            "messaging_product": "whatsapp",
-            "status": "read",
-            "message_id": message,
-            "typing_indicator": {"type": "text"},
-        }
-        await self._call("POST", f"{self._number}/messages", action="show that it types", reads=True, json=body)
+        if on and message is not None:
+            await self._mark_read(message, "show that it types", typing_indicator={"type": "text"})
 
     async def check(self) -> BotIdentity:
         for name, value in (

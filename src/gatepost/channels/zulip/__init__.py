@@ -4,7 +4,15 @@ Rooms are `zulip:stream/<id>` (a channel, whose topics are threads), `zulip:dire
 `zulip:group/<user>-<user>`, people `zulip:user/<id>`.
 """
 
-from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelPace, declare_channel, make_ca_setting
+from gatepost.channels.contract import (
+    AddCheck,
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    make_ca_setting,
+    make_draft_setting,
+    make_read_mark_setting,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -14,6 +22,9 @@ EMAIL = setting("channels.zulip.email", "", help="The bot's e-mail address, as i
 API_KEY = setting("channels.zulip.api_key", "", help="The bot's API key.", secret=True)
 TOPIC = setting("channels.zulip.topic", "chat", help="The topic for messages of the bot that belong to no thread.")
 CA_FILE = make_ca_setting("zulip")
+
+DRAFTS = make_draft_setting("zulip")
+READ_MARKS = make_read_mark_setting("zulip", False)  # people see it in a menu alone, and each is a call
 
 FEATURES = frozenset(
     {
@@ -33,7 +44,7 @@ declare_channel(
     "zulip",
     "gatepost.channels.zulip.adapter:ZulipChannel",
     features=FEATURES,
-    settings=(API_URL, EMAIL, API_KEY, CA_FILE, TOPIC),
+    settings=(API_URL, EMAIL, API_KEY, CA_FILE, TOPIC, DRAFTS, READ_MARKS),
     title="Zulip",
     per_server=True,
     max_text=9_000,  # of 10,000: the links to files are part of the text

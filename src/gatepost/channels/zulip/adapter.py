@@ -245,6 +245,9 @@ class ZulipChannel:
     async def send(self, address: str, message: Outbound) -> str:
         return await self._posting.send(address, message)
 
+    async def mark_read(self, address: str, thread: str, messages: tuple[str, ...]) -> None:
+        await self._posting.mark_read(messages)
+
     async def typing(self, address: str, thread: str, on: bool) -> None:
         await self._posting.send_typing(address, thread, on)
 

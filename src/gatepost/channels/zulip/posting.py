@@ -121,6 +121,15 @@ class ZulipPosting:
             self._emoji = names if isinstance(names, Mapping) else {}
         return self._emoji
 
+    async def mark_read(self, messages: tuple[str, ...]) -> None:
+        http = await self._connect()
+        asked = {
+            "messages": json.dumps([wire.check_message_id(each) for each in messages]),
+            "op": "add",
+            "flag": "read",
+        }
+        await http.call("POST", "api/v1/messages/flags", data=asked, reads=True, action="mark messages as read")
+
     async def send_typing(self, address: str, thread: str, on: bool) -> None:
         http, place = await self._connect(), wire.parse_address(address)
         asked: dict[str, Any] = {"op": "start" if on else "stop"}

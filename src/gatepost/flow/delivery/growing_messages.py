@@ -1,7 +1,7 @@
 """Answers that grow on platforms: a message that is edited while its text is written, and becomes the answer.
 
-What is sent are rows of the outbox like any other. Here is only when: the first draft after a second, a further one
-every two seconds, as long as the runner writes.
+What is sent are rows of the outbox like any other. Here is only when: the first draft after a second, further ones at
+the pace of the platform, as long as the runner writes.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db, Store
 from gatepost.store.turns import Turn, TurnState
 
-FIRST_S, EVERY_S = 1.0, 2.0
+FIRST_S = 1.0
 STOPPED_MARK = "(stopped)"  # below what was written of an answer that was cut off
 LONGEST = 3000  # characters of a draft: what is longer no longer grows, where the platform has no smaller limit
 
@@ -74,7 +74,9 @@ class GrowingMessages:
         known.timer = asyncio.get_running_loop().call_later(seconds, self._show_later, known)
 
     def _show_later(self, known: _GrowingText) -> None:
-        self._plan(known, EVERY_S)
+        growing = sum(each.draft.instance == known.draft.instance for each in self._texts.values())
+        pace = self._reach.pace(known.draft.instance)
+        self._plan(known, pace.get_draft_interval(known.draft.address, growing))
         if known.draft.text != known.shown:
             known.shown = known.draft.text
             self._start(self._show(known))

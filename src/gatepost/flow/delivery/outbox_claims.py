@@ -16,6 +16,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingM
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy
 from gatepost.flow.requests.card_delivery import record_card_outcome
 from gatepost.flow.schedule.text_outcomes import record_text_outcome
+from gatepost.messages.outbound import Feature
 from gatepost.store import growing_drafts, inbox, messages, outbox, sessions
 from gatepost.store.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
 from gatepost.store.port import Db, LockKind
@@ -88,6 +89,8 @@ def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: in
         growing_drafts.release_platform_id(db, outcome.place)
     elif outcome.place is not None:
         growing_drafts.give_up_place(db, effect)
+    elif outcome.state == EffectState.SENT and growing_drafts.LEFT in effect.payload:
+        growing_drafts.remove_left(db, effect, deletes=Feature.DELETE in reach.features(effect.instance), now=now)
     outbox.record_outcome(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
     if outcome.state in (EffectState.FAILED, EffectState.UNCERTAIN) and effect.origin in AGENTS_OWN:
         _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)

@@ -95,6 +95,11 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind is not None and kind.drafts
 
+    def marks_read(self, instance: str) -> bool:
+        """Whether people see there that a message was read."""
+        kind = self._kinds.get(instance)
+        return kind is not None and kind.read_marks
+
     def policy(self, instance: str) -> RoomPolicy:
         """Who may speak in a room of this instance that nobody has said anything about."""
         kind = self._kinds.get(instance)

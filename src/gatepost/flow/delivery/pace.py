@@ -31,10 +31,23 @@ class PaceLimit:
         return due - self._interval
 
 
+class _InstanceLimits:
+    """The limits of one instance. Rooms of the same rate share theirs."""
+
+    def __init__(self, pace: ChannelPace) -> None:
+        self.pace = pace
+        self.everywhere = PaceLimit(pace.everywhere, pace.everywhere * SLACK_S + 1) if pace.everywhere > 0 else None
+        rates = {pace.room, *pace.slow_rooms.values()}
+        self._rooms = {rate: PaceLimit(rate, pace.burst) for rate in rates if rate > 0}
+
+    def find_room(self, address: str) -> PaceLimit | None:
+        return self._rooms.get(self.pace.get_room_rate(address)) if self._rooms else None
+
+
 class DeliveryPace:
     def __init__(self, reach: ChannelInstances, clock: Clock, longest_pause: int) -> None:
         self._reach, self._clock, self._longest = reach, clock, longest_pause
-        self._limits: dict[str, tuple[ChannelPace, PaceLimit | None, PaceLimit | None]] = {}
+        self._limits: dict[str, _InstanceLimits] = {}
         self._paused: dict[str, int] = {}  # by instance: until when
         self._due: dict[str, int] = {}  # by instance
         self._rooms: dict[tuple[str, str], int] = {}  # those at rest are forgotten
@@ -42,7 +55,7 @@ class DeliveryPace:
 
     def claim(self, instance: str, address: str) -> int:
         """0: one effect may go to this room now. Else how long to wait before asking again."""
-        everywhere, room = self._get_limits(instance)
+        everywhere, room = self._find_limits(instance, address)
         if not (everywhere or room or self._paused):
             return 0
         now = self._clock.monotonic()
@@ -61,7 +74,7 @@ class DeliveryPace:
 
     def give_back(self, instance: str, address: str) -> None:
         """There was nothing to send after all."""
-        everywhere, room = self._get_limits(instance)
+        everywhere, room = self._find_limits(instance, address)
         if everywhere is not None and instance in self._due:
             self._due[instance] = everywhere.remove(self._due[instance])
         if room is not None and (due := self._rooms.get((instance, address))) is not None:
@@ -69,7 +82,7 @@ class DeliveryPace:
 
     def get_wait(self, instance: str) -> int:
         """How long no room of this instance may be sent to; 0: some may."""
-        everywhere, _ = self._get_limits(instance)
+        everywhere = self._get_limits(instance).everywhere
         if not (everywhere or self._paused):
             return 0
         return self._get_instance_wait(instance, everywhere, self._clock.monotonic())
@@ -92,14 +105,18 @@ class DeliveryPace:
             return wait
         return max(wait, until - now)
 
-    def _get_limits(self, instance: str) -> tuple[PaceLimit | None, PaceLimit | None]:
+    def _find_limits(self, instance: str, address: str) -> tuple[PaceLimit | None, PaceLimit | None]:
+        limits = self._get_limits(instance)
+        return limits.everywhere, limits.find_room(address)
+
+    def _get_limits(self, instance: str) -> _InstanceLimits:
         pace = self._reach.pace(instance)
         known = self._limits.get(instance)
-        if known is None or known[0] is not pace:  # an instance may be switched on later, or be of another kind by now
-            everywhere = PaceLimit(pace.everywhere, pace.everywhere * SLACK_S + 1) if pace.everywhere > 0 else None
-            room = PaceLimit(pace.room, pace.burst) if pace.room > 0 else None
-            known = self._limits[instance] = (pace, everywhere, room)
-        return known[1], known[2]
+        if (
+            known is None or known.pace is not pace
+        ):  # an instance may be switched on later, or be of another kind by now
+            known = self._limits[instance] = _InstanceLimits(pace)
+        return known
 
     def _forget_idle_rooms(self, now: int) -> None:
         if len(self._rooms) < self._forget_at:

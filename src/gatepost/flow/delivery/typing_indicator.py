@@ -1,13 +1,15 @@
-"""The sign that somebody is at work, shown while a turn runs. A courtesy: nothing depends on it, errors are ignored.
+"""The signs of a turn: that messages were read, and that somebody is at work. A courtesy: nothing depends on them,
+errors are ignored.
 
-Platforms let the sign fade after some seconds, so it is shown again and again; and not after a message was delivered,
-which has just told people more, until the next event of the turn.
+Platforms let the sign of work fade after some seconds, so it is shown again and again; and not after a message was
+delivered, which has just told people more, until the next event of the turn. A read mark is sent once, for messages
+that an agent has taken; after a crash it may be missing.
 """
 
 import asyncio
 from collections.abc import Mapping
 
-from gatepost.channels.contract import Channel, SupportsTyping
+from gatepost.channels.contract import Channel, SupportsReadMarks, SupportsTyping
 from gatepost.core import log
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.messages.outbound import Feature
@@ -15,6 +17,7 @@ from gatepost.messages.outbound import Feature
 LOG = log.get("typing")
 REFRESH_S = 4.0
 LONGEST_CALL_S = 3.0
+MOST_MARKED = 1000  # messages of a place that wait for their mark, while the platform does not answer
 
 TypingPlace = tuple[str, str, str]  # instance, address, thread
 
@@ -26,12 +29,21 @@ class TypingIndicator:
         self._shown: dict[TypingPlace, bool] = {}  # False: paused
         self._changed: set[TypingPlace] = set()
         self._calling: set[TypingPlace] = set()  # one call at a time for a place, so that the last word is the last
+        self._unmarked: dict[TypingPlace, tuple[str, ...]] = {}  # messages that are to be marked as read
         self._bell = asyncio.Event()
 
     def start(self, instance: str, address: str, thread: str) -> None:
         """A turn runs there, or something happened in it: shown at once, and until `stop`."""
         if Feature.TYPING in self._reach.features(instance):
             self._set((instance, address, thread), True)
+
+    def mark_read(self, instance: str, address: str, thread: str, messages: tuple[str, ...]) -> None:
+        """An agent has taken these messages: people see it, where the instance says so."""
+        if messages and self._reach.marks_read(instance):
+            place = (instance, address, thread)
+            self._unmarked[place] = (self._unmarked.get(place, ()) + messages)[-MOST_MARKED:]
+            self._changed.add(place)
+            self._bell.set()
 
     def stop(self, instance: str, address: str, thread: str) -> None:
         place = (instance, address, thread)
@@ -71,12 +83,25 @@ class TypingIndicator:
     async def _show(self, place: TypingPlace) -> None:
         try:
             while True:
+                if messages := self._unmarked.pop(place, ()):
+                    await self._mark(place, messages)
                 on = self._shown.get(place, False)
                 await self._call(place, on)
-                if self._shown.get(place, False) == on:
+                if self._shown.get(place, False) == on and place not in self._unmarked:
                     return
         finally:
             self._calling.discard(place)
+
+    async def _mark(self, place: TypingPlace, messages: tuple[str, ...]) -> None:
+        instance, address, thread = place
+        channel: object = self._channels.get(instance)
+        if not isinstance(channel, SupportsReadMarks):
+            return
+        try:
+            async with asyncio.timeout(LONGEST_CALL_S):
+                await channel.mark_read(address, thread, messages)
+        except Exception as error:  # noqa: BLE001  as below
+            LOG.debug("messages could not be marked as read", instance=instance, error=repr(error))
 
     async def _call(self, place: TypingPlace, on: bool) -> None:
         instance, address, thread = place

@@ -201,6 +201,11 @@ class SessionDraft:
         if turn is None or channel is None or text == before:
             return
         draft = Draft(
-            session=self._session, address=turn.address, thread=turn.thread, agent=self._agent, text=clean(text)
+            session=self._session,
+            instance=turn.instance,
+            address=turn.address,
+            thread=turn.thread,
+            agent=self._agent,
+            text=clean(text),
         )
         channel.show_draft(draft)

@@ -40,6 +40,7 @@ from gatepost.testing.waiting import PATIENCE_S, until
 T = TypeVar("T")
 ENCRYPTION = {"type": "m.room.encryption", "state_key": "", "content": {"algorithm": "m.megolm.v1.aes-sha2"}}
 _SENDS = re.compile(r"/_matrix/client/v3/rooms/[^/]+/(send|redact)/")
+_RECEIPT = re.compile(r"/_matrix/client/v3/rooms/[^/]+/receipt/m\.read/([^/]+)")
 _TYPING = re.compile(r"/_matrix/client/v3/rooms/([^/]+)/typing/")
 PASSWORD = "password"
 _NUMBERS = itertools.count(1)
@@ -60,6 +61,7 @@ class MatrixServer(EmulatedPlatform):
         self._rooms: dict[str, str] = {}  # short name → id
         self._syncs: list[asyncio.Task[None]] = []
         self._typing: list[str] = []
+        self.receipts: list[tuple[str, str]] = []  # the bot's read marks: a message, and the thread
         self._keys: dict[str, str] = {}  # event → transaction id
         self._seen: set[str] = set()  # events that people's programs have shown
         self._bot: AsyncClient | None = None
@@ -369,6 +371,8 @@ class MatrixServer(EmulatedPlatform):
             if (found := _TYPING.match(path)) and json.loads(body).get("typing"):
                 room_id = unquote(found[1])
                 self._typing += [name for name, each in self._rooms.items() if each == room_id]
+            if (found := _RECEIPT.match(path)) and answer.status_code == 200:
+                self.receipts.append((unquote(found[1]), json.loads(body).get("thread_id", "")))
             self.changed.notify_all()
 
     async def _wait_until_seen(self, path: str, answer: httpx2.Response) -> None:

@@ -59,6 +59,7 @@ class SignalPlatform(EmulatedPlatform):
         self._held: dict[str, Any] | None = None
         self._files: dict[str, GivenFile] = {}
         self._typing: list[str] = []
+        self.receipts: list[str] = []  # messages that people see as read, as `<timestamp>.<author>`
         self._names: dict[str, str] = {}  # of rooms and people, by what the daemon calls them
         self.streams = 0  # that were opened
 
@@ -257,9 +258,20 @@ class SignalPlatform(EmulatedPlatform):
                 if params["id"] not in self._files:
                     raise refuse("known file", none=params["id"])
                 return {"data": base64.b64encode(self._files[params["id"]].data).decode()}
+            case "sendReceipt":
+                return self._accept_receipt(params)
             case "send" | "sendReaction" | "remoteDelete" | "sendTyping":
                 return await self._run_effect(method, params)
         raise refuse("known method")
+
+    def _accept_receipt(self, params: dict[str, Any]) -> Any:
+        if not params.get("recipient"):
+            raise refuse("some recipient")
+        with self.changed:
+            if params.get("type", "read") == "read":
+                self.receipts += [f"{stamp}.{params['recipient']}" for stamp in params["targetTimestamp"]]
+            self.changed.notify_all()
+        return {"timestamp": next(self._stamps), "results": [{"type": "SUCCESS"}]}
 
     async def _run_effect(self, method: str, params: dict[str, Any]) -> Any:
         room = self._find_room(params)

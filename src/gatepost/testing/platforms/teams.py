@@ -121,6 +121,8 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
         with self.changed:
             shown = self.find(message)
             shown.deleted = True
+            if shown.sender == "bot":  # a bot is told of the messages of people alone
+                return message
             activity = self.make_activity("messageDelete", room, sender, shown.thread)
             activity["channelData"]["eventType"] = "softDeleteMessage"
             self.emit(activity | {"id": message})

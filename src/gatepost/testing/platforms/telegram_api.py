@@ -149,7 +149,7 @@ def _read_words(params: Params, field: str) -> dict[str, Any]:
     else:
         words, entities = raw, _read_entities(params, field, raw)
     if field == "text" and not words.strip():
-        raise refuse("empty text")
+        raise refuse("blank text" if raw else "empty text")
     if count_units(words) > BY_NAME[f"{field} length"].limit:
         raise refuse(f"{field} length")
     if not words:

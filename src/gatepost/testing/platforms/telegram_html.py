@@ -28,7 +28,7 @@ def read_html(text: str) -> tuple[str, list[dict[str, Any]]]:
     parser.feed(text)
     parser.close()
     if parser.open:
-        raise UnreadableHtml(f"can't find end tag corresponding to start tag {parser.open[-1][0]}")
+        raise UnreadableHtml(f'Can\'t find end tag corresponding to start tag "{parser.open[-1][0]}"')
     return "".join(parser.words), sorted(parser.entities, key=lambda each: int(each["offset"]))
 
 
@@ -46,7 +46,7 @@ class _TelegramHtml(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in KINDS:
-            raise UnreadableHtml(f'unsupported start tag "{tag}" at byte offset {self.getpos()[1]}')
+            raise UnreadableHtml(f'Unsupported start tag "{tag}" at byte offset {self.getpos()[1]}')
         given = dict(attrs)
         entity: dict[str, Any] = {"type": KINDS[tag]}
         if tag == "a":
@@ -60,7 +60,11 @@ class _TelegramHtml(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if not self.open or self.open[-1][0] != tag:
-            raise UnreadableHtml(f'unexpected end tag "{tag}"')
+            at = self.getpos()[1]
+            if not self.open:
+                raise UnreadableHtml(f"Unexpected end tag at byte offset {at}")
+            wanted = self.open[-1][0]
+            raise UnreadableHtml(f'Unmatched end tag at byte offset {at}, expected "</{wanted}>", found "</{tag}>"')
         _, start, entity = self.open.pop()
         if self._at > start and entity["type"]:
             self.entities.append({**entity, "offset": start, "length": self._at - start})

@@ -88,7 +88,7 @@ class WhatsAppPlatform(HookedPlatform):
         self._ids = itertools.count(1)
         self._media: dict[str, GivenFile] = {}
         self._typing: list[str] = []
-        self._read: set[str] = set()
+        self.receipts: list[str] = []  # messages that people see as read
         self._closed: set[str] = set()  # rooms whose last message is more than 24 hours old
         self._closed_late: set[str] = set()  # those of which Meta finds that out only after it took a message
         self._people: dict[str, str] = {}  # number or user id -> name
@@ -334,7 +334,7 @@ class WhatsAppPlatform(HookedPlatform):
             found = next((each for each in self.record if each.id == body.get("message_id")), None)
             if found is None or found.sender == "bot":
                 raise refuse("message that was read")
-            self._read.add(found.id)
+            self.receipts.append(found.id)
             if "typing_indicator" in body:
                 self._typing.append(found.room)
             self.changed.notify_all()

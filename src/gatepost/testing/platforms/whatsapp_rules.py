@@ -168,7 +168,7 @@ RULES = (
         "100 (#100) Invalid parameter: message_id",
         f"{MESSAGES}/mark-message-as-read",
         (SEND, {"json": {"messaging_product": "whatsapp", "status": "read", "message_id": "wamid.none"}}),
-        adapter="channels/whatsapp/adapter.py: typing",
+        adapter="channels/whatsapp/adapter.py: mark_read",
     ),
     _rule(
         "length of own data",

@@ -69,6 +69,7 @@ class ZulipPlatform(RestPlatform):
         self._queues: dict[str, list[dict[str, Any]]] = {}
         self._files: dict[str, GivenFile] = {}
         self._typing: list[str] = []
+        self.receipts: list[str] = []  # messages that people see as read by the bot
         self.largest_file_mib = BY_NAME["file size"].limit  # as the server is set
 
     def get_settings(self) -> dict[str, Any]:
@@ -262,6 +263,7 @@ class ZulipPlatform(RestPlatform):
             self.route("PATCH", f"{v1}/messages/{{number:int}}", self._patch_message, sends=True),
             self.route("DELETE", f"{v1}/messages/{{number:int}}", self._remove_message, sends=True),
             self.route("POST", f"{v1}/messages/{{number:int}}/reactions", self._react_to, sends=True),
+            self.route("POST", f"{v1}/messages/flags", self._set_flags),
             self.route("POST", f"{v1}/typing", self._type),
             self.route("POST", f"{v1}/user_uploads", self._upload),
             self.route("GET", f"{v1}/user_uploads/{{path:path}}", self._sign_file),
@@ -395,6 +397,14 @@ class ZulipPlatform(RestPlatform):
                 return refuse("one reaction of a kind")
             self._add_reaction(message["id"], name, code, BOT)
             return self._answer()
+
+    async def _set_flags(self, request: Request) -> Response:
+        asked = await request.form()
+        numbers = json.loads(str(asked["messages"]))
+        with self.changed:
+            if (asked.get("op"), asked.get("flag")) == ("add", "read"):
+                self.receipts += [str(number) for number in numbers]
+        return self._answer(messages=numbers, ignored_because_not_subscribed_channels=[])
 
     async def _type(self, request: Request) -> Response:
         asked = await request.form()
