@@ -48,7 +48,7 @@ from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_an
 from gatepost.flow.requests.asking import SETTLES, AskedRequest, AskingRules
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.store import inbox, messages, request_cards, room_history, rooms
+from gatepost.store import identities, inbox, messages, request_cards, room_history, rooms, users
 from gatepost.store.budgets import STOP, BudgetNotice, claim_stop_notice
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message, NewMessage
@@ -97,6 +97,7 @@ def accept(
 def _accept(
     db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int, asking: AskingRules | None
 ) -> IntakeResult:
+    arrival = _name_sender(db, rules, arrival)
     inbound = arrival.inbound
     parent = find_parent_of(db, arrival.instance, inbound)
     thread = verbs.thread_of(inbound, parent)
@@ -117,6 +118,17 @@ def _accept(
         case.add_notice(answered.said)
         return replace(_route(case, new, verb, asking), told=True)
     return onboarding.greet(case, _route(case, new, verb, asking))
+
+
+def _name_sender(db: Db, rules: RuleCache, arrival: Arrival) -> Arrival:
+    """Call somebody by the name that they have here if their platform gives none, or their address in its place."""
+    inbound = arrival.inbound
+    if inbound.sender_name not in ("", inbound.sender, inbound.sender.partition(":")[2]):
+        return arrival
+    known = rules.read(db, users.get, rules.read(db, identities.get_person, inbound.sender))
+    if known is None or not known.name:
+        return arrival
+    return replace(arrival, inbound=replace(inbound, sender_name=known.name))
 
 
 def _show_change(db: Db, arrival: Arrival, receipt: Receipt) -> None:
