@@ -1,5 +1,5 @@
 """An hour of four people with one agent: Ann on Telegram and by mail, Bob on Slack, Carla, the owner, on the page, and
-Dave, who has no rights. Each surface is written down as its people see it, and read for what a person would find odd."""
+Dave, who has no rights. Each surface is written down as its people see it, and read for what they would find odd."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 from tests.browsers import PICTURES, add_context, needs_chromium, start_browser
 
 from gatepost.testing.daemon import DaemonProcess
@@ -22,8 +22,9 @@ from gatepost.testing.platforms.mail_server import MailServer
 from gatepost.testing.platforms.slack import SlackPlatform
 from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.waiting import block_until
 
-from .channel_desk import SETTINGS
+from .channel_desk import SETTINGS, find_port
 
 NUMBERS = GivenFile("sales.csv", b"month,sold\njan,3\nfeb,5\n", "text/csv")
 OLD_NUMBERS = GivenFile("last-year.csv", b"month,sold\njan,1\n", "text/csv")
@@ -60,7 +61,7 @@ def make_script() -> ScriptBuilder:
     made.turn("listen to this").say("I will think of the plants.")
     made.turn("^$")
     made.turn("write the long report").draft("The report begins").wait_for("never").say("never said")
-    made.turn("count slowly").say("One.").wait_for("counted").say("Two.").say("Three.")
+    made.turn("count slowly").say("One.").wait_for("go on").say("Two.").say("Three.")
     made.turn("Budget for March").say("March has 500 left, {sender}.")
     made.turn("here is the bill").write_file("paid.txt", "paid").call(
         "send_file", filepath="paid.txt", caption="The receipt"
@@ -70,8 +71,12 @@ def make_script() -> ScriptBuilder:
     made.turn("like this").call("like", targetId="{seq}", reaction="👍").say("Noted.")
     made.turn("tell everybody").call("send", text="The office closes at five.").say("I have asked for leave to say so.")
     made.turn("tell a secret").call("send", text="The safe is open.").say("I have asked for leave to say so.")
-    made.turn("remind us").call("schedule_task", text="Stand-up in five minutes.", cron="in 20 minutes").say("I will remind you.")
-    made.turn("brief us").call("schedule_task", prompt="the morning brief", cron="in 25 minutes").say("The brief comes later.")
+    made.turn("remind us").call("schedule_task", text="Stand-up in five minutes.", cron="in 20 minutes").say(
+        "I will remind you."
+    )
+    made.turn("brief us").call("schedule_task", prompt="the morning brief", cron="in 25 minutes").say(
+        "The brief comes later."
+    )
     made.turn("the morning brief").say("The brief: nothing is on fire.")
     made.turn("which drink").call(
         "ask_user_question",
@@ -80,6 +85,7 @@ def make_script() -> ScriptBuilder:
     made.turn("tell me a story").draft("Once").wait(0.4).draft("Once upon a time").wait_for("told").say(
         "Once upon a time there was a gate."
     )
+    made.turn("sing the song").draft("The song begins").wait_for("go on").say("The song begins and ends.")
     made.turn("keep this").say("I keep plan.txt.")
     made.turn("spend").call("log_external_cost", provider="openai", model="gpt-5", cost_usd=0.85).say("Spent.")
     made.turn(kind="system").say("")
@@ -160,7 +166,12 @@ class Life:
         self.telegram.get_time = lambda: int(self.get_now())  # type: ignore[method-assign]
         self.platforms: list[EmulatedPlatform] = [self.telegram, self.slack, self.mail]
         self.surfaces = {each.kind: Surface(each, self.get_now) for each in self.platforms}
-        settings = {**SETTINGS, "sandbox_kind": "process", "media_transcribe_command": "tail -c +6 {file}"}
+        settings = {
+            **SETTINGS,
+            "sandbox_kind": "process",
+            "listen": f"127.0.0.1:{find_port()}",
+            "media_transcribe_command": "tail -c +6 {file}",
+        }
         self.daemon = DaemonProcess(folder / "home", **settings)
         self.page_lines: list[str] = []
 
@@ -180,12 +191,12 @@ class Life:
         assert done.returncode == 0, f"gatepost {' '.join(args)}: {done.stdout}{done.stderr}"
         return done.stdout.strip()
 
-    async def see(self, platform: EmulatedPlatform, text: str, room: str) -> ShownMessage:
+    async def see(self, platform: EmulatedPlatform, text: str, room: str, *, times: int = 1) -> ShownMessage:
         found: list[ShownMessage] = []
 
         def holds() -> bool:
             found[:] = [each for each in platform.list_shown(room) if text in each.text]
-            return bool(found)
+            return len(found) >= times
 
         if not await asyncio.to_thread(platform.wait_for, holds, 15):
             raise AssertionError(f"{text!r} is not in {platform.texts(room)}; {self.daemon.stderr()[-1500:]}")
@@ -203,9 +214,18 @@ class Life:
         return found[-1]
 
     async def settle(self) -> None:
-        async with asyncio.timeout(20):
-            while json.loads(await self.run("ledger", "check", "--json"))["in_flight"]:
-                await asyncio.sleep(0.05)
+        await self._wait(lambda: not self.daemon.json("ledger", "check")["in_flight"])
+
+    async def wait_for_row(self, text: str, state: str = "") -> None:
+        """Wait until the ledger has what somebody wrote, of which nobody on the platform sees anything."""
+        await self._wait(
+            lambda: any(
+                text in each["text"] and state in ("", each["state"]) for each in self.daemon.json("ledger", "list")
+            )
+        )
+
+    async def _wait(self, holds: Callable[[], bool]) -> None:
+        await asyncio.to_thread(block_until, holds, "the gateway to have come so far")
 
     def touch(self, name: str) -> None:
         (self.daemon.home / "groups" / "home" / name).touch()
@@ -225,9 +245,7 @@ class Life:
     async def start(self) -> None:
         await asyncio.to_thread(self.daemon.start)
         make_script().write(self.daemon.home / "groups" / "home").chmod(0o644)
-        async with asyncio.timeout(20):
-            while {each["state"] for each in json.loads(await self.run("channel", "list", "--json"))} - {"up", "off"}:
-                await asyncio.sleep(0.05)
+        await self._wait(lambda: {each["state"] for each in self.daemon.json("channel", "list")} <= {"up", "off"})
 
 
 @asynccontextmanager
@@ -263,17 +281,30 @@ async def test_an_hour_of_life_reads_well_on_every_surface(tmp_path: Path) -> No
             await live_through_a_restart(life)
         finally:
             await write_transcripts(life)
+        check = json.loads(await life.run("ledger", "check", "--json"))
+        assert (check["unaccounted"], check["in_flight"]) == (0, 0)
+        assert life.telegram.texts("direct:ann") == ANN_READ
+        assert list_mails(life.mail) == ANN_GOT
+        assert [MOMENT.sub("…", each) for each in list_words(life.slack, "team")] == TEAM_READ
+        assert [line.splitlines()[-1] for line in life.slack.texts("direct:bob")] == BOB_DECIDED
+        for silent in ((life.telegram, "direct:dave"), (life.mail, "direct:bob")):
+            assert silent[0].texts(silent[1]) == []
+        shown = await life.page.locator("#message-list").inner_text()
+        assert list_order(shown, PAGE_READ) == PAGE_READ
+        await expect(said(life.page, "The office closes at five.")).to_have_count(1)
+        assert find_internals(life, shown) == []
 
 
 async def live_on_telegram(life: Life) -> None:
+    """Ann comes as a stranger, is invited, and does what people do with messages and files."""
     telegram, room = life.telegram, "direct:ann"
     telegram.send("/start", room=room)
     telegram.send("hello, anybody there?", room=room)
-    await asyncio.sleep(1)
+    await life.wait_for_row("hello, anybody there?")
     invited = json.loads(await life.run("invite", "add", "home", "--json"))
     life.pass_minutes(2)
     telegram.send(f"/start {invited['secret']}", room=room)
-    await asyncio.sleep(1)
+    await life.see(telegram, "Welcome", room)
     first = telegram.send("good morning", room=room)
     await life.see(telegram, "Good morning,", room)
     life.pass_minutes(1)
@@ -283,11 +314,11 @@ async def live_on_telegram(life: Life) -> None:
     plot = await life.see(telegram, "February", room)
     life.pass_minutes(1)
     telegram.edit(room, first, "good morning, dear agent", sender="ann")
-    await asyncio.sleep(0.5)
+    await life.see(telegram, "Good morning,", room, times=2)
     telegram.send("compare with this", room=room, files=[OLD_NUMBERS], reply_to=plot.id)
     await life.see(telegram, "Last year", room)
     forward(telegram, "Ship it today!", "Erik Maier")
-    await asyncio.sleep(0.5)
+    await life.see(telegram, "You said: Ship it today!", room)
     telegram.send("what do you make of it?", room=room)
     await life.see(telegram, "in a hurry", room)
     telegram.send("listen to this", room=room, files=[NOTE])
@@ -298,18 +329,14 @@ async def live_on_telegram(life: Life) -> None:
     telegram.click(room, asked.id, "Coffee")
     await life.see(telegram, "So be it", room)
     telegram.send("write the long report", room=room)
-    await asyncio.sleep(0.7)
+    await life.wait_for_row("write the long report", "working")
     telegram.send("/stop", room=room)
     await life.see(telegram, "Stopped", room)
-    telegram.send("/help", room=room)
-    telegram.send("/status", room=room)
     telegram.send("/usage", room=room)
-    await asyncio.sleep(1)
-    telegram.send("hello?", room="direct:dave", sender="dave")
-    telegram.send("/stop", room="direct:dave", sender="dave")
-    telegram.send("hello team", room="team", sender="dave")
-    telegram.send("hello team", room="team", sender="ann", mention=True)
-    await asyncio.sleep(1)
+    await life.see(telegram, "There is no budget", room)
+    for text in ("let me in", "/stop"):
+        telegram.send(text, room="direct:dave", sender="dave")
+    await life.wait_for_row("let me in")
     await life.settle()
 
 
@@ -323,31 +350,32 @@ def forward(telegram: TelegramPlatform, text: str, author: str) -> None:
 
 
 async def live_by_mail(life: Life) -> None:
+    """Ann goes on by mail, as the same person."""
     mail, room = life.mail, "direct:ann"
     life.pass_minutes(5)
     mail.send("Hello, it is me, Ann.", subject="Hello")
-    await asyncio.sleep(1)
     code = json.loads(await life.run("pair", life.telegram.get_sender("ann"), "--json"))["code"]
     mail.send(code, subject="My code")
-    await asyncio.sleep(1)
+    await life.see(mail, "Paired", room)
     mail.send("How much is left?", subject="Budget for March")
     answer = await life.see(mail, "March has 500", room)
     life.pass_minutes(2)
-    mail.send("here is the bill\n\n> March has 500 left", reply_to=answer.id, subject="Re: Budget for March", files=[BILL])
+    words = "here is the bill\n\n> March has 500 left"
+    mail.send(words, reply_to=answer.id, subject="Re: Budget for March", files=[BILL])
     await life.see(mail, "Booked", room)
     mail.send("which drink then?", subject="Drinks")
     asked = await life.see(mail, "Which drink?", room)
     mail.send("1", reply_to=asked.id, subject="Re: Drinks")
     await life.see(mail, "So be it", room)
-    mail.send("let me in", sender="bob", room="direct:bob", subject="Hello from Bob")
+    mail.send("let me in, too", sender="bob", room="direct:bob", subject="Hello from Bob")
+    await life.wait_for_row("let me in, too")
     await life.settle()
 
 
 async def live_on_slack(life: Life) -> None:
+    """Bob, an admin of the agent, works with it in a channel; Dave tries to."""
     slack, room = life.slack, "team"
     life.pass_minutes(5)
-    slack.send("who is on call?", room=room, sender="bob", mention=True)
-    await asyncio.sleep(1)
     await life.run("user", "add", slack.get_sender("bob"), "--name", "Bob")
     await life.run("user", "role", slack.get_sender("bob"), "admin", "--folder", "home")
     await life.run("grant", "add", "home", "hold send")
@@ -356,38 +384,35 @@ async def live_on_slack(life: Life) -> None:
     slack.send("and tomorrow?", room=room, sender="bob", thread=asked)
     await life.see(slack, "Tomorrow it is Ann", room)
     slack.edit(room, asked, "who is on call today?", sender="bob")
+    await life.see(slack, "You are on call", room, times=2)
     liked = slack.send("like this", room=room, sender="bob")
     await life.see(slack, "Noted", room)
     slack.react(room, liked, "🎉", sender="bob")
     life.pass_minutes(3)
-    slack.send("tell everybody about the office", room=room, sender="bob")
-    card = await life.see_card(slack, "The office closes")
-    slack.click(card.room, card.id, "Allow once", sender="bob")
-    await asyncio.sleep(1.5)
-    slack.send("tell a secret", room=room, sender="bob")
-    card = await life.see_card(slack, "The safe is open")
-    slack.click(card.room, card.id, "Deny", sender="bob")
-    await asyncio.sleep(1.5)
-    slack.send("remind us of the stand-up", room=room, sender="bob")
-    await life.see(slack, "I will remind you", room)
-    card = await life.see_card(slack, "Stand-up in five minutes")
-    slack.click(card.room, card.id, "Allow once", sender="bob")
+    for ask, held, choice in (
+        ("tell everybody about the office", "The office closes", "Allow once"),
+        ("tell a secret", "The safe is open", "Deny"),
+        ("remind us of the stand-up", "Stand-up in five", "Allow once"),
+    ):
+        slack.send(ask, room=room, sender="bob")
+        card = await life.see_card(slack, held)
+        slack.click(card.room, card.id, choice, sender="bob")
+        await life.settle()
+    slack.send("brief us later", room=room, sender="bob")
+    await life.see(slack, "The brief comes later", room)
     slack.send("which drink for the team?", room=room, sender="bob")
     card = await life.see_card(slack, "Which drink?")
     slack.click(card.room, card.id, "Tea", sender="dave")
-    await asyncio.sleep(1)
+    await life.see(slack, "Only people who may", room)
     slack.click(card.room, card.id, "Coffee", sender="bob")
     await life.see(slack, "So be it", room)
-    slack.send("brief us later", room=room, sender="bob")
-    await life.see(slack, "The brief comes later", room)
     slack.send("write the long report", room=room, sender="bob")
     await life.see(slack, "The report begins", room)
-    slack.send("let me in", room=room, sender="dave", mention=True)
     slack.send("/stop", room=room, sender="dave", mention=True)
-    await asyncio.sleep(0.7)
+    slack.send("let me in there", room=room, sender="dave", mention=True)
+    await life.wait_for_row("let me in there")
     slack.send("/stop", room=room, sender="bob", mention=True)
-    await life.see(slack, "(stopped)", room)
-    await asyncio.sleep(0.5)
+    await life.see(slack, "Stopped.", room)
     await life.settle()
 
 
@@ -396,29 +421,33 @@ async def write(page: Page, text: str) -> None:
     await page.keyboard.press("Enter")
 
 
+def said(page: Page, text: str) -> Locator:
+    return page.locator(".message:not(.mine) > .body", has_text=text)
+
+
 async def live_on_the_page(life: Life) -> None:
+    """Carla owns the gateway, and has the agent do the same for her."""
     page = life.page
     life.pass_minutes(5)
     await life.run("user", "rename", "terminal:owner", "Carla")
     await page.goto(await life.run("login"))
     await expect(page.locator(".live.on")).to_be_visible()
     await write(page, "good morning")
-    await expect(page.locator(".message:not(.mine)", has_text="Good morning,")).to_be_visible()
+    await expect(said(page, "Good morning,")).to_be_visible()
     await write(page, "tell me a story")
     await expect(page.get_by_text("Once upon a time")).to_be_visible()
     life.touch("told")
-    await expect(page.get_by_text("there was a gate")).to_be_visible()
+    await expect(said(page, "there was a gate")).to_be_visible()
     await page.locator("#picker").set_input_files({"name": PLAN.name, "mimeType": PLAN.mime, "buffer": PLAN.data})
     await write(page, "keep this")
-    await expect(page.get_by_text("I keep plan.txt")).to_be_visible()
+    await expect(said(page, "I keep plan.txt")).to_be_visible()
     await write(page, "tell everybody about the office")
     card = page.get_by_role("region", name=re.compile("wants to"))
-    await expect(card).to_be_visible()
     await card.get_by_role("button", name="Allow once").click()
-    await expect(page.locator(".message:not(.mine) > .body", has_text="The office closes")).to_be_visible()
+    await expect(said(page, "The office closes")).to_be_visible()
     await write(page, "which drink for me?")
     await page.get_by_role("button", name="Tea").click()
-    await expect(page.get_by_text("So be it")).to_be_visible()
+    await expect(said(page, "So be it")).to_be_visible()
     await write(page, "write the long report")
     await expect(page.get_by_text("The report begins")).to_be_visible()
     await page.get_by_role("button", name="Stop the agent").click()
@@ -427,26 +456,31 @@ async def live_on_the_page(life: Life) -> None:
 
 
 async def live_through_a_restart(life: Life) -> None:
+    """The gateway is stopped in the middle of two answers, and is away while two tasks are due."""
     life.pass_minutes(5)
-    await life.run("budget", "set", "home", "--daily", "1")
+    await life.run("budget", "set", "home", "--daily", "0.85")
     life.telegram.send("count slowly", room="direct:ann")
     await life.see(life.telegram, "One.", "direct:ann")
-    life.slack.send("tell me a story", room="team", sender="bob")
+    life.slack.send("sing the song", room="team", sender="bob")
+    await life.see(life.slack, "The song begins", "team")
     await asyncio.to_thread(life.daemon.stop)
     life.pass_minutes(20)
-    life.touch("counted")
+    life.touch("go on")
     await life.start()
     await life.see(life.telegram, "Three.", "direct:ann")
-    await life.see(life.slack, "there was a gate", "team")
+    await life.see(life.slack, "and ends", "team")
     await life.see(life.slack, "Stand-up", "team")
     await life.see(life.slack, "nothing is on fire", "team")
+    await expect(life.page.locator(".live.on")).to_be_visible()
     await write(life.page, "spend")
-    await expect(life.page.get_by_text("Spent.")).to_be_visible()
+    await expect(said(life.page, "Spent.")).to_be_visible()
+    await write(life.page, "once more")
+    await expect(life.page.get_by_text("is spent:")).to_be_visible()
     await life.settle()
-    await asyncio.sleep(1)
 
 
 async def write_transcripts(life: Life) -> None:
+    """For people, who find odd what no assertion does."""
     folder = Path(PICTURES) if PICTURES else life.folder
     for kind, surface in life.surfaces.items():
         lines = []
@@ -457,10 +491,107 @@ async def write_transcripts(life: Life) -> None:
                     moment = time.strftime("%H:%M:%S", time.gmtime(each.at))
                     lines.append(f"{moment} {each.what}".replace("\n", "\n         | "))
             lines.append("")
-        (folder / f"hour-{kind}.txt").write_text("\n".join(lines))
-    if not await life.page.locator("#message-list").count():
-        return
-    names = await life.page.locator("#rooms button").all_inner_texts()
-    shown = await life.page.locator("#message-list").inner_text()
-    (folder / "hour-page.txt").write_text("\n".join([*names, "", shown]))
-    await life.page.screenshot(path=folder / "hour-page.png", full_page=True)
+        (folder / f"hour-{kind}.txt").write_text("\n".join(lines), encoding="utf-8")
+    if await life.page.locator("#message-list").count():
+        shown = await life.page.locator("#message-list").inner_text()
+        (folder / "hour-page.txt").write_text(shown, encoding="utf-8")
+        await life.page.screenshot(path=folder / "hour-page.png")
+
+
+# What people read.
+
+
+def list_words(platform: EmulatedPlatform, room: str) -> list[str]:
+    """Return what the bot says there, in one line each."""
+    return [" | ".join(filter(None, each.splitlines())) for each in platform.texts(room)]
+
+
+def list_mails(mail: MailServer) -> list[tuple[str, str, list[str]]]:
+    """Return Ann's mails of the bot: the subject, the first line, and the files."""
+    shown = mail.list_shown("direct:ann")
+    return [(str(each.raw["Subject"]), each.text.splitlines()[0], [file.name for file in each.files]) for each in shown]
+
+
+def list_order(shown: str, wanted: list[str]) -> list[str]:
+    """Return those that stand in a text once, in their order there."""
+    return sorted((each for each in wanted if shown.count(each) == 1), key=shown.index)
+
+
+MOMENT = re.compile(r"\d\d:\d\d(?= UTC)")
+INTERNALS = re.compile(
+    r"\b[a-z]{1,3}-[0-9a-z]{16,}|Traceback|\bNone\b|[{\[]\"|\w+_\w+\(|\b(?:slack:T|telegram:|email:|web:)\S|@mail\.test"
+)
+DEEPER = re.compile(
+    r"(?m)^Details.*(?:\n.*)?$|/answer p-\w+"
+)  # a line of its own, and the way out where nothing can be pressed
+
+
+def find_internals(life: Life, page: str) -> list[str]:
+    """Return what nobody should read: ids, addresses, names of code."""
+    texts = [each.text for platform in life.platforms for each in platform.list_shown()]
+    return [found for text in [*texts, page] for found in INTERNALS.findall(DEEPER.sub("", text))]
+
+
+ANN_READ = [
+    "Welcome! You may write to Home from now on.",
+    "Good morning, ann.",
+    "Thank you, I have sales.csv.",
+    "drawing the plot",
+    "Sales by month",
+    "February sold best.",
+    "Good morning, ann.",
+    "Last year January sold one, this year three.",
+    "You said: Ship it today!",
+    "Erik seems to be in a hurry.",
+    "I will think of the plants.",
+    "Home asks\n\nWhich drink?\n\nAnswered by ann: Coffee.",
+    "So be it.",
+    "Stopped.",
+    "This conversation: $0.00 today, $0.00 this month\nThere is no budget: nothing limits what it spends.",
+    "One.",
+    "Two.",
+    "Three.",
+]
+ANN_GOT = [
+    ("Re: My code", "Paired: you are ann here from now on. Whoever runs this gateway can take it back.", []),
+    ("Re: Budget for March", "March has 500 left, ann.", []),
+    ("Re: Budget for March", "The receipt", ["paid.txt"]),
+    ("Re: Budget for March", "Booked.", []),
+    ("Re: Drinks", "Home asks", []),
+    ("Re: Drinks", "Which drink?", []),
+    ("Re: Drinks", "So be it.", []),
+]
+TEAM_READ = [
+    "You are on call, bob.",
+    "Tomorrow it is Ann.",
+    "You are on call, bob.",
+    "Noted.",
+    "I have asked for leave to say so.",
+    "The office closes at five.",
+    "I have asked for leave to say so.",
+    "I will remind you.",
+    "The brief comes later.",
+    "Home asks | Which drink? | Answered by Bob: Coffee.",
+    "dave: Only people who may speak to this agent here may answer this.",
+    "So be it.",
+    "The report begins | (stopped)",
+    "Stopped.",
+    "The song begins and ends.",
+    "Stand-up in five minutes. | (late: it was due at … UTC)",
+    "The brief: nothing is on fire.",
+]
+BOB_DECIDED = ["Allowed by Bob.", "Denied by Bob.", "Allowed by Bob."]
+PAGE_READ = [
+    "Good morning, Carla.",
+    "Once upon a time there was a gate.",
+    "I keep plan.txt.",
+    "Home wants to send a message",
+    "Allowed by Carla.",
+    "I have asked for leave to say so.",
+    "Answered by Carla: Tea.",
+    "So be it.",
+    "(stopped)",
+    "Stopped.",
+    "Spent.",
+    "is spent: $0.85 of $0.85.",
+]

@@ -243,7 +243,10 @@ class Email:
     async def _find_answered(self, person: str, message: Outbound) -> MailHead | None:
         """The mail answered, for its subject; from the mailbox if it came before this start. Only one of this person's
         or ours: whoever else uses its id has a say in nothing."""
-        if not message.reply_to and (newest := self._heads.find_newest(get_address(person), message.thread)) is not None:
+        if (
+            not message.reply_to
+            and (newest := self._heads.find_newest(get_address(person), message.thread)) is not None
+        ):
             return newest
         answered = message.reply_to or message.thread
         wanted = get_message_id(answered)

@@ -46,6 +46,8 @@ from gatepost.flow.intake.unrouted_rooms import hold_unknown_room
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
 from gatepost.flow.requests.asking import SETTLES, AskedRequest, AskingRules
+from gatepost.flow.requests.card_delivery import find_name
+from gatepost.messages.card import escape_markdown
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.messages.untrusted import is_untrusted
 from gatepost.store import identities, inbox, messages, request_cards, room_history, rooms, users
@@ -244,12 +246,22 @@ def _read_answer(case: MessageContext, parent: Message | None, asking: AskingRul
 def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
     case.rules.renew(case.db)  # cards were closed: nothing that is read behind this write may be kept
     if given.said:
-        case.add_notice(given.said)
+        case.add_notice(f"{_render_clicker(case)}{given.said}")
     ended = case.end(InboxState.ANSWERED, given.reason, "guest", told=bool(given.said))
     decided = given.decision is not None and (given.decision.decided or given.decision.kept)
     standing = case.rules.read(case.db, sender_rights.read_standing, case.arrival.inbound.sender).roles
     nobody = not (decided or standing.roles or standing.member_of)  # what they send is counted, and soon not kept
     return replace(ended, decision=given.decision, stranger=nobody)
+
+
+def _render_clicker(case: MessageContext) -> str:
+    """Return the name before what somebody is told who pressed a button among others: there is no message of theirs
+    that the words could be a reply to."""
+    inbound = case.arrival.inbound
+    if inbound.event != CLICK or inbound.direct:
+        return ""
+    name = find_name(case.db, case.rules.read(case.db, identities.get_person, inbound.sender), inbound.sender_name)
+    return f"{escape_markdown(name)}: " if name != inbound.sender else ""
 
 
 def _is_spoken(inbound: Inbound) -> bool:

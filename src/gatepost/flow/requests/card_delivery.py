@@ -269,7 +269,7 @@ def _show_in_card(db: Db, reach: ChannelInstances, request: Request, card: Reque
 
 
 def render_decided_line(card: Card, *, is_question: bool) -> str:
-    """Return the line that follows a card which cannot be edited: it names what was asked, and says what was decided."""
+    """Return the line that follows a card which cannot be edited: what was asked, and what was decided."""
     asked = split_text(card.text, LONGEST_ASKED)[0] if is_question and card.text else escape_markdown(card.title)
     return f"{asked}\n{escape_line(card.done)}"
 

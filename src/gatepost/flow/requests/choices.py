@@ -240,13 +240,13 @@ def render_title(request: Request, facts: CardFacts) -> str:
     if request.kind is RequestKind.SENDER:
         return f"Somebody unknown writes to {named}"
     if request.kind is RequestKind.ROOM:
-        return f"Who shall answer in a chat that nobody answers yet?"
+        return "Who shall answer in a chat that nobody answers yet?"
     if request.kind is RequestKind.HOST:
         return f"{named} asks to reach a host on the network"
     if request.kind is RequestKind.TEXT:
         return f"A scheduled text of {named} is to be said"
     if request.kind is RequestKind.RESTORED:
-        return f"This gateway was restored or copied: send what was under way?"
+        return "This gateway was restored or copied: send what was under way?"
     if request.kind is RequestKind.PLAN:
         return f"{named} asks to carry out a plan"
     if request.kind is RequestKind.CALL:
@@ -262,8 +262,8 @@ def _render_act(request: Request, facts: CardFacts) -> str:
 
 
 def list_fields(request: Request, facts: CardFacts) -> tuple[CardField, ...]:
-    """List the arguments by readable names, whole. Empty ones are left out, and the room that the title names. Addresses
-    and ids come last."""
+    """List the arguments by readable names, whole, without empty ones and the room that the title names. Addresses and
+    ids come last."""
     given = {
         name: value
         for name, value in request.input.items()
