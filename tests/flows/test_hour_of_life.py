@@ -549,6 +549,7 @@ ANN_READ = [
     "Stopped.",
     "This conversation: $0.00 today, $0.00 this month\nThere is no budget: nothing limits what it spends.",
     "One.",
+    "I was interrupted, and go on with your message.",
     "Two.",
     "Three.",
 ]
@@ -577,6 +578,7 @@ TEAM_READ = [
     "The report begins | (stopped)",
     "Stopped.",
     "The song begins and ends.",
+    "I was interrupted, and go on with your message.",
     "Stand-up in five minutes. | (late: it was due at … UTC)",
     "The brief: nothing is on fire.",
 ]
