@@ -7,7 +7,7 @@ SENTENCES = {
     "attachments_too_large": "Its files are larger than a message may have.",
     "stale": "It came so long after it was written that it was left unanswered.",
     "no_route": "No agent is set up for this chat. Whoever runs this gateway adds one with `gatepost route add`.",
-    "dropped_by_route": "A route drops what is written here. Whoever runs this gateway sees it with `gatepost route list`.",
+    "dropped_by_route": "A route drops what is written here. Whoever runs this gateway can change it.",
     "unknown_sender_strict": "This agent does not know you, and here it hears only those it knows.",
     "unknown_sender_request_approval": "This agent does not know you, and nobody has let you in yet.",
     "untrusted_sender": "The platform does not prove who wrote it, and here that counts.",
