@@ -28,6 +28,7 @@ from gatepost.channels.email.wire import (
     read_room,
     render_message_id,
 )
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Attachment, Inbound, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
@@ -414,3 +415,23 @@ async def test_nobody_words_the_subject_of_an_answer_to_somebody_else_by_the_id_
             await channel._receive_mail(thread, Folder(raw), 1, receive)  # type: ignore[arg-type]
     answered = await channel._find_answered("ann@example.com", Outbound(key="k", text="x", thread="1@example.com"))
     assert answered is not None and answered.subject == "The plan"
+
+
+async def test_an_answer_in_a_thread_is_a_reply_to_the_persons_newest_mail_there() -> None:
+    config = Config({"channels.email.address": BOT, "channels.email.authserv_id": US})
+    channel = Email(ChannelDeps(instance="email", config=config, clock=FixedClock()))
+
+    async def receive(event: Inbound) -> None:
+        assert event.sender
+
+    first = PROOF + HEAD + "Subject: The plan\r\n\r\nhello\r\n"
+    second = first.replace("<1@", "<2@").replace("Subject: ", "In-Reply-To: <1@example.com>\r\nSubject: Re: ")
+    forged = second.replace("<2@", "<3@").removeprefix(PROOF)
+    with ThreadPoolExecutor(1) as thread:
+        for raw in (first, second, forged):
+            await channel._receive_mail(thread, Folder(raw), 1, receive)  # type: ignore[arg-type]
+    message = Outbound(key="k", text="x", thread="1@example.com")
+    answered = await channel._find_answered("ann@example.com", message)
+    assert answered is not None and answered.message_id == "2@example.com"
+    earlier = await channel._find_answered("ann@example.com", replace(message, reply_to="1@example.com"))
+    assert earlier is not None and earlier.message_id == "1@example.com"

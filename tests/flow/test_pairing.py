@@ -43,9 +43,14 @@ def test_a_code_binds_its_sender_and_is_kept_as_a_hash_alone(db: Db) -> None:
     assert code is not None and len(code) == 12 and 32**12 > 2**40
     assert code not in str(db.rows("SELECT * FROM pairing_codes"))
     result = send(db, shown)
-    assert result.paired and "Ann" in result.said and CHAT in result.said
+    assert result.paired and "Ann" in result.said and "gatepost unpair" not in result.said
     assert identities.list_names(db, CHAT) == (ANN, CHAT)
     assert verdicts(db) == [(CHAT, "done")]
+
+
+def test_only_an_owner_is_told_a_command_that_takes_a_pairing_back(db: Db) -> None:
+    users.add_role(db, ANN, UserRole.OWNER, "", "test", NOON)
+    assert f"`gatepost unpair {CHAT}`" in send(db, pairing.issue_code(db, ANN, "operator", NOON)).said
 
 
 @pytest.mark.parametrize("form", ["{}", "  {} \n", "gp{}", "{} "])

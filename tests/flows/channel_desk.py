@@ -32,7 +32,7 @@ class ChannelDesk:
         registry.load_package("gatepost.channels")
         self.platform, self.instance = platform, platform.kind
         self.kind: ChannelKind = CHANNELS[platform.kind]
-        self._port = _find_port()
+        self._port = find_port()
         self.daemon = DaemonProcess(folder / "home", **{**SETTINGS, "listen": f"127.0.0.1:{self._port}", **settings})
         self._write_settings()
         self._prepare(script)
@@ -129,7 +129,7 @@ def _render(value: Any) -> str:
     return f'"{escaped}"'
 
 
-def _find_port() -> int:
+def find_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -207,9 +207,9 @@ async def test_a_click_that_the_gateway_cannot_place_is_said_on_the_card(daemon:
 @pytest.mark.slow
 async def test_a_card_that_is_decided_elsewhere_says_so_without_a_reload(daemon: DaemonProcess, page: Page) -> None:
     card = await ask(daemon, page)
-    title = await card.get_by_role("heading").text_content()
-    assert title is not None
-    request_id = title.rpartition("(")[2].rstrip(")")
+    details = await card.locator("dd").last.text_content()
+    assert details is not None
+    request_id = details.split()[0]
 
     said = daemon.gatepost("chat", "-m", f"/deny {request_id} not now", "--wait")
 

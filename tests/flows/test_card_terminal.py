@@ -58,10 +58,15 @@ def find_title(lines: list[str]) -> int:
     return next(at for at, line in enumerate(lines) if "wants to send" in line)
 
 
+def find_id(card: list[str]) -> str:
+    """Return the id of a request, which the details of its card begin with."""
+    return next(line.split()[1] for line in card if line.strip().startswith("Details:"))
+
+
 def test_the_card_is_numbered_text_and_a_word_decides_it(daemon: DaemonProcess) -> None:
     asked = chat(daemon, "go")
     card = asked[find_title(asked) :]
-    request_id = card[0].rpartition("(")[2].rstrip(")")
+    request_id = find_id(card)
     assert "  text:    the plan" in card
     assert card[card.index("  1. Allow once") :][:5] == [
         "  1. Allow once",
@@ -80,7 +85,7 @@ def test_the_card_is_numbered_text_and_a_word_decides_it(daemon: DaemonProcess) 
 @pytest.mark.slow
 def test_with_wait_the_decision_is_what_is_printed(daemon: DaemonProcess) -> None:
     asked = chat(daemon, "go")
-    request_id = asked[find_title(asked)].rpartition("(")[2].rstrip(")")
+    request_id = find_id(asked[find_title(asked) :])
     vague = daemon.gatepost("chat", "-m", "/approve", "--wait")
     assert f"write /approve {request_id}" in vague.stdout  # the agent has spoken after its card
     done = daemon.gatepost("chat", "-m", f"/approve {request_id}", "--wait")
@@ -90,7 +95,7 @@ def test_with_wait_the_decision_is_what_is_printed(daemon: DaemonProcess) -> Non
 @pytest.mark.slow
 def test_who_decides_from_another_room_is_told_there(daemon: DaemonProcess) -> None:
     asked = chat(daemon, "go")
-    request_id = asked[find_title(asked)].rpartition("(")[2].rstrip(")")
+    request_id = find_id(asked[find_title(asked) :])
     done = daemon.gatepost("chat", "-m", "/deny", "--wait", "--room", "other")
     assert "Nothing waits for a decision here" in done.stdout
     done = daemon.gatepost("chat", "-m", f"/deny {request_id}", "--wait", "--room", "other")

@@ -181,7 +181,7 @@ async def test_who_may_not_speak_to_the_group_is_refused_told_and_recorded(tmp_p
         card = await wait_for_card(channel)
         assert card.message.card is not None
         await channel.click(card.message.card.buttons[0].id, sender=EVE)
-        await channel.wait_for(lambda sent: any("Only who may speak" in each.message.text for each in sent))
+        await channel.wait_for(lambda sent: any("Only people who may speak" in each.message.text for each in sent))
         rows = await gateway.store.read(audit.list_latest, 50)
         assert [row[2:5] for row in rows if row[3] == "request.decide"] == [(EVE, "request.decide", "refused")]
         assert (await get_request(gateway)).state is RequestState.PENDING

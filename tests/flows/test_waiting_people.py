@@ -29,6 +29,29 @@ async def test_who_waits_for_an_interrupted_answer_is_told_once_that_it_goes_on(
         assert channel.texts() == [*told, "done"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("after", "told"), [(0, [notices.INTERRUPTED]), (60_000_000, [])])
+async def test_who_waits_while_the_gateway_is_away_is_told_once_that_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, told: list[str]
+) -> None:
+    channel = FakeChannel()
+    for start in range(3):
+        monkeypatch.setattr(turn_settlement, "INTERRUPTED_AFTER", after if start else 60_000_000)
+        async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+            if not start:
+                await open_room(gateway, "fake", ROOM)
+                script = ScriptBuilder().turn("work").say("one").wait_for("go").say("done")
+                script.write(gateway.home.group("home")).chmod(0o644)
+                await channel.say("work")
+                await channel.wait_for(1)
+            elif start == 2:
+                (gateway.home.group("home") / "go").touch()
+                await wait_until_settled(gateway)
+            else:
+                await channel.wait_for(1 + len(told))
+    assert channel.texts() == ["one", *told, "done"]
+
+
 async def test_who_waits_for_a_place_sees_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_supervisor, "NO_PLACE_S", 0.0)
     channel = FakeChannel()

@@ -416,7 +416,7 @@ async def test_a_hold_on_speaking_in_a_room_holds_every_tool_that_speaks_there(
     agent.write("figures")
     await agent.say("own words")  # message 2
     assert await agent.is_held(name, **SPEAKING[name])
-    assert (await agent.last()).why == f"'hold speak(jid={ROOM})' of acme/eng holds it"
+    assert (await agent.last()).why == f"the rule “hold speak(jid={ROOM})” of acme/eng asks for a person"
 
 
 async def test_a_hold_on_speaking_in_another_room_holds_nothing_here(tmp_path: Path, store: SqliteStore) -> None:

@@ -53,6 +53,10 @@ class GroupHold(Struct, frozen=True):
     binds: bool
     quorum: int = 0  # how many must agree; 0: as the gateway says
 
+    def render(self) -> str:
+        """Return the reason why a person is asked."""
+        return f"the rule “{self.rule}” of {self.folder} asks for a person"
+
 
 class _ToolRules(Struct, frozen=True):
     """What speaks of one tool."""

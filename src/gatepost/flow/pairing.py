@@ -62,7 +62,7 @@ LIMITED = "These were too many wrong codes. Wait an hour before you try another 
 TAKEN = "This identity belongs to somebody else already, so nothing has changed. `gatepost unpair` releases it."
 ROLES = "This identity has a role or a right that the person whom it would belong to has not, so nothing has changed."
 ALREADY = "This identity is paired with {} already."
-PAIRED = "Paired: you are {} here from now on. `gatepost unpair {}` takes it back."
+PAIRED = "Paired: you are {} here from now on. {}"
 WRONG = {
     CodeState.USED: "This code was used before. `gatepost pair` prints a new one.",
     CodeState.EXPIRED: "This code is too old. `gatepost pair` prints a new one.",
@@ -126,7 +126,7 @@ def redeem_code(db: Db, code: str, sender: str, now: int) -> PairingResult:
     refused = _bind(db, sender, redeemed.person, sender, now)
     verdict = "refused" if refused is not None else "done"
     _record(db, now, sender, verdict, {"person": redeemed.person} | ({"why": refused.reason} if refused else {}))
-    return refused or PairingResult(True, "paired", PAIRED.format(_name(db, redeemed.person), sender))
+    return refused or PairingResult(True, "paired", _render_paired(db, redeemed.person, sender))
 
 
 def _bind(db: Db, identity: str, person: str, by: str, now: int) -> PairingResult | None:
@@ -259,7 +259,7 @@ def confirm_link(
     refused = _bind(db, link.identity, person, user, now)
     details = {"person": person, "identity": link.identity} | ({"why": refused.reason} if refused else {})
     _record(db, now, user, "refused" if refused else "done", details)
-    said = PAIRED.format(_name(db, person), link.identity)
+    said = _render_paired(db, person, link.identity)
     if refused is None and link.address:  # links are given in direct rooms alone
         direct_rooms.add(db, link.identity, link.instance, link.address, now)
         if reach is not None:
@@ -288,6 +288,13 @@ def _count_guess(db: Db, sender: str, state: CodeState, now: int) -> PairingResu
     _record(db, now, sender, "refused", {"why": f"code_{state}", "guesses": guesses})
     words = LIMITED if guesses >= MOST_GUESSES else WRONG[state]
     return PairingResult(False, f"pairing_code_{state}", words)
+
+
+def _render_paired(db: Db, person: str, identity: str) -> str:
+    """Return what the person is told. Only an owner has the command line."""
+    command = f"`gatepost unpair {identity}` takes it back."
+    undo = command if person in users.list_owners(db) else "Whoever runs this gateway can take it back."
+    return PAIRED.format(_name(db, person), undo)
 
 
 def _name(db: Db, person: str) -> str:

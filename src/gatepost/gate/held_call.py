@@ -40,7 +40,7 @@ def make_held_call(
         place = f"{call.to.instance} {call.to.address}"
     elif tool.scope is ToolScope.GROUP:
         place = ", ".join(targets)
-    said = [f"{hold.rule!r} of {hold.folder} holds it" for hold in holds]
+    said = [hold.render() for hold in holds]
     named = policy.list_named_params(tool.name, tool.effects)
     lifted = policy.grants_itself(ask) and not any(hold.binds for hold in holds)
     return HeldCall(

@@ -107,6 +107,15 @@ async def test_the_content_has_the_shape_that_agents_are_given(routed: World) ->
     }
 
 
+@pytest.mark.parametrize(("given", "shown"), [("", "Ada"), (OWNER.partition(":")[2], "Ada"), ("ada_99", "ada_99")])
+async def test_whom_the_platform_does_not_name_has_the_name_that_is_known_here(
+    routed: World, given: str, shown: str
+) -> None:
+    await routed.store.write(users.set_name, OWNER, "Ada")
+    message = await routed.message(await routed.send("hi", sender_name=given))
+    assert (message.sender_name, message.content["sender"]) == (shown, shown)
+
+
 async def test_told_twice_accepted_once(routed: World) -> None:
     first = await routed.send(platform_id="x")
     again = await routed.send(platform_id="x", attachments=(Attachment(name="a", data=b"1"),))

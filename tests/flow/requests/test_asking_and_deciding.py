@@ -164,7 +164,7 @@ def test_a_channel_that_cannot_edit_gets_a_line(db: Db, session_id: str) -> None
     request = ask_for(db, session_id).request
     decide(db, reach_of(), request.id, ALLOW_ONCE, ADA, NOON + 1)
     line = out(db)[-1]
-    assert (line.op, line.payload["text"]) == (Op.SEND, f"{request.id}: Allowed by {ADA}.")
+    assert (line.op, line.payload["text"]) == (Op.SEND, f"Acme wants to send a message\nAllowed by {ADA}.")
 
 
 def test_a_quorum_needs_so_many_people_and_one_denial_ends_it(db: Db, session_id: str) -> None:

@@ -20,7 +20,7 @@ from gatepost.store.requests import NewRequest, Request, RequestKind
 from gatepost.store.rooms import RoomPolicy
 from gatepost.testing.clock import NOON
 
-from .acme_people import ADA, EVE, RULES, add_people
+from .acme_people import ADA, BOB, EVE, RULES, add_people
 
 FAMILY, RELEASE, DIRECT = "fake:room/9", "fake:room/1", "fake:direct/ada"
 WITH_CARDS = frozenset({Feature.EDIT, Feature.CARDS, Feature.THREADS})
@@ -31,8 +31,8 @@ def make_reach(features: frozenset[Feature] = WITH_CARDS) -> ChannelInstances:
     return ChannelInstances({"fake": kind})
 
 
-def hold(db: Db, reach: ChannelInstances, given: dict[str, Any], **more: Any) -> Request:
-    """Eve gives the agent its work in the family's chat, and it makes a held call."""
+def hold(db: Db, reach: ChannelInstances, given: dict[str, Any], sender: str = EVE, **more: Any) -> Request:
+    """Eve (or `sender`) gives the agent its work in the family's chat, and it makes a held call."""
     add_people(db)
     users.set_name(db, ADA, "Ada")
     users.add(db, EVE, "Eve", NOON)
@@ -45,7 +45,7 @@ def hold(db: Db, reach: ChannelInstances, given: dict[str, Any], **more: Any) ->
         direction=Direction.IN,
         kind=MessageKind.CHAT,
         platform_id="1",
-        sender=EVE,
+        sender=sender,
         text="send the *file* to all of them",
         at=NOON,
     )
@@ -79,26 +79,26 @@ def get_card(db: Db, request: Request) -> Card:
 def test_a_card_says_who_asked_where_and_with_which_words_and_what_the_agent_wants(db: Db) -> None:
     request = hold(db, make_reach(), {"text": "hello", "chatJid": RELEASE, "replyToId": None, "thread": ""})
     card = get_card(db, request)
-    assert card.title == f"Acme wants to send a message, room “Release” ({request.id})"
+    assert card.title == "Acme wants to send a message in “Release”"
     assert card.text == "Asked by Eve in “Family chat”: “send the \\*file\\* to all of them”"
     assert [(each.name, each.value) for each in card.fields] == [
         ("text", "hello"),
-        ("room", "“Release”"),
-        ("Details", f"tool send · room {RELEASE}"),
+        ("Details", f"{request.id} · tool send · room {RELEASE}"),
     ]
 
 
 def test_parameters_are_words_and_two_of_one_name_keep_their_own(db: Db) -> None:
     given = {"contextMode": "group", "run_at": 5, "chatJid": "fake:room/unnamed", "jid": "fake:room/other", "on": False}
-    card = get_card(db, hold(db, make_reach(), given, tool="schedule_task"))
-    assert "wants to schedule task (" in card.title
+    request = hold(db, make_reach(), given, tool="schedule_task")
+    card = get_card(db, request)
+    assert card.title == "Acme wants to schedule a task"
     assert [(each.name, each.value) for each in card.fields] == [
-        ("context mode", "group"),
+        ("context", "group"),
         ("run at", "5"),
         ("chatJid", "fake:room/unnamed"),
         ("jid", "fake:room/other"),
         ("on", "false"),
-        ("Details", "tool schedule_task"),
+        ("Details", f"{request.id} · tool schedule_task"),
     ]
 
 
@@ -121,6 +121,26 @@ def test_a_decided_card_says_who_decided_by_name(db: Db) -> None:
     assert decided.said == "Denied by Ada."
     (row,) = outbox.OUTBOX.list(db, "WHERE op = 'edit'")
     assert row.payload["card"]["done"] == "Denied by Ada."
+
+
+def test_who_gave_the_agent_its_work_is_asked_first_if_they_may_decide(db: Db) -> None:
+    """Ada is an admin of the group, and would come before an owner."""
+    request = hold(db, make_reach(), {"text": "hello"}, sender=BOB)
+    assert [each.person for each in request_cards.list_for_request(db, request.id)] == [BOB]
+
+
+def test_where_nothing_is_edited_a_line_names_what_was_asked_and_no_id(db: Db) -> None:
+    reach = make_reach(frozenset())
+    request = hold(db, reach, {"text": "hello", "chatJid": RELEASE})
+    decide(db, reach, request.id, DENY, ADA, NOON)
+    *_, row = outbox.OUTBOX.list(db, "WHERE op = 'send' ORDER BY id")
+    assert row.payload["text"] == "Acme wants to send a message in “Release”\nDenied by Ada."
+
+
+@pytest.mark.parametrize("kind", RequestKind)
+def test_no_title_has_the_id_of_its_request(db: Db, kind: RequestKind) -> None:
+    request = hold(db, make_reach(), {"text": "hello", "question": "Which?"}, kind=kind)
+    assert request.id not in get_card(db, request).title
 
 
 @pytest.mark.parametrize(

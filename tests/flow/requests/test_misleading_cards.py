@@ -126,7 +126,7 @@ def test_a_long_text_is_cut_with_a_digest_of_the_whole() -> None:
 
 def test_every_part_of_a_card_is_made_visible() -> None:
     card = make_card(make_request(**{"na\u202eme": "va\u200blue"}), "t", CardFacts(agent="Ac\u202eme"))
-    assert card.fields == (CardField("na⟨U+202E⟩me", "va⟨U+200B⟩lue"), CardField("Details", "tool send"))
+    assert card.fields == (CardField("na⟨U+202E⟩me", "va⟨U+200B⟩lue"), CardField("Details", "p-1 · tool send"))
     assert card.title.startswith("Ac⟨U+202E⟩me wants to send a message")
 
 

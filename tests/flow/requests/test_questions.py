@@ -208,7 +208,11 @@ def test_who_may_not_speak_to_the_group_answers_nothing_by_whatever_way(db: Db) 
         click(db, card, "0", EVE),
         click(db, card, "words", EVE, "hm"),
     ):
-        assert given is not None and given.reason == f"not decided {request.id}" and "Only who may speak" in given.said
+        assert (
+            given is not None
+            and given.reason == f"not decided {request.id}"
+            and "Only people who may speak" in given.said
+        )
     assert state_of(db, request) is RequestState.PENDING
 
 

@@ -69,7 +69,7 @@ async def test_a_text_that_comes_late_says_so(desk: TaskDesk) -> None:
     desk.clock.advance(HOUR / SECOND)
     await desk.tick()
     [effect] = await desk.said()
-    assert effect.payload["text"] == "Take the bread out.\n(late: it was due at 2027-01-15 09:02 Europe/Berlin)"
+    assert effect.payload["text"] == "Take the bread out.\n(late: it was due at 09:02 Europe/Berlin)"
 
 
 async def test_arizuko_29_an_hourly_task_fires_once_after_three_hours_away(desk: TaskDesk) -> None:

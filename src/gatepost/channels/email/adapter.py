@@ -54,7 +54,7 @@ from gatepost.core import log
 from gatepost.core.clock import HOUR
 from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
 from gatepost.core.records import replace
-from gatepost.messages.inbound import Attachment
+from gatepost.messages.inbound import Attachment, Verb
 from gatepost.messages.outbound import Op, Outbound
 
 LOG = log.get("email")
@@ -145,6 +145,8 @@ class Email:
         if self._heads.find(read.inbound.address, read.head.message_id) is None:
             # As its conversation is named, though nobody proves its sender.
             self._heads.keep(read.inbound.address, read.head.message_id, read.head)
+        if read.inbound.verb is not Verb.UNTRUSTED and not read.inbound.own:
+            self._heads.set_newest(read.inbound.address, read.inbound.thread, read.head)
         await retry_until_done(partial(receive, read.inbound))
         await self._run(thread, mailbox.set_flag, uid, SEEN, True)
 
@@ -241,6 +243,11 @@ class Email:
     async def _find_answered(self, person: str, message: Outbound) -> MailHead | None:
         """The mail answered, for its subject; from the mailbox if it came before this start. Only one of this person's
         or ours: whoever else uses its id has a say in nothing."""
+        if (
+            not message.reply_to
+            and (newest := self._heads.find_newest(get_address(person), message.thread)) is not None
+        ):
+            return newest
         answered = message.reply_to or message.thread
         wanted = get_message_id(answered)
         known = self._heads.find(get_address(person), answered)
@@ -316,12 +323,23 @@ class KnownHeads:
 
     def __init__(self) -> None:
         self._heads: OrderedDict[tuple[str, str], MailHead] = OrderedDict()
+        self._newest: OrderedDict[tuple[str, str], MailHead] = OrderedDict()  # of a person, by room and thread
 
     def keep(self, room: str, platform_id: str, head: MailHead) -> None:
         self._heads[room, platform_id] = head
         self._heads.move_to_end((room, platform_id))
         if len(self._heads) > MOST_HEADS:
             self._heads.popitem(last=False)
+
+    def set_newest(self, room: str, thread: str, head: MailHead) -> None:
+        """Record the mail that an answer in this thread is a reply to."""
+        self._newest[room, thread] = head
+        self._newest.move_to_end((room, thread))
+        if len(self._newest) > MOST_HEADS:
+            self._newest.popitem(last=False)
+
+    def find_newest(self, room: str, thread: str) -> MailHead | None:
+        return self._newest.get((room, thread))
 
     def find(self, room: str, platform_id: str) -> MailHead | None:
         return self._heads.get((room, platform_id))

@@ -46,9 +46,11 @@ from gatepost.flow.intake.unrouted_rooms import hold_unknown_room
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
 from gatepost.flow.requests.asking import SETTLES, AskedRequest, AskingRules
+from gatepost.flow.requests.card_delivery import find_name
+from gatepost.messages.card import escape_markdown
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.store import inbox, messages, request_cards, room_history, rooms
+from gatepost.store import identities, inbox, messages, request_cards, room_history, rooms, users
 from gatepost.store.budgets import STOP, BudgetNotice, claim_stop_notice
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message, NewMessage
@@ -97,6 +99,7 @@ def accept(
 def _accept(
     db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int, asking: AskingRules | None
 ) -> IntakeResult:
+    arrival = _name_sender(db, rules, arrival)
     inbound = arrival.inbound
     parent = find_parent_of(db, arrival.instance, inbound)
     thread = verbs.thread_of(inbound, parent)
@@ -117,6 +120,17 @@ def _accept(
         case.add_notice(answered.said)
         return replace(_route(case, new, verb, asking), told=True)
     return onboarding.greet(case, _route(case, new, verb, asking))
+
+
+def _name_sender(db: Db, rules: RuleCache, arrival: Arrival) -> Arrival:
+    """Call somebody by the name that they have here if their platform gives none, or their address in its place."""
+    inbound = arrival.inbound
+    if inbound.sender_name not in ("", inbound.sender, inbound.sender.partition(":")[2]):
+        return arrival
+    known = rules.read(db, users.get, rules.read(db, identities.get_person, inbound.sender))
+    if known is None or not known.name:
+        return arrival
+    return replace(arrival, inbound=replace(inbound, sender_name=known.name))
 
 
 def _show_change(db: Db, arrival: Arrival, receipt: Receipt) -> None:
@@ -232,12 +246,22 @@ def _read_answer(case: MessageContext, parent: Message | None, asking: AskingRul
 def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
     case.rules.renew(case.db)  # cards were closed: nothing that is read behind this write may be kept
     if given.said:
-        case.add_notice(given.said)
+        case.add_notice(f"{_render_clicker(case)}{given.said}")
     ended = case.end(InboxState.ANSWERED, given.reason, "guest", told=bool(given.said))
     decided = given.decision is not None and (given.decision.decided or given.decision.kept)
     standing = case.rules.read(case.db, sender_rights.read_standing, case.arrival.inbound.sender).roles
     nobody = not (decided or standing.roles or standing.member_of)  # what they send is counted, and soon not kept
     return replace(ended, decision=given.decision, stranger=nobody)
+
+
+def _render_clicker(case: MessageContext) -> str:
+    """Return the name before what somebody is told who pressed a button among others: there is no message of theirs
+    that the words could be a reply to."""
+    inbound = case.arrival.inbound
+    if inbound.event != CLICK or inbound.direct:
+        return ""
+    name = find_name(case.db, case.rules.read(case.db, identities.get_person, inbound.sender), inbound.sender_name)
+    return f"{escape_markdown(name)}: " if name != inbound.sender else ""
 
 
 def _is_spoken(inbound: Inbound) -> bool:

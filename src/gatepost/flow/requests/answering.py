@@ -392,11 +392,12 @@ def _render_which(
     """`cards`: the oldest first; the newest of them are listed by what they say."""
     newest = list({card.request_id: card for card in cards}.values())[-MOST_LISTED:]
     way = "Reply to one of them, or " if _can_reply(reach, said.instance) else "To say which, "
-    return WHICH.format(way, command, "\n".join(f"- {each}" for each in _list_titles(db, newest)))
+    lines = [f"- {title} ({card.request_id})" for title, card in zip(_list_titles(db, newest), newest, strict=True)]
+    return WHICH.format(way, command, "\n".join(lines))
 
 
 def _list_titles(db: Db, cards: Sequence[RequestCard]) -> list[str]:
-    """Return the titles of cards as they were shown, each with the id of its request; a question's with its words."""
+    """Return the titles of cards as they were shown; a question's with its words."""
     texts = messages.list_beginnings(db, [card.message_id for card in cards], LONGEST_TITLE)
     known = {each.id: each for each in requests.list_by_ids(db, [card.request_id for card in cards])}
     titles: list[str] = []
@@ -406,7 +407,7 @@ def _list_titles(db: Db, cards: Sequence[RequestCard]) -> list[str]:
         if request is not None and request.kind is RequestKind.QUESTION:
             asked = show_beginning(_get_question(request, card.part).text, LONGEST_ASKED)
             title = f"{title}: {escape_markdown(asked)}"
-        titles.append(title or card.request_id)
+        titles.append(title or "a request")
     return titles
 
 

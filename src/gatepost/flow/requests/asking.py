@@ -149,23 +149,24 @@ def list_approvers(db: Db, folder: str) -> list[str]:
 def find_next_approver(
     db: Db, reach: ChannelInstances, request: Request, asked: set[str], before: AskedPeople
 ) -> tuple[str, DirectRoom] | None:
-    """The next who is asked, and where. Who gave the agent its work is asked there, if that is a room of the gateway's
-    own page or terminal."""
-    ranked = list_approvers(db, request.folder)
-    own = _find_room_of_asker(db, reach, request)
+    """Return the next who is asked, and where. Who gave the agent its work comes first if they may decide: they know
+    what it is about. They are asked where they gave it, if that is a room of the gateway's own page or terminal."""
+    asker = costs.find_asker(db, request.turn_id) if request.turn_id else ""
+    first = identities.get_person(db, asker) if asker else ""
+    ranked = sorted(list_approvers(db, request.folder), key=lambda each: each != first)
+    own = _find_room_of_asker(reach, request, asker, first)
     known = [*((own,) if own is not None else ()), *direct_rooms.list_for_people(db, tuple(ranked))]
     rooms = [each for each in known if before.can_try(each)]
     served = [each for each in rooms if reach.is_known(each.instance)]  # a channel that is gone delivers nothing
     return choose_next(ranked, asked, served, request.instance) or choose_next(ranked, asked, rooms, request.instance)
 
 
-def _find_room_of_asker(db: Db, reach: ChannelInstances, request: Request) -> DirectRoom | None:
+def _find_room_of_asker(reach: ChannelInstances, request: Request, asker: str, person: str) -> DirectRoom | None:
     """Return the room of a request as one of who gave the agent its work; None where the gateway is not the platform,
     or the room is another person's own."""
-    if not request.turn_id or request.address == "" or reach.platform(request.instance) not in PLACES:
+    if request.address == "" or reach.platform(request.instance) not in PLACES:
         return None
-    asker = costs.find_asker(db, request.turn_id)
     of_somebody = request.address.startswith(WEB_ROOM)
     if not asker or (of_somebody and request.address != WEB_ROOM + asker.removeprefix(WEB_PERSON)):
         return None
-    return DirectRoom(identities.get_person(db, asker), request.instance, request.address, request.asked_at)
+    return DirectRoom(person, request.instance, request.address, request.asked_at)

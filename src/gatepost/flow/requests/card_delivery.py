@@ -22,7 +22,7 @@ from gatepost.flow.requests.choices import (
     show_beginning,
 )
 from gatepost.flow.requests.questions import find_next
-from gatepost.messages.card import Card, escape_line, render_text
+from gatepost.messages.card import Card, escape_line, escape_markdown, render_text
 from gatepost.messages.outbound import Feature, Op
 from gatepost.messages.text_size import TextUnit, measure
 from gatepost.store import (
@@ -52,6 +52,7 @@ PAGE = "/page"
 MOST_PAGES = 20
 LONGEST_PAGE = 8000  # characters, where a channel has no limit
 SMALLEST_PAGE = 300  # below that a channel shows no parts
+LONGEST_ASKED = 300  # characters of a question above its answer
 LONGEST_HEAD = 60  # characters before a part
 ABOVE = "All of it is in the messages above: {} parts."
 UNDELIVERED = frozenset({EffectState.FAILED, EffectState.UNCERTAIN, EffectState.CANCELLED})
@@ -150,7 +151,7 @@ def fit_card(
     if reach.fits_card(instance, card):
         return FittedCard(card)
     limit, unit = _find_page_size(reach, instance)
-    pages = list_pages(card, request.id, limit, unit) if card.size <= min(LONGEST_INPUT, MOST_PAGES * limit) else []
+    pages = list_pages(card, limit, unit) if card.size <= min(LONGEST_INPUT, MOST_PAGES * limit) else []
     rest = shorten_card(card, ABOVE.format(len(pages)))
     if 0 < len(pages) <= MOST_PAGES and reach.fits_card(instance, rest):
         return FittedCard(rest, tuple(pages))
@@ -174,7 +175,7 @@ def _find_page_size(reach: ChannelInstances, instance: str) -> tuple[int, TextUn
     return min(reach.max_text(instance) or LONGEST_PAGE, LONGEST_PAGE), reach.text_unit(instance)
 
 
-def list_pages(card: Card, request_id: str, limit: int, unit: TextUnit) -> list[str]:
+def list_pages(card: Card, limit: int, unit: TextUnit) -> list[str]:
     """All that a card says, in messages of a platform. Words of others are escaped once they are split, so that no
     mark of theirs is torn off its escape; that may double them."""
     if limit < SMALLEST_PAGE:
@@ -191,7 +192,7 @@ def list_pages(card: Card, request_id: str, limit: int, unit: TextUnit) -> list[
             joined[-1] = f"{joined[-1]}\n\n{each}"
         else:
             joined.append(each)
-    return [f"{request_id}, part {number} of {len(joined)}:\n{each}" for number, each in enumerate(joined, start=1)]
+    return [f"Part {number} of {len(joined)}:\n{each}" for number, each in enumerate(joined, start=1)]
 
 
 # What it says.
@@ -257,14 +258,20 @@ def _show_in_card(db: Db, reach: ChannelInstances, request: Request, card: Reque
     edits = Feature.EDIT in reach.features(card.instance)
     place = (card.instance, card.address)
     thread = request.thread if request.kind is RequestKind.QUESTION else find_thread(reach, request, place)
-    text, more = f"{request.id}: {said}", dict[str, object]()
+    decided = make_decided_card(request, find_facts(db, request), said, card.part)
+    text, more = render_decided_line(decided, is_question=request.kind is RequestKind.QUESTION), dict[str, object]()
     if edits:
-        decided = make_decided_card(request, find_facts(db, request), said, card.part)
         if not card.whole or not reach.fits_card(card.instance, decided):
             decided = shorten_card(decided, "")
         text, more = render_text(decided), {"card": to_builtins(decided)}
     op = Op.EDIT if edits else Op.SEND
     outbox.add(db, _make_effect(request, make_decided_key(card), op, place, thread, text, more, card.message_id), now)
+
+
+def render_decided_line(card: Card, *, is_question: bool) -> str:
+    """Return the line that follows a card which cannot be edited: what was asked, and what was decided."""
+    asked = split_text(card.text, LONGEST_ASKED)[0] if is_question and card.text else escape_markdown(card.title)
+    return f"{asked}\n{escape_line(card.done)}"
 
 
 # What was not delivered.

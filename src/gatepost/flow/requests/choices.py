@@ -32,6 +32,25 @@ ACTS = {  # tools whose names alone do not say what they do
     "edit": "edit a message",
     "delete": "delete a message",
     "forward": "pass a message on",
+    "send_card": "send a card",
+    "like": "react to a message",
+    "dislike": "react to a message",
+    "pin_message": "pin a message",
+    "unpin_message": "unpin a message",
+    "schedule_task": "schedule a task",
+    "update_task": "change a task",
+    "pause_task": "pause a task",
+    "resume_task": "resume a task",
+    "cancel_task": "cancel a task",
+    "write_skill": "write a skill",
+    "register_group": "make another agent",
+    "send_to_agent": "give work to another agent",
+    "delegate_group": "give work to another agent",
+    "escalate_group": "ask the agent above",
+    "invite_create": "invite somebody",
+    "add_route": "change who answers where",
+    "set_routes": "change who answers where",
+    "delete_route": "change who answers where",
     "network_allow": "open a host on the network",
     "network_deny": "close a host on the network",
 }
@@ -43,6 +62,11 @@ PARAMETERS = {
     "toJid": "to the room",
     "replyToId": "in reply to",
     "filepath": "file",
+    "cron": "when",
+    "contextMode": "context",
+    "missed": "if it was missed",
+    "maxRuns": "most runs",
+    "expiresAt": "until",
 }
 _HUMP = re.compile(r"(?<=[a-z])[A-Z]")
 _encode = msgspec.json.encode
@@ -193,7 +217,9 @@ def make_refusal_card(request: Request, token: str, facts: CardFacts, page: str)
 
 def _render_text(request: Request, facts: CardFacts) -> str:
     consequences = render_consequences(request) if request.kind is RequestKind.PLAN else ""
-    return "\n\n".join(filter(None, [_render_asker(facts), request.why, request.preview, consequences]))
+    end = "" if request.why.endswith((".", "!", "?")) or not request.why else "."
+    why = f"{request.why[:1].upper()}{request.why[1:]}{end}"
+    return "\n\n".join(filter(None, [_render_asker(facts), why, request.preview, consequences]))
 
 
 def _render_asker(facts: CardFacts) -> str:
@@ -212,31 +238,32 @@ def _quote(text: str, longest: int = LONGEST_NAME) -> str:
 def render_title(request: Request, facts: CardFacts) -> str:
     named = show_beginning(facts.agent, LONGEST_NAME)
     if request.kind is RequestKind.SENDER:
-        return f"Somebody unknown writes to {named} ({request.id})"
+        return f"Somebody unknown writes to {named}"
     if request.kind is RequestKind.ROOM:
-        return f"Who shall answer in a chat that nobody answers yet? ({request.id})"
+        return "Who shall answer in a chat that nobody answers yet?"
     if request.kind is RequestKind.HOST:
-        return f"{named} asks to reach a host on the network ({request.id})"
+        return f"{named} asks to reach a host on the network"
     if request.kind is RequestKind.TEXT:
-        return f"A scheduled text of {named} is to be said ({request.id})"
+        return f"A scheduled text of {named} is to be said"
     if request.kind is RequestKind.RESTORED:
-        return f"This gateway was restored or copied: send what was under way? ({request.id})"
+        return "This gateway was restored or copied: send what was under way?"
     if request.kind is RequestKind.PLAN:
-        return f"{named} asks to carry out a plan ({request.id})"
+        return f"{named} asks to carry out a plan"
     if request.kind is RequestKind.CALL:
-        return f"{named} wants to {_render_act(request, facts)} ({request.id})"
-    return f"{named} asks to use {show_beginning(request.tool, LONGEST_NAME)} ({request.id})"
+        return f"{named} wants to {_render_act(request, facts)}"
+    return f"{named} asks to use {show_beginning(request.tool, LONGEST_NAME)}"
 
 
 def _render_act(request: Request, facts: CardFacts) -> str:
     """The call in words: its tool, and the room that it names if that has a name."""
     act = ACTS.get(request.tool) or show_beginning(request.tool.replace("_", " "), LONGEST_NAME)
     named = [facts.rooms[name] for name in request.input if name in facts.rooms]
-    return f"{act}, room “{show_beginning(named[0], LONGEST_NAME)}”" if named else act
+    return f"{act} in “{show_beginning(named[0], LONGEST_NAME)}”" if named else act
 
 
 def list_fields(request: Request, facts: CardFacts) -> tuple[CardField, ...]:
-    """The arguments by readable names, whole. Empty ones are left out. Addresses and ids come last."""
+    """List the arguments by readable names, whole, without empty ones and the room that the title names. Addresses and
+    ids come last."""
     given = {
         name: value
         for name, value in request.input.items()
@@ -244,11 +271,14 @@ def list_fields(request: Request, facts: CardFacts) -> tuple[CardField, ...]:
     }
     labels = [PARAMETERS.get(name) or _spell_out(name) for name in given]
     shown: list[CardField] = []
-    details = [f"tool {show_hidden(request.tool)}"] if request.kind is RequestKind.CALL else []
+    titled = next((name for name in given if name in facts.rooms), "") if request.kind is RequestKind.CALL else ""
+    details = [request.id]
+    details += [f"tool {show_hidden(request.tool)}"] if request.kind is RequestKind.CALL else []
     for label, (name, value) in zip(labels, given.items(), strict=True):
         clear = label if labels.count(label) == 1 else show_hidden(name)
         if name in facts.rooms:
-            shown.append(CardField(clear, f"“{show_beginning(facts.rooms[name], LONGEST_NAME)}”"))
+            if name != titled:
+                shown.append(CardField(clear, f"“{show_beginning(facts.rooms[name], LONGEST_NAME)}”"))
             details.append(f"{clear} {show_hidden(str(value))}")
         elif name in IDS:
             details.append(f"{clear} {_show(value)}")
@@ -256,7 +286,7 @@ def list_fields(request: Request, facts: CardFacts) -> tuple[CardField, ...]:
             shown.append(CardField(clear, _show(value)))
     if request.cut:
         shown.append(CardField("…", "there is more than was kept"))
-    return (*shown, CardField("Details", " · ".join(details))) if details else tuple(shown)
+    return (*shown, CardField("Details", " · ".join(details)))
 
 
 def _spell_out(name: str) -> str:

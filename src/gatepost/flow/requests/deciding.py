@@ -53,7 +53,7 @@ EVENT, QUESTION_EVENT = messages.APPROVAL, messages.QUESTION
 NOT_YOURS = "Only an admin of this agent's group or an owner may decide this."
 OUTDATED = "Nobody has to decide this any more: {}."
 KEPT_IN_PART = "Only a part of what {0} asks was kept, so nobody can allow it. Deny it, or ask for less at once."
-NOT_ASKED = "Only who may speak to this agent in the room where it asks may answer this."
+NOT_ASKED = "Only people who may speak to this agent here may answer this."
 
 
 class Decision(Struct, frozen=True):

@@ -151,7 +151,7 @@ def make_question_card(request: Request, part: int, token: str, agent: str) -> C
     question = asked[part] if part < len(asked) else AgentQuestion("", "")
     default = _show(question.default, LONGEST_DESCRIPTION)
     return Card(
-        title=_render_title(request, part, len(asked), agent),
+        title=_render_title(part, len(asked), agent),
         text=_render_text(question),
         fields=(CardField("If nobody answers", default),) if default else (),
         buttons=_list_buttons(question, token),
@@ -165,12 +165,12 @@ def make_question_card(request: Request, part: int, token: str, agent: str) -> C
 def make_answered_card(request: Request, part: int, agent: str, done: str) -> Card:
     asked = parse_questions(request.input)
     text = _render_text(asked[part]) if part < len(asked) else ""
-    return Card(title=_render_title(request, part, len(asked), agent), text=text, done=done)
+    return Card(title=_render_title(part, len(asked), agent), text=text, done=done)
 
 
-def _render_title(request: Request, part: int, many: int, agent: str) -> str:
+def _render_title(part: int, many: int, agent: str) -> str:
     place = f", question {part + 1} of {many}" if many > 1 else ""
-    return f"{agent} asks{place} ({request.id})"
+    return f"{agent} asks{place}"
 
 
 def _list_buttons(question: AgentQuestion, token: str) -> tuple[CardButton, ...]:

@@ -82,7 +82,7 @@ def make_request(task: Task, held: HeldText) -> NewRequest:
         tool="send",
         input={name: value for name, value in said.items() if value},
         about=msgspec.json.encode([(each.folder, each.rule) for each in held.holds]).decode(),
-        why=", ".join(f"{each.rule!r} of {each.folder} holds it" for each in held.holds),
+        why=", ".join(each.render() for each in held.holds),
         quorum=max(each.quorum or held.asking.quorum for each in held.holds),
         instance=task.instance,
         address=task.address,

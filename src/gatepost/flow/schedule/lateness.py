@@ -3,6 +3,7 @@
 from gatepost.core.clock import MINUTE, SECOND, find_zone, iso
 from gatepost.store.tasks import Task
 
+DATE = len("2027-01-31")
 LATE = MINUTE  # what comes so long after its time is late
 
 
@@ -10,7 +11,9 @@ def render_late(task: Task, due_at: int, now: int) -> str:
     """What is said with something that comes late; '' if it does not."""
     if now - due_at <= LATE:
         return ""
-    return f"(late: it was due at {render_local(due_at - due_at % SECOND, task.zone)})"
+    due, today = render_local(due_at - due_at % SECOND, task.zone), render_local(now, task.zone)
+    same_day = due[:DATE] == today[:DATE]
+    return f"(late: it was due at {due[DATE:].strip() if same_day else due})"
 
 
 def render_local(at: int, zone: str) -> str:

@@ -143,7 +143,7 @@ class TaskJudge:
         if policy is None:
             return ""
         ask = _make_request(SCHEDULE, Tier.WORKER, policy.folder, task)
-        return next((f"{each.rule!r} of {each.folder} holds it" for each in policy.list_holds(ask)), "")
+        return next((each.render() for each in policy.list_holds(ask)), "")
 
     def list_holds(self, task: Task) -> tuple[GroupHold, ...]:
         """As for a `send` of the agent that made it. What people and operators made is theirs to say."""

@@ -42,7 +42,9 @@ async def continue_turns(parts: SessionDeps) -> None:
     await parts.store.write(sleeping_turns.defer_sleeping, parts.clock.now())
     for turn in await parts.store.read(turns.list_open):
         session = await parts.store.read(sessions.get, turn.session_id)
-        if session is not None and turn.state != TurnState.INTERRUPTED:
+        if session is not None and turn.state == TurnState.INTERRUPTED:
+            await turn_settlement.report_continuation(parts, session, turn)
+        elif session is not None:
             cause = await parts.store.read(make_restart_cause, parts, turn)
             await turn_settlement.settle_broken_turn(parts, session, turn, cause)
 

@@ -124,7 +124,7 @@ class ResultRights:
             editable=True,
             digest=hashlib.sha256(_encode([SEND, arguments])).hexdigest(),
             about=about,
-            why=", ".join(f"{each.rule!r} of {each.folder} holds it" for each in holds),
+            why=", ".join(each.render() for each in holds),
             rooms={"chatJid": place.instance},
             bound=BoundReads(threads={"chatJid": place.thread}),
             quorum=choose_quorum([each.quorum for each in holds], rules.quorum),

@@ -177,11 +177,25 @@ def _add_interruption_notice(
 ) -> tuple[str, str] | None:
     """Somebody who has waited for a while is told once that a turn goes on, however often it breaks. The room to ring,
     None if nobody is told."""
-    turn = broken.turn if broken is not None else None
-    if broken is None or turn is None or turn.begun_at is None or broken.retry_at is None or session.agent:
+    if broken is None or broken.turn is None or broken.retry_at is None:
         return None
-    young = parts.clock.now() - turn.begun_at < INTERRUPTED_AFTER
-    if young or turn.rights == firings.RIGHTS or broken.reason in (OVERTIME, ASLEEP):
+    return _report_continuation(db, parts, session, broken.turn, broken.reason)
+
+
+async def report_continuation(parts: SessionDeps, session: Session, turn: Turn) -> None:
+    """Tell people after a start that a turn goes on which the gateway broke off when it stopped. It may have been away
+    for long."""
+    room = await parts.store.write(_report_continuation, parts, session, turn, turn.error)
+    if room is not None:
+        parts.bells.room(*room)
+
+
+def _report_continuation(
+    db: Db, parts: SessionDeps, session: Session, turn: Turn, reason: str
+) -> tuple[str, str] | None:
+    if turn.begun_at is None or session.agent or turn.rights == firings.RIGHTS or reason in (OVERTIME, ASLEEP):
+        return None
+    if parts.clock.now() - turn.begun_at < INTERRUPTED_AFTER:
         return None
     _add_notice(db, parts, session.id, f"interrupted/{turn.id}", turn, notices.INTERRUPTED)
     return turn.instance, turn.address
