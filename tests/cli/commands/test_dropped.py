@@ -52,7 +52,7 @@ def test_refusals_are_counted_by_reason_with_those_that_were_only_counted(run: R
     ]
     shown = run("dropped").out
     assert "486 refused, 480 of them only counted" in shown
-    assert "nobody here knows the sender (policy strict)" in shown and "fake:user/bob in fake:room/0" in shown
+    assert "the sender is no member of the group (policy strict)" in shown and "fake:user/bob in fake:room/0" in shown
 
 
 def test_refusals_are_counted_by_sender_and_by_room_since_a_moment(run: Run, home: Home) -> None:
