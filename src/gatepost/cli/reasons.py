@@ -66,8 +66,10 @@ def render_note_by_id(platform_id: str | None) -> str:
     return render_note(_NOTES_BY_ID.get(kind, kind))
 
 
-def render_waiting(state: str, reason: str) -> str:
-    """How far something is that has not come to its end."""
+def render_waiting(state: str, reason: str, asks: str = "") -> str:
+    """How far something is that has not come to its end. `asks`: the request that a person has to decide."""
+    if asks:
+        return f"waits for a person (`gatepost permit show {asks}`)"
     if state != InboxState.RETRY:
         return f"is {state}"
     return "waits to be tried again" + (f", because {render_reason(reason)}" if reason else "")
