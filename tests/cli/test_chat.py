@@ -247,6 +247,9 @@ def test_what_is_not_answered_in_time_is_named_with_the_way_to_look() -> None:
     assert render_failure({**outcome, "state": "retry", "reason": "the sandbox died"}, 3) == (
         "no answer within 3 s; message 7 waits to be tried again, because the sandbox died: `gatepost trace 7`"
     )
+    assert render_failure({**outcome, "asks": "p-1"}, 3) == (
+        "no answer within 3 s; message 7 waits for a person (`gatepost permit show p-1`): `gatepost trace 7`"
+    )
     assert render(outcome, waited=False) == "message 7 working"
     assert render(outcome, waited=True) == ""
 

@@ -192,7 +192,7 @@ def test_reasons_are_sentences_for_people_and_codes_for_programs(run: Run, db: D
     message_id, _ = ask(db, "hello", "p1", 1_000_000)
     inbox.refuse(db, message_id, "home", "guest", "unknown_sender_strict", 1_000_000)
 
-    assert "nobody here knows the sender (policy strict)" in run("trace", "p1").out
+    assert "the sender is no member of the group (policy strict)" in run("trace", "p1").out
     assert "unknown_sender_strict" not in run("ledger", "list", "--state", "refused").out
     assert run("ledger", "list", "--state", "refused", "--json").json[0]["reason"] == "unknown_sender_strict"
 

@@ -73,8 +73,8 @@ def test_the_card_is_numbered_text_and_a_word_decides_it(daemon: DaemonProcess) 
         "  2. Allow in this conversation",
         "  3. Always allow",
         "  4. Deny",
-        "  Answer with one of these or its number. Once something was said after this:"
-        f" /approve {request_id} or /deny {request_id}.",
+        "  Answer with one of these or its number. Such words may go to the agent if it speaks"
+        f" meanwhile; /approve {request_id} or /deny {request_id} is sure to count.",
     ]
 
     decided = chat(daemon, "deny", "--thread", "aside")

@@ -184,12 +184,15 @@ async def test_an_endpoint_that_is_down_is_named_and_a_new_key_is_kept(down: Dae
 
 
 async def test_a_model_without_a_price_says_how_to_give_it_one(down: DaemonProcess) -> None:
+    await shown(down, "group", "add", "kids")
     async with ModelEndpoint(SCRIPT) as endpoint:
-        done = await connect(down, "openai", "--base-url", endpoint.openai, "--model", "my-own", key="")
+        done = await connect(
+            down, "openai", "--base-url", endpoint.openai, "--model", "my-own", "--folder", "kids", key=""
+        )
 
         assert done.returncode == 1
         assert "'my-own' has no price" in done.stderr
-        assert f"--base-url {endpoint.openai} --model my-own --price IN/OUT" in done.stderr
+        assert f"openai --folder kids --base-url {endpoint.openai} --model my-own --price IN/OUT" in done.stderr
         assert await has_nothing_changed(down)
     assert endpoint.calls == []
 

@@ -61,6 +61,17 @@ def fall_asleep(db: Db, turn: Turn, now: int = NOON) -> Turn:
     return asleep
 
 
+def test_a_message_that_waits_for_a_person_says_for_which_request(db: Db) -> None:
+    _, turn = at_work(db)
+    first, _ = ask(db, turn, "a", END), ask(db, turn, "b", END)
+    assert waiting_requests.find_pending(db, turn.id) == first and waiting_requests.find_pending(db, "t-0") == ""
+    (message_id,) = [int(row[0]) for row in db.rows("SELECT id FROM messages", ())]
+    life = ledger.trace_message(db, message_id)
+    assert life is not None
+    asked = [each.detail for each in life.moments if each.what == "asks a person"]
+    assert f"{first} pending: `gatepost permit show {first}`" in asked and len(asked) == 2
+
+
 def test_it_is_due_when_the_first_of_its_requests_expires_and_nobody_is_late(db: Db) -> None:
     session, turn = at_work(db)
     ask(db, turn, "a", END + MINUTE)

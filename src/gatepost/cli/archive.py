@@ -13,6 +13,7 @@ import stat
 import sys
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,9 +91,14 @@ def _write(home: Home, file: BinaryIO, target: Path, secret: frozenset[Path]) ->
                 raise SetupError(f"the store is damaged ({broken}), so nothing was backed up; restore a backup")
             tar.add(copy, home.store.name)
             found.files += 1
+        own = os.fstat(file.fileno())
         with open_untrusted(home.path) as root:
             for path, info in _walk(root, found, running):
-                if home.path / path in secret:
+                if (
+                    home.path / path in secret
+                    or os.path.samestat(info, own)
+                    or _is_backup(root, path, info, home.store.name)
+                ):
                     continue
                 _add(tar, root, path, info, found)
     return found
@@ -117,6 +123,18 @@ def _walk(root: UntrustedFolder, found: BackupContents, running: bool) -> Iterat
                 waiting += [f"{path}/{name}" for name in reversed(names) if _is_kept(path, name, running)]
         except GatepostError:
             found.skipped.append(path)  # it went away meanwhile, or is closed to us
+
+
+def _is_backup(root: UntrustedFolder, path: str, info: os.stat_result, store: str) -> bool:
+    """Return True for an earlier backup beside the settings: each would hold all those before it."""
+    if "/" in path or not stat.S_ISREG(info.st_mode):
+        return False
+    try:
+        with root.open_file(path) as file, tarfile.open(fileobj=file, mode="r|gz", bufsize=tarfile.BLOCKSIZE) as tar:
+            first = tar.next()
+            return first is not None and first.name == store
+    except (tarfile.TarError, EOFError, zlib.error, OSError, GatepostError):
+        return False
 
 
 def _is_kept(folder: str, name: str, running: bool) -> bool:

@@ -3,6 +3,7 @@ pointed at it. Each step says what it found; a step that fails leaves everything
 """
 
 import os
+import shlex
 import sys
 from dataclasses import dataclass, field
 from typing import Any
@@ -292,7 +293,7 @@ def _report_failure(
     facts = {
         "agent": chosen.name,
         "base": base.url,
-        "where": f" --base-url {wish['base_url']}" if wish["base_url"] else "",
+        "where": _render_options(wish),
         "model": found[1] if (found := NO_PRICE.search(outcome["reason"])) else wish["model"],
     }
     way_out = _WAYS_OUT[outcome["trouble"]].format(**facts)
@@ -307,6 +308,13 @@ def _report_failure(
     if keeps:
         output.print_line(f"{key.name} was not refused, and is kept for the next try", error=True)
     return 1
+
+
+def _render_options(wish: dict[str, Any]) -> str:
+    """The options that say what is connected to what, for a command that can be repeated as it is printed."""
+    given = {"--folder": wish["folder"] if wish["folder"] != WORLD else "", "--vendor": wish["vendor"]}
+    given |= {"--base-url": wish["base_url"]}
+    return "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
 
 
 def _is_stored(home: Home, wish: dict[str, Any], name: str, base: VendorBaseUrl) -> bool:

@@ -198,7 +198,7 @@ class TerminalConversation:
             last = list(poll_outcome(self._control, message, self._timeout))[-1]
             self._well &= last["state"] in ANSWERED
             if not last["done"]:
-                how = reasons.render_waiting(last["state"], last["reason"])
+                how = reasons.render_waiting(last["state"], last["reason"], last["asks"])
                 self._screen.print(f"message {message} {how}: `gatepost trace {message}`", error=True)
         if self._sent:
             self._read_stream(once=True)

@@ -9,8 +9,9 @@ from gatepost.store.turn_claims import RESTARTED
 
 _SENTENCES = {
     "denied_by_the_access_list": "a row of the access list shuts the sender out (`gatepost grant list`)",
-    "unknown_sender_strict": "nobody here knows the sender (policy strict)",
-    "unknown_sender_request_approval": "nobody here knows the sender, and nobody was asked (policy request_approval)",
+    "unknown_sender_strict": "the sender is no member of the group (policy strict)",
+    "unknown_sender_request_approval": "the sender is no member of the group, and nobody was asked"
+    " (policy request_approval)",
     "untrusted_sender": "the platform does not prove who sent it",
     "sender_denied": "somebody decided that the sender may not speak here",
     "sender_expired": "nobody decided about the sender in time",
@@ -24,6 +25,29 @@ _SENTENCES = {
     "stale": "it was too old by then",
     "text_too_long": "the text was too long",
     "attachments_too_large": "the files were too large",
+    "room_denied": "somebody decided that no agent answers there",
+    "room_expired": "nobody decided in time which agent answers there",
+    "pairing_without_code": "it had no pairing code",
+    "pairing_limited": "the sender had sent too many wrong codes",
+    "pairing_code_used": "the pairing code was used before",
+    "pairing_code_expired": "the pairing code was too old",
+    "pairing_code_unknown": "the pairing code is not known",
+    "pairing_roles": "the identity has a role that the person has not",
+    "paired_before": "the identity was paired with the same person before",
+    "paired_elsewhere": "the identity is somebody else's, or has identities of its own",
+    "pairing_links_open": "too many pairing links are open",
+    "invitation_not_valid": "the invitation is unknown, used up, too old or revoked",
+    "invitation_limited": "the sender had sent too many wrong codes",
+    "invitation_not_needed": "the sender may write to the agent already",
+    "invitation_not_direct": "the invitation is for a group of one's own, and works in a direct chat",
+    "invitation_full": "no further groups can be made below that one",
+    "join_without_code": "it had no code of an invitation",
+    "join_queue_full": "nobody else can be put on the list",
+    "join_queued": "the sender is on the list",
+    "join_admitted": "the sender's group is being made",
+    "join_settled": "the sender has a group of their own already",
+    "join_denied": "somebody decided that the sender gets no group of their own",
+    "join_failed": "the sender's group could not be made",
 }
 _PATTERNS = (
     (re.compile(r"dropped_by_route (\d+)\Z"), r"route \1 drops it"),
@@ -66,8 +90,10 @@ def render_note_by_id(platform_id: str | None) -> str:
     return render_note(_NOTES_BY_ID.get(kind, kind))
 
 
-def render_waiting(state: str, reason: str) -> str:
-    """How far something is that has not come to its end."""
+def render_waiting(state: str, reason: str, asks: str = "") -> str:
+    """How far something is that has not come to its end. `asks`: the request that a person has to decide."""
+    if asks:
+        return f"waits for a person (`gatepost permit show {asks}`)"
     if state != InboxState.RETRY:
         return f"is {state}"
     return "waits to be tried again" + (f", because {render_reason(reason)}" if reason else "")

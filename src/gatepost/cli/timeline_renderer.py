@@ -115,6 +115,8 @@ def summarize_request(asked: dict[str, Any]) -> str:
             for each in parse_questions(asked["input"])
         )
         return cut(one_line(told), LONGEST_LINE)
+    if asked.get("kind") == RequestKind.RESTORED:  # how many of what
+        return cut(one_line(", ".join(f"{count} {name}" for name, count in asked["input"].items())), LONGEST_LINE)
     plan = asked["input"].get("plan") if asked.get("kind") == RequestKind.PLAN else None
     return cut(one_line(plan if isinstance(plan, str) else summarize_input(asked["input"])), LONGEST_LINE)
 

@@ -6,6 +6,7 @@ from itertools import count
 
 from gatepost.core.clock import MINUTE
 from gatepost.flow.groups import WEB_PERSON
+from gatepost.flow.personal_routes import add_page_route
 from gatepost.store import identities, logins, users
 from gatepost.store.port import Db
 
@@ -18,6 +19,7 @@ _NO_NAME = re.compile(r"[^a-z0-9]+")
 def issue_for_person(db: Db, named: str, now: int) -> tuple[str, str]:
     """Her identity on the page, and a token that signs one browser in as it. `named`: any identity of hers."""
     identity = get_page_identity(db, named, now)
+    add_page_route(db, identity, now)
     return identity, logins.issue_once(db, identity, now + ONCE, now)
 
 
@@ -37,4 +39,5 @@ def _add_identity(db: Db, person: str, now: int) -> str:
     identity = next(each for each in wanted if users.get(db, each) is None and identities.get(db, each) is None)
     users.add(db, identity, called, now)
     identities.add(db, identity, person, "gatepost:system", now)
+    add_page_route(db, identity, now)
     return identity

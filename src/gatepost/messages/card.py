@@ -49,7 +49,7 @@ class Card(Struct, frozen=True, kw_only=True):
     free_text: bool = False  # words of one's own are an answer, too
     done: str = ""
     many: bool = False  # several of the buttons may be chosen
-    command: str = DECIDING  # that answers it once something was said after it
+    command: str = DECIDING  # that answers it whatever was said meanwhile
     token: str = ""  # of a card that takes more than its buttons: the clicks `token:words` and `token:changed`
     editable: bool = False  # it can be allowed with other arguments, where the channel has a form for them
 
@@ -103,7 +103,7 @@ def _render_button(button: CardButton) -> str:
 
 def render_hint(card: Card) -> str:
     """How to answer where there are no buttons to press; '' if there is nothing to answer."""
-    late = f" Once something was said after this: {card.command}."
+    late = f" Such words may go to the agent if it speaks meanwhile; {card.command} is sure to count."
     if not card.buttons:
         return f"Answer with your own words.{late}" if card.free_text else ""
     more = ", or with your own words" if card.free_text else ""

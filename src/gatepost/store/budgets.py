@@ -56,6 +56,11 @@ class BudgetStatus(Struct, frozen=True):
         """The amount that is left if the calls in flight cost nothing."""
         return max(self.limit - self.spent, 0)
 
+    @property
+    def is_spent(self) -> bool:
+        """One of 0 was never there to be spent: who has that may use what costs nothing, which each call shows."""
+        return self.spent >= self.limit > 0
+
 
 class BudgetNotice(Struct, frozen=True):
     """Something to tell people, once in a period: 80 percent are spent, or nothing more fits (100)."""

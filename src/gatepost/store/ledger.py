@@ -7,7 +7,19 @@ from msgspec import Struct
 
 from gatepost.core.clock import SECOND
 from gatepost.messages.inbound import Direction
-from gatepost.store import audit, costs, errands, forks, gateways, inbox, message_steps, messages, outbox, turns
+from gatepost.store import (
+    audit,
+    costs,
+    errands,
+    forks,
+    gateways,
+    inbox,
+    message_steps,
+    messages,
+    outbox,
+    requests,
+    turns,
+)
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.table import make_row_parser
@@ -15,6 +27,7 @@ from gatepost.store.table import make_row_parser
 GRACE = 60 * SECOND
 LATE = 5 * SECOND  # what became due a moment ago, as all does that waited for a gateway to start, is not overdue yet
 FARTHEST = 600 * SECOND  # no open row waits longer than this for its next look
+MOST_REQUESTS = 50  # of one turn, in a trace
 _OPEN_OUT = "state IN ('pending', 'sending')"
 
 
@@ -172,6 +185,10 @@ def trace_message(db: Db, message_id: int) -> MessageTrace | None:
             for at, _, action, verdict in audit.list_for_turns(db, [turn.id], turn.started_at, turn.ended_at)[turn.id]
         ]
         calls += costs.list_for_turn(db, turn.id, turn.started_at)
+        moments += [
+            TraceEvent(each.asked_at, "asks a person", f"{each.id} {each.state}: `gatepost permit show {each.id}`")
+            for each in requests.list_for_turns(db, turn.session_id, [turn.id], MOST_REQUESTS)
+        ]
         for effect in outbox.list_for_turn(db, turn.id):
             moments += _list_effect_events(db, effect, entry.seq)
             effects.append(effect)

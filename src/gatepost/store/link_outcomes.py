@@ -51,7 +51,7 @@ def get_outcome(db: Db, message_id: int) -> LinkOutcome:
 
 
 def _is_held(db: Db, entry: InboxEntry) -> bool:
-    if entry.turn_id and waiting_requests.has_pending(db, entry.turn_id):
+    if entry.turn_id and waiting_requests.find_pending(db, entry.turn_id):
         return True
     waits = entry.state not in inbox.END
     return entry.state is InboxState.HELD or (waits and switches.get(db, switches.PANIC) is not None)

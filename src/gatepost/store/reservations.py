@@ -108,11 +108,8 @@ def check_fit(standings: Sequence[BudgetStatus], worst: int) -> BudgetDenial | N
 
 
 def find_spent(db: Db, folder: str, user: str | None, now: int) -> BudgetStatus | None:
-    """Is a budget spent, so that nothing should even be started?
-
-    One of 0 was never there to be spent: who has that may use what costs nothing, which each call shows.
-    """
-    spent = [each for each in budgets.list_applicable(db, folder, user or "", now) if each.spent >= each.limit > 0]
+    """Is a budget spent, so that nothing should even be started?"""
+    spent = [each for each in budgets.list_applicable(db, folder, user or "", now) if each.is_spent]
     return max(spent, key=lambda each: each.ends_at) if spent else None
 
 

@@ -51,9 +51,12 @@ def is_turn_waiting(db: Db, turn_id: str) -> bool:
     return db.row(waits, (turn_id,)) is not None
 
 
-def has_pending(db: Db, turn_id: str) -> bool:
-    """Whether a person has to decide about something that a turn asked for, whoever of it asked."""
-    return db.row("SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? LIMIT 1", (turn_id,)) is not None
+def find_pending(db: Db, turn_id: str) -> str:
+    """Return the oldest request of a turn about which a person has to decide, whoever of it asked; '' if there is
+    none."""
+    pending = "SELECT id FROM requests WHERE state = 'pending' AND turn_id = ? ORDER BY asked_at, id LIMIT 1"
+    row = db.row(pending, (turn_id,))
+    return str(row[0]) if row else ""
 
 
 def count_pending(db: Db) -> tuple[int, int]:

@@ -55,6 +55,14 @@ def test_stranger_14_a_backup_is_the_owners_alone_and_has_neither_key_ring_nor_t
     assert [each.name for each in tmp_path.iterdir()] == ["b.tar.gz"]
 
 
+def test_a_backup_in_the_home_holds_neither_itself_nor_an_earlier_one(run: Run, used: Home) -> None:
+    (used.path / "notes.tar.gz").write_bytes(b"no backup")
+    for name in ("b1.tar.gz", "second"):
+        assert run("backup", str(used.path / name)).code == 0
+    found = set(names(used.path / "second"))
+    assert {"gatepost.db", "notes.tar.gz"} <= found and not {"b1.tar.gz", "second"} & found
+
+
 @pytest.mark.slow
 def test_the_keys_of_devices_are_left_out_and_it_is_said_whose(run: Run, used: Home, tmp_path: Path) -> None:
     """They open encrypted rooms, and an old copy of them must not be used again."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gatepost.cli.commands.permit import render_request, render_who
+from gatepost.cli.timeline_renderer import summarize_request
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,11 @@ from gatepost.cli.commands.permit import render_request, render_who
 def test_of_what_a_stranger_brings_about_the_stranger_is_named(kind: str, given: dict[str, Any], who: str) -> None:
     agent = {"title": "home", "type": "", "folder": "home"}
     assert render_who({"agent": agent, "request": {"kind": kind, "input": given}}) == who
+
+
+def test_a_restore_is_words_and_no_json() -> None:
+    asked = {"kind": "restored", "input": {"perhaps said before": "3", "not answered": "1"}}
+    assert summarize_request(asked) == "3 perhaps said before, 1 not answered"
 
 
 def test_of_a_held_call_the_person_is_named_for_whom_the_agent_works() -> None:

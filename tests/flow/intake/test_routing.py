@@ -78,6 +78,8 @@ def test_every_key_and_sign(match: str, held: bool) -> None:
         ("room=[", "'['"),
         ("text=/(/", "regular expression"),
         ('text="open', "quote"),
+        ("room=terminal:fam", "write chat_jid=terminal:fam"),
+        ("room!=group/7|telegram:*", "write chat_jid!=group/7|telegram:*"),
     ],
 )
 def test_a_wrong_match_is_refused_when_written_and_the_fault_is_named(match: str, named: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from gatepost.core.clock import HOUR, MINUTE
 from gatepost.core.periods import Period
+from gatepost.core.records import replace
 from gatepost.flow.overview.facts import find_tightest, group_budgets
 from gatepost.flow.overview.standing import (
     TOO_LONG,
@@ -92,7 +93,13 @@ CASES: list[tuple[str, dict[str, Any], AgentStanding, StepAdvice | None]] = [
         AgentStanding.OVER_BUDGET,
         StepAdvice(SafeStep.RAISE, ""),
     ),
-    ("a budget of 0", {"budget": make_budget(0, 0)}, AgentStanding.OVER_BUDGET, StepAdvice(SafeStep.RAISE, "acme")),
+    ("a budget of 0 and a model that is free", {"budget": make_budget(0, 0)}, AgentStanding.ASLEEP, None),
+    (
+        "a budget of 0 and a model that is not",
+        {"budget": replace(make_budget(0, 0), refuses=True)},
+        AgentStanding.OVER_BUDGET,
+        StepAdvice(SafeStep.RAISE, "acme"),
+    ),
     ("money left", {"budget": make_budget(4, 5)}, AgentStanding.ASLEEP, None),
 ]
 

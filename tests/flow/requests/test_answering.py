@@ -148,7 +148,7 @@ def test_who_must_say_which_is_told_the_command_that_answers_it(db: Db, request_
         put_question(db, header=header, options=["Deny", "Sugar"])
     given = answer(db, "1")
     assert given is not None and given.reason == "which_request"
-    assert f"write {'/approve or /answer' if mixed else '/answer'} and its id" in given.said
+    assert f"write {'/approve, /deny or /answer' if mixed else '/answer'} and its id" in given.said
 
 
 def test_a_text_costs_the_same_however_many_cards_are_open_in_its_room(db: Db, request_of_eve: Request) -> None:

@@ -11,8 +11,10 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
+from gatepost.flow import personal_routes
 from gatepost.flow.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
+from gatepost.flow.personal_routes import PersonalChat
 from gatepost.serve.control.arguments.group_links import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import audit, destinations, engagements, groups, inbox, ledger, routes, sessions
@@ -255,6 +257,25 @@ async def test_people_are_made_known_and_given_a_role(desk: Desk) -> None:
         await desk.do("user.role", id="telegram:user/9", role="king")
     with pytest.raises(NotFound):
         await desk.do("user.role", id="telegram:user/10", role="admin")
+
+
+async def test_a_member_who_writes_on_the_page_reaches_their_only_group(desk: Desk) -> None:
+    await desk.do("group.add", folder="family")
+    await desk.do("group.add", folder="kids")
+    await desk.do("user.add", id="web:user/bob", name="Bob")
+    await desk.do("user.member", id="web:user/bob", folder="family")
+    await desk.do("user.member", id="web:user/bob", folder="kids")  # who is heard there stays with that group
+    chat = PersonalChat("web", "web:people/bob", "web:user/bob")
+    assert await desk.office.store.read(personal_routes.list_reached, chat) == ["family"]
+
+
+async def test_a_route_that_drops_what_people_write_on_the_page_stays_the_last_word(desk: Desk) -> None:
+    await desk.do("group.add", folder="family")
+    await desk.do("route.add", match="chat_jid=web:people/*", target="drop")
+    await desk.do("user.add", id="web:user/bob", name="Bob")
+    await desk.do("user.member", id="web:user/bob", folder="family")
+    chat = PersonalChat("web", "web:people/bob", "web:user/bob")
+    assert await desk.office.store.read(personal_routes.list_reached, chat) == []
 
 
 async def test_a_room_is_opened_to_the_public(desk: Desk) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import NotFound
-from gatepost.flow import pairing
+from gatepost.flow import pairing, personal_routes
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.store import identities, messages, users
+from gatepost.store import groups, identities, messages, users
 from gatepost.store.port import Db
 from gatepost.store.users import UserRole
 from gatepost.testing.waiting import PATIENCE_S
@@ -52,6 +52,19 @@ async def test_she_writes_as_herself_in_a_room_of_her_own(site: Any) -> None:
     assert (message.sender, message.text) == ("web:user/ann", "hello-from-ann")
     assert await site.store.read(identities.get_person, "web:user/ann") == ANN
     assert (await site.store.read(users.get_roles, "web:user/ann")).roles == ()
+
+
+async def test_her_room_has_her_name_and_leads_to_the_only_group_that_knows_her(site: Any) -> None:
+    def add_member(db: Db) -> None:
+        add_ann(db)
+        groups.add(db, "family", "Family", "", 1)
+        users.add_member(db, ANN, "family", "test", 1)
+
+    await site.store.write(add_member)
+    async with signed_in_as(site, ANN) as browser:
+        assert [each["name"] for each in (await browser.get("/api/start")).json()["rooms"]] == ["Ann"]
+    chat = personal_routes.PersonalChat("web", HERS, "web:user/ann")
+    assert await site.store.read(personal_routes.list_reached, chat) == ["family"]
 
 
 @pytest.mark.slow

@@ -78,6 +78,7 @@ def send_message(
     try:
         for answer in poll_outcome(control, number, timeout):
             outcome |= {name: answer[name] for name in ("state", "reason", "replies")}
+            outcome |= {"asks": answer["asks"]} if answer["asks"] else {}
             outcome |= {"halted": True} if answer["halted"] else {}
     except Unavailable as error:
         raise Unavailable("the answer", f"message {number} is accepted, but {error}") from None
@@ -99,7 +100,7 @@ def render_failure(outcome: dict[str, Any], timeout: float) -> str:
     number, state, reason = outcome["message"], outcome["state"], outcome["reason"]
     if state in (InboxState.FAILED, InboxState.REFUSED, InboxState.CANCELLED):
         return f"message {number} {state}" + (f": {reasons.render_reason(reason)}" if reason else "")
-    how = reasons.render_waiting(state, reason)
+    how = reasons.render_waiting(state, reason, outcome.get("asks", ""))
     if outcome.get("halted"):
         return f"message {number} {how} until `gatepost panic --off`: `gatepost trace {number}`"
     return f"no answer within {timeout:g} s; message {number} {how}: `gatepost trace {number}`"

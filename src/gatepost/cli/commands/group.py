@@ -42,7 +42,7 @@ def command() -> None:
 def add(run: CommandRun, made: dict[str, Any]) -> None:
     where = _describe_folder(run.home, made["folder"])
     output.print_line(f"group {made['folder']} (tier {made['tier']}) is in {where}")
-    output.print_line(f"`gatepost route add --match room=… --target {made['folder']}` brings it messages")
+    output.print_line(f"`gatepost route add --match chat_jid=… --target {made['folder']}` brings it messages")
 
 
 def _describe_folder(home: Home, folder: str) -> str:

@@ -21,7 +21,7 @@ from gatepost.access.tree_scope import world_of
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.flow.intake import regex, route_targets
-from gatepost.flow.intake.glob import compile_glob
+from gatepost.flow.intake.glob import compile_glob, split_alternatives
 from gatepost.flow.intake.match_limits import UNLIMITED, Matcher, MatchLimit, MatchLimitExceeded
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import SUBJECT_VERBS
@@ -41,6 +41,7 @@ MADE_BY = "agent:"  # what stands before the folder whose agent made a route
 
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _EXPRESSION = re.compile(r"text!?=/.*/", re.DOTALL)
+_ADDRESS = re.compile(r"[a-z][a-z0-9_-]*:")
 _PART = re.compile(r"([^=!]*)(!?=)(.*)", re.DOTALL)
 
 
@@ -234,10 +235,19 @@ def check_size(world: str, matches: Iterable[str]) -> None:
 
 def check_syntax(match: str, target: str, mode: str) -> None:
     """Refuse a route that is malformed. It takes time by what is written there: never to be done in a transaction."""
-    parse_match(match)
+    for token in parse_match(match):
+        _check_room(token)
     if mode not in MODES:
         raise Invalid("session", f"{mode!r} is not a session mode; they are {', '.join(MODES)}")
     route_targets.parse(target)
+
+
+def _check_room(token: MatchCondition) -> None:
+    """Refuse a whole address where a room is asked for: such a condition holds for nothing."""
+    value = token.written.replace('"', "").partition("=")[2]
+    if token.key == "room" and any(map(_ADDRESS.match, split_alternatives(value))):
+        sign = "!=" if token.negated else "="
+        raise Invalid("match", f"{token.written!r}: a room has no platform before it; write chat_jid{sign}{value}")
 
 
 def check_route(match: str, target: str, mode: str, folders: Collection[str]) -> str | None:

@@ -34,9 +34,9 @@ def find_tightest(folder: str, known: _Budgets) -> BudgetStatus | None:
     return max(every, key=_get_share, default=None)
 
 
-def _get_share(status: BudgetStatus) -> tuple[float, bool]:
+def _get_share(status: BudgetStatus) -> tuple[bool, float, bool]:
     share = status.spent / status.limit if status.limit else 1.0
-    return share, status.period is Period.DAY
+    return status.is_spent or status.refuses, share, status.period is Period.DAY
 
 
 def group_budgets(found: Iterable[BudgetStatus]) -> dict[tuple[BudgetScopeKind, str], list[BudgetStatus]]:

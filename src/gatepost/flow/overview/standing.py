@@ -87,7 +87,7 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
 
     @property
     def is_over_budget(self) -> bool:
-        return self.budget is not None and (self.budget.spent >= self.budget.limit or self.budget.refuses)
+        return self.budget is not None and (self.budget.is_spent or self.budget.refuses)
 
 
 def find_standing(facts: AgentFacts, *, halted: bool) -> AgentStanding:

@@ -293,7 +293,8 @@ def _read_text(
             return GivenAnswer("", told.format(newest.request.id, title, way), passes=True)
     if len(found) > 1:
         asked = {request.kind is RequestKind.QUESTION for _, request in found}
-        command = ANSWER if asked == {True} else APPROVE if asked == {False} else f"{APPROVE} or {ANSWER}"
+        decide = f"{APPROVE} or {REFUSE}"
+        command = ANSWER if asked == {True} else decide if asked == {False} else f"{APPROVE}, {REFUSE} or {ANSWER}"
         which = _render_which(db, reach, said, [card for card, _ in found], command)
         return GivenAnswer("which_request", which)
     if first.choice is None:

@@ -16,7 +16,7 @@ from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Direction, Inbound, MessageKind
 from gatepost.messages.text import clean
 from gatepost.serve.room_events import QUICKEST_S, combine_states, parse_card
-from gatepost.store import forks, inbox, messages, outbox, request_cards, switches
+from gatepost.store import forks, inbox, messages, outbox, request_cards, switches, waiting_requests
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db, Store
@@ -93,6 +93,7 @@ class ChatOutcome(Struct, frozen=True, kw_only=True):
     done: bool
     halted: bool = False  # by the operator: what waits goes on waiting until the panic is over
     replies: tuple[ChatReply, ...] = ()
+    asks: str = ""  # the request of its turn that a person has to decide
 
 
 def read_outcome(db: Db, message_id: int) -> ChatOutcome:
@@ -117,6 +118,7 @@ def read_outcome(db: Db, message_id: int) -> ChatOutcome:
     notice = outbox.find_by_key(db, panic_notice.key_of(halted, message.instance, message.address)) if halted else None
     if notice is not None:
         replies.append(_make_reply(notice))
+    asks = (waiting_requests.find_pending(db, entry.turn_id) for entry in entries if entry.turn_id and not done)
     return ChatOutcome(
         message=message_id,
         state=state,
@@ -124,6 +126,7 @@ def read_outcome(db: Db, message_id: int) -> ChatOutcome:
         done=done,
         halted=notice is not None and not under_way,
         replies=tuple(replies),
+        asks=next(filter(None, asks), ""),
     )
 
 

@@ -20,10 +20,12 @@ from gatepost.flow.intake.decision_explanation import ExplainedTarget, explain_d
 from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
 from gatepost.flow.sessions.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox_plan import DEMO
 from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Verb
 from gatepost.messages.text import clean
 from gatepost.serve.web.chat_places import read_room
+from gatepost.serve.web.first_run import is_first_run
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.store import costs, groups, rooms, sessions, turns
 from gatepost.store.port import Db, Store
@@ -46,11 +48,13 @@ class ChatAgents:
         return JSONResponse(await self._store.read(self._read, visitor, room, thread))
 
     def _read(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> dict[str, Any]:
-        """Those who would get words of this visitor here, and those whom she may choose in their place."""
+        """Those who would get words of this visitor here, and those whom she may choose in their place. `demo`: the
+        demo answers here, and she may connect an agent."""
         said, policy = self._make_question(db, visitor, room, thread)
         reached = self._list_reached(db, said, policy)
         agents = [self._describe(db, each, room, thread) for each in reached[:MOST]]
-        return {"agents": agents, "choices": _list_choices(db, said, policy)}
+        demo = any(each.get("provider") == DEMO for each in agents) and is_first_run(db, self._config, visitor.user)
+        return {"agents": agents, "choices": _list_choices(db, said, policy), "demo": demo}
 
     def find_session(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> tuple[Session, Rights] | None:
         """The conversation of the agent that gets her words here first, and what she is to that agent."""

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import Invalid
+from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.routing import MADE_BY
 from gatepost.flow.link_visits import is_link_room
@@ -13,7 +14,7 @@ from gatepost.messages.address import parse
 from gatepost.messages.inbound import Direction
 from gatepost.serve import room_events
 from gatepost.serve.web.signin.visitors import WebVisitor
-from gatepost.store import messages, rooms, routes, sessions
+from gatepost.store import identities, messages, rooms, routes, sessions, users
 from gatepost.store.messages import Message
 from gatepost.store.port import Db
 
@@ -50,7 +51,16 @@ def list_places(db: Db, hub: LocalChannel, only: str) -> dict[str, str]:
     named = {room.address: room.name for room in rooms.list_all(db) if room.instance == hub.instance}
     every = (hub.main_room, *(each for each in named if not is_link_room(each)), *_list_routed_rooms(db, hub.platform))
     known = (only,) if only else every
-    return {room: named.get(room) or room.partition(":")[2] for room in known}
+    return {room: named.get(room) or _name_room(db, room) for room in known}
+
+
+def _name_room(db: Db, room: str) -> str:
+    """A person's own room has the person's name."""
+    if not room.startswith(WEB_ROOM):
+        return room.partition(":")[2]
+    name = room.removeprefix(WEB_ROOM)
+    user = users.get(db, identities.get_person(db, WEB_PERSON + name))
+    return (user.name if user else "") or name
 
 
 def read_start(db: Db, hub: LocalChannel, only: str) -> tuple[list[RoomThreads], int]:

@@ -1,10 +1,6 @@
 """Whether somebody is to be led: the demo answers, and this person may connect an agent. Then the chat and the
 dashboard link to the first steps."""
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-
 from gatepost.core.settings import Config
 from gatepost.flow.groups import WORLD
 from gatepost.flow.sessions.sandbox_plan import DEMO
@@ -12,22 +8,10 @@ from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.serve.control.arguments.connect import RIGHT
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store import groups
-from gatepost.store.port import Db, Store
+from gatepost.store.port import Db
 
 
 def is_first_run(db: Db, config: Config, person: str) -> bool:
     group = groups.get(db, WORLD)
     runs_on = (group.provider if group is not None else "") or config[PROVIDER]
     return runs_on == DEMO and has_right(db, person, f"op:{RIGHT}", ROOT_FOLDER)
-
-
-class FirstRun:
-    def __init__(self, store: Store, config: Config) -> None:
-        self._store, self._config = store, config
-
-    def routes(self) -> list[Route]:
-        return [Route("/first-run", self.show, methods=["GET"])]
-
-    async def show(self, request: Request) -> Response:
-        shown = await self._store.read(is_first_run, self._config, request.state.user)
-        return JSONResponse({"shown": shown})

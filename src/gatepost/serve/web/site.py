@@ -38,7 +38,6 @@ from gatepost.serve.web.dashboard.contract import PREFIX
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.error_response import error_response
-from gatepost.serve.web.first_run import FirstRun
 from gatepost.serve.web.links import hook
 from gatepost.serve.web.links.hook import HookDeps, HookLinks
 from gatepost.serve.web.links.invite import InviteLinks, show_invitation
@@ -92,7 +91,7 @@ def make_site(parts: WebDeps) -> Starlette:
     browsers, pace = _make_browsers(parts, chat), PeerRateLimiter(make_client_addresses(parts.config))
     links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
     invites = InviteLinks(parts.store, parts.clock, parts.bells, parts.channel)
-    first_run, chat_widget = FirstRun(parts.store, parts.config), _make_widget(parts, chat)
+    chat_widget = _make_widget(parts, chat)
     pages = _make_group_sites(parts, browsers)
     dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
     return Starlette(
@@ -116,7 +115,6 @@ def make_site(parts: WebDeps) -> Starlette:
                     *chat.routes(),
                     *links.routes(),
                     *invites.routes(),
-                    *first_run.routes(),
                     Route("/csrf", show_csrf_token, methods=["GET"]),
                 ],
                 middleware=[Middleware(LoginRequiredMiddleware, browsers=browsers, pace=pace)],

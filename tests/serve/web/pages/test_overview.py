@@ -84,6 +84,7 @@ def test_a_managed_agent_leads_to_its_session_and_a_failure_is_told() -> None:
     managed = make_card(make_agent(managed=True, id="s-1", title=""), NOW)
     assert (managed.href, managed.title) == ("/dashboard/agents/s-1", "acme/eng")
     assert make_card(make_agent(), NOW).href == "/dashboard/groups/acme%2Feng"
+    assert make_card(make_agent(title="eng"), NOW).title == "acme/eng"  # there may be beta/eng, too
     step = {"step": "trace", "operation": "ledger.trace", "args": {"message": "42"}, "command": "…"}
     shown = make_card(make_agent(state="failing", next=step), NOW)
     assert (shown.link, shown.action) == (Link("Look at the message", "/dashboard/ledger/42"), None)

@@ -15,7 +15,7 @@ from gatepost.serve.web.pages.welcome import (
     make_progress,
     order_agents,
 )
-from gatepost.store import groups, users
+from gatepost.store import groups, routes, users
 from gatepost.store.port import Db
 
 
@@ -51,12 +51,26 @@ def test_the_way_shows_what_is_done_and_where_one_is() -> None:
 
 async def test_an_owner_is_led_while_the_demo_answers_and_nobody_else_is(site: Any) -> None:
     async with site.signed_in() as browser:
-        assert (await browser.get("/api/first-run")).json() == {"shown": True}
+        await site.store.write(_add_routes)
+        assert [await _shows_demo(browser, each) for each in ("web:home", "web:family")] == [True, False]
         page = await browser.get("/dashboard/welcome")
         assert "Your name" in page.text and 'href="/dashboard/welcome"' in page.text
         await site.store.write(_connect)
-        assert (await browser.get("/api/first-run")).json() == {"shown": False}
+        assert not await _shows_demo(browser, "web:home")
         assert 'href="/dashboard/welcome"' not in (await browser.get("/dashboard/tasks")).text
+
+
+async def _shows_demo(browser: Any, room: str) -> bool:
+    return bool((await browser.get("/api/agents", params={"room": room})).json()["demo"])
+
+
+def _add_routes(db: Db) -> None:
+    groups.add(db, "home", "Home", "", 1)
+    groups.add(db, "family", "Family", "scripted", 1)
+    for seq, (match, folder) in enumerate([("chat_jid=web:family", "family"), ("", "home")]):
+        routes.add(
+            db, routes.Route(seq=seq, match=match, target=folder, folder=folder, created_by="test", created_at=1)
+        )
 
 
 def _connect(db: Db) -> None:

@@ -51,7 +51,8 @@ class GiveRoleArgs(OperationArgs, frozen=True):
 
 @declares("user.member", right=WRITE)
 class AddMemberArgs(OperationArgs, frozen=True):
-    """Let somebody into one group: they may speak to it wherever a route leads there."""
+    """Let somebody into one group: they may speak to it wherever a route leads there. Their own room of the web page is
+    led to their only group, unless a group hears them there already."""
 
     id: UserId
     folder: Annotated[str, argument("The group.", scope=True)]

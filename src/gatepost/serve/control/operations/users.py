@@ -7,11 +7,12 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.home_lock import read_holder
 from gatepost.core.records import asdict, replace
-from gatepost.flow import grant_changes, pairing
+from gatepost.flow import grant_changes, pairing, personal_routes
 from gatepost.flow.groups import OWNER
 from gatepost.flow.person_erasure import ErasureReport, PersonErasure
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
+from gatepost.serve.control.arguments import routes
 from gatepost.serve.control.arguments.users import (
     AddMemberArgs,
     AddUserArgs,
@@ -28,6 +29,7 @@ from gatepost.serve.control.arguments.users import (
     UnpairUserArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store import acl, direct_rooms, groups, identities, users
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.pairing_codes import LASTS
@@ -242,6 +244,8 @@ async def _change(
         if args.folder and groups.get(db, args.folder) is None:
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
         change(db, person)
+        if deps.caller == OPERATOR or has_right(db, deps.caller, f"op:{routes.WRITE}", ROOT_FOLDER):
+            personal_routes.add_page_route(db, person, deps.clock.now())
         return _read_user(db, args.id)
 
     answer = await deps.write(insert)

@@ -176,7 +176,7 @@ def make_card(agent: dict[str, Any], now: int) -> AgentCard:
     last, step = agent["last"], agent["next"]
     return AgentCard(
         key=agent["id"],
-        title=_cut(agent["title"]) or agent["folder"],
+        title=_make_title(agent),
         href=_get_href(agent),
         state=make_badge(agent, now),
         facts=list_facts(agent),
@@ -188,6 +188,13 @@ def make_card(agent: dict[str, Any], now: int) -> AgentCard:
         action=_make_action(step) if step and not _get_link(step) else None,
         link=_get_link(step) if step else None,
     )
+
+
+def _make_title(agent: dict[str, Any]) -> str:
+    """Return the name of an agent. A group that has no other name than its folder's last part goes by the whole folder:
+    several may end alike."""
+    title, folder = _cut(agent["title"]), str(agent["folder"])
+    return folder if not title or (not agent["managed"] and title == folder.rpartition("/")[2]) else title
 
 
 def _get_href(agent: dict[str, Any]) -> str:

@@ -117,6 +117,7 @@ async function showAgents() {
   if (shown !== current) return;
   drawAgents($("agents"), found);
   drawChoices($("agent-pick"), found);
+  $("first-run").hidden = !found.demo;
 }
 
 // All that is on the screen was seen.
