@@ -236,7 +236,7 @@ async def test_a_message_whose_key_comes_late_is_counted_and_then_received(serve
     task = asyncio.run_coroutine_threadsafe(share_late(), server._loop)
     await received.wait_for(2)
     await asyncio.wrap_future(task)
-    assert (await channel.check()).notes[1:] == ("1 messages came without their key",)
+    assert (await channel.check()).notes[1:] == ("messages that came without their key: 1",)
     assert received.texts == ["first", "late"]
 
 

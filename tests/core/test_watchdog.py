@@ -1,9 +1,10 @@
 """The watchdog: names what holds the loop, by its time on the processor, and costs nothing where nothing is slow."""
 
 import asyncio
+import sys
 import time
 
-from gatepost.core.watchdog import Watchdog
+from gatepost.core.watchdog import Watchdog, _name_of
 
 
 def compute(seconds: float) -> None:
@@ -32,6 +33,12 @@ async def test_a_step_that_holds_the_loop_is_named_and_measured_on_the_processor
 
     assert held and held[0].where == "loop" and held[0].cpu > 0.05
     assert watchdog.worst is not None and watchdog.to_status()["slow_steps"] == watchdog.count
+
+
+def test_a_step_that_imports_is_named_by_what_it_imports() -> None:
+    below = {"__name__": "importlib._bootstrap", "sys": sys}
+    exec("def load(): return sys._getframe()", below)
+    assert _name_of(below["load"]()).endswith("test_a_step_that_imports_is_named_by_what_it_imports")
 
 
 async def test_a_loop_that_waits_is_not_blamed() -> None:

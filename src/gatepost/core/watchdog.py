@@ -146,6 +146,8 @@ class _Heartbeat:
 
 def _name_of(frame: FrameType) -> str:
     """What a step is and where it stands: its outermost function of ours, and the innermost of all."""
+    while frame.f_back is not None and _module(frame).startswith("importlib."):  # what is imported says more
+        frame = frame.f_back
     inner, outer, at = frame, frame, frame.f_back
     while at is not None and at.f_code.co_name not in _LOOPS:
         if _module(at).startswith("gatepost.") and _module(at) not in _AROUND:

@@ -74,7 +74,8 @@ def _bind_tcp(listen: ListenAddress) -> socket.socket:
         sock.close()
         if error.errno == errno.EADDRINUSE:
             raise SetupError(
-                f"port {listen.port} on {listen.host} is taken; choose another with --listen (0 takes a free one)"
+                f"port {listen.port} on {listen.host} is taken; choose another with --listen (0 takes a free one;"
+                ' of `make run`: ARGS="--listen 127.0.0.1:0")'
             ) from None
         raise SetupError(f"{listen} cannot be listened on: {error.strerror}; choose another with --listen") from None
     sock.setblocking(False)

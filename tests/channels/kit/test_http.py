@@ -14,6 +14,7 @@ from gatepost.channels.kit.http import (
     PlatformHttp,
     PlatformRefusal,
     check_web_address,
+    explain_no_connection,
     explain_unreached,
     list_socket_options,
 )
@@ -69,6 +70,7 @@ def test_the_reason_is_found_below_what_the_client_says() -> None:
     found = explain_unreached("https://nobody.invalid/bot/secret", error)
     assert found == "it cannot be reached at nobody.invalid:443 (there is no such name)"
     assert "(no answer in time)" in explain_unreached("http://x", httpx2.ConnectTimeout("late"))
+    assert explain_no_connection("irc.test", 6697, TimeoutError()).endswith("at irc.test:6697 (no answer in time)")
 
 
 async def test_one_that_speaks_no_tls_is_named_so() -> None:

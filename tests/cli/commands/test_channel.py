@@ -67,7 +67,7 @@ def test_a_script_adds_a_channel_with_its_secret_from_standard_input(
     done = run("channel", "add", "beacon", "--name", "north", "--set", "color=green", "--secret", "token=-")
 
     assert done.code == 0, done.err
-    assert "north: beacon accepts us as @north (Beacon)" in done.out
+    assert "north: beacon accepts us: @north (Beacon)" in done.out
     assert "invite it: https://beacon.example/invite" in done.out
     assert "Invite the bot into a room." in done.out and "gatepost pair" in done.out and "gatepost up" in done.out
     (row,) = read_snapshot(home.store, channel_instances.list_all)
@@ -232,7 +232,7 @@ def test_a_change_is_checked_and_kept_and_a_default_comes_back(
     run("channel", "add", "beacon", "--name", "north", "--set", "color=green")
     given("a-newer-key-9")
     done = run("channel", "set", "north", "--secret", "token=-", "--unset", "color")
-    assert done.code == 0 and "accepts us as @north" in done.out
+    assert done.code == 0 and "accepts us: @north" in done.out
     assert get_value(home, "CHANNEL_NORTH_TOKEN") == "a-newer-key-9"
     assert run("channel", "set", "north", "--off").out.startswith("north is off")
     (row,) = read_snapshot(home.store, channel_instances.list_all)
@@ -255,7 +255,7 @@ def test_one_of_the_file_is_changed_there_but_has_its_secrets_here(
     assert "token: is missing" in run("channel", "test", "north").err
     given(GOOD_TOKEN)
     assert run("channel", "set", "north", "--secret", "token=-").code == 0
-    assert "north: beacon accepts us as @north (Beacon)" in run("channel", "test", "north").out
+    assert "north: beacon accepts us: @north (Beacon)" in run("channel", "test", "north").out
     assert read_snapshot(home.store, channel_instances.list_all) == []
     assert "--name gives this one another name" in run("channel", "add", "beacon", "--name", "north").err
 

@@ -181,7 +181,7 @@ def test_it_says_whose_bot_it_is_and_keeps_the_settings(
     done = add(platform, platform.get_settings(), platform.get_secrets())
 
     assert done.code == 0, done.err
-    assert done.out.startswith(f"{platform.kind}: {platform.kind} accepts us as ")
+    assert done.out.startswith(f"{platform.kind}: {platform.kind} accepts us: ")
     assert [each.kind for each in read_snapshot(home.store, channel_instances.list_all)] == [platform.kind]
     said = done.out + done.err
     assert not [value for value in platform.get_secrets().values() if value in said]

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from gatepost.cli.reasons import render_reason
 from gatepost.core.clock import DAY, HOUR, SystemClock, iso
 from gatepost.core.home import Home
+from gatepost.flow.intake.refusal_reasons import SENTENCES
 from gatepost.store import audit, inbox
 from gatepost.store.audit import AuditRecord
 from gatepost.store.inbox import InboxState
@@ -13,6 +15,11 @@ from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., Any]
+
+
+def test_every_code_of_a_refusal_has_words_for_the_operator() -> None:
+    named = {"dropped_by_route", "stopped by"}  # with what dropped or stopped it
+    assert [each for each in SENTENCES.keys() - named if render_reason(each) == each] == []
 
 
 def refuse(db: Db, number: int, reason: str, now: int, sender: str, state: InboxState = InboxState.REFUSED) -> None:

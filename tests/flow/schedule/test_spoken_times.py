@@ -37,7 +37,22 @@ def test_a_time_is_a_moment_of_the_zone(said: str, means: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["", "soon", "+", "+5", "5", "25:00", "12:60", "tomorrow", "2026-12-24", "@daily", "x" * 500]
+    "said",
+    [
+        "",
+        "soon",
+        "+",
+        "+20 mintes",
+        "in 20 mintes",
+        "+5",
+        "5",
+        "25:00",
+        "12:60",
+        "tomorrow",
+        "2026-12-24",
+        "@daily",
+        "x" * 500,
+    ],
 )
 def test_what_is_no_time_is_refused_with_forms_that_are(said: str) -> None:
     with pytest.raises(Invalid, match=r"write it like 2027-01-31T09:00:00\+01:00.*tomorrow 9:00"):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.irc import wire
 from gatepost.channels.irc.wire import CaseMapping, IrcLine
+from gatepost.channels.kit.http import explain_no_connection
 from gatepost.channels.kit.tls import find_bad_certificate
 from gatepost.core import log
 from gatepost.core.errors import NotFound, Refused, Unavailable
@@ -62,7 +63,7 @@ class IrcConnection:
         except (OSError, TimeoutError) as error:
             if (refusal := find_bad_certificate(self._host, error)) is not None:
                 raise refusal from None
-            raise Unavailable(f"IRC ({self._host})", f"it cannot be reached ({type(error).__name__})") from None
+            raise Unavailable("IRC", explain_no_connection(self._host, self._port, error)) from None
         self.ready = True
 
     async def _log_in(self) -> None:

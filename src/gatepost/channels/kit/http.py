@@ -271,8 +271,12 @@ def check_web_address(url: str) -> None:
 def explain_unreached(url: str, error: BaseException) -> str:
     """Where nobody answered, and why, in words."""
     parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return f"it cannot be reached at {parts.hostname}:{port} ({_find_cause(error)})"
+    return explain_no_connection(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80), error)
+
+
+def explain_no_connection(host: str, port: int, error: BaseException) -> str:
+    """The same of a host and a port."""
+    return f"it cannot be reached at {host}:{port} ({_find_cause(error)})"
 
 
 def is_certificate_error(error: BaseException) -> bool:
@@ -303,7 +307,7 @@ def _find_cause(error: BaseException) -> str:
             return "the connection was refused"
         if isinstance(each, OSError) and each.errno is not None and each.strerror:
             return each.strerror.lower()
-    return "no answer in time" if isinstance(error, httpx2.TimeoutException) else type(error).__name__
+    return "no answer in time" if isinstance(error, (httpx2.TimeoutException, TimeoutError)) else type(error).__name__
 
 
 @cache

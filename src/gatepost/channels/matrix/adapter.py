@@ -133,7 +133,7 @@ class Matrix:
             link=f"https://matrix.to/#/{own}",
             notes=(
                 f"it reads encrypted rooms as the device {device}",
-                *([f"{lost} messages came without their key"] if lost else []),
+                *([f"messages that came without their key: {lost}"] if lost else []),
             ),
         )
 

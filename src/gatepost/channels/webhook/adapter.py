@@ -30,6 +30,7 @@ class WebhookPosts:
         self._around, self._url = around, around.config[URL]
         self._inbox = HookInbox(around)
         self._client: PlatformHttp | None = None
+        self._way_to_set = f"gatepost channel set {around.instance} --set url=https://…"
 
     async def listen(self, receive: Receive) -> None:
         await self._get_secret()
@@ -66,7 +67,7 @@ class WebhookPosts:
         if message.op not in (*MESSAGES, Op.STATUS):
             raise Unsupported(message.op, "webhook", "send a new message")
         if not self._url:
-            raise Unsupported("send", "webhook", "channels.webhook.url is not set, so nothing can be said here")
+            raise Unsupported("send", "webhook", f"it has no URL to post to: `{self._way_to_set}`")
         secret, http = await self._get_secret(), self._connect()
         body = json.dumps(wire.render_post(room, message), ensure_ascii=False).encode()
         headers = {
@@ -83,7 +84,8 @@ class WebhookPosts:
         if self._url:
             self._connect()
             return BotIdentity(name=f"posts to {self._url}")
-        return BotIdentity(name="posts from programs", notes=("channels.webhook.url is not set: nothing can be said",))
+        note = f"it has no URL, so nothing can be said: `{self._way_to_set}`"
+        return BotIdentity(name="posts from programs", notes=(note,))
 
     async def close(self) -> None:
         if self._client is not None:

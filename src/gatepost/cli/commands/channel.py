@@ -148,7 +148,7 @@ def add(run: CommandRun, made: dict[str, Any], secret: tuple[str, ...]) -> None:
 def _print_bot(made: dict[str, Any]) -> None:
     instance = made["instance"]
     if made["is_checked"]:
-        output.print_line(f"{instance}: {made['kind']} accepts us as {made['bot']}")
+        output.print_line(f"{instance}: {made['kind']} accepts us: {made['bot']}")
     else:
         output.print_line(f"{instance}: {made['kind']} cannot be asked whether it accepts us; `gatepost status` tells")
     for each in made["missing"]:

@@ -264,7 +264,7 @@ def _store_lines(store: dict[str, Any] | None) -> list[output.Line]:
 
 def _failover_lines(failovers: dict[str, int]) -> list[output.Line]:
     return [
-        (f"  {'database':<10} ", output.colored(f"failed over at {at}; {held} messages are held as uncertain", "warn"))
+        (f"  {'database':<10} ", output.colored(f"failed over at {at}; held as uncertain: {held}", "warn"))
         for at, held in failovers.items()
     ]
 

@@ -138,7 +138,7 @@ def render_incarnation(begun: Incarnation, held: int | None = None) -> str:
     said = describe_incarnation(begun)
     if not begun.request_id:
         return f"{said}; nothing was under way"
-    count = "what was under way is" if held is None else f"{held} things that were under way are"
+    count = "what was under way is" if held is None else f"what was under way ({held}) is"
     return f"{said}; {count} held until you decide: `gatepost permit ls` ({begun.request_id})"
 
 

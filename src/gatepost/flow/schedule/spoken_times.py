@@ -9,7 +9,14 @@ from zoneinfo import ZoneInfo
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
-from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_moment, parse_schedule
+from gatepost.flow.schedule.times import (
+    FROM_NOW,
+    parse_cron,
+    parse_interval,
+    parse_moment,
+    parse_schedule,
+    read_duration,
+)
 
 FORMS = "2027-01-31T09:00:00+01:00, '2027-01-31 09:00', 14:30, 'tomorrow 9:00', +2m or 'in 2 minutes'"
 CRON_EXAMPLES = "write it like '0 9 * * 1-5' or @daily"
@@ -23,7 +30,7 @@ def parse_spoken_time(text: str, zone: str, now: int, field: str = "at") -> str:
         raise Invalid(field, f"says no time; write it like {FORMS}")
     if said.startswith("+"):
         _, at = parse_interval(_check_unit(said[1:].strip(), field, text), now, field)
-    elif said.lower().startswith("in "):
+    elif FROM_NOW.fullmatch(said):
         _, at = parse_schedule(said, zone, now, field)
     elif found := _OF_DAY.fullmatch(said):
         at = _find_time_of_day(found, zone, now, field)
@@ -46,7 +53,7 @@ def _check_moment(said: str, field: str) -> str:
 
 def _check_unit(duration: str, field: str, text: str) -> str:
     """A bare number would be milliseconds, which nobody means here."""
-    if not duration or duration.isdecimal():
+    if duration.isdecimal() or read_duration(duration) is None:
         raise _unreadable(field, text)
     return duration
 

@@ -38,7 +38,7 @@ _NICKNAMES = {
 _ONCE, _EVERY = ScheduleKind.ONCE, ScheduleKind.EVERY  # in Python 3.11 it takes as long as a call to find a member
 _UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND}
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s)?", re.ASCII)
-_FROM_NOW = re.compile(r"in +(\d{1,8}) *(second|sec|s|minute|min|m|hour|h|day|d|week|w)s?", re.ASCII | re.IGNORECASE)
+FROM_NOW = re.compile(r"in +(\d{1,8}) *(second|sec|s|minute|min|m|hour|h|day|d|week|w)s?", re.ASCII | re.IGNORECASE)
 _WORDS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", re.ASCII)
 
@@ -80,9 +80,9 @@ def parse_schedule(text: str, zone: str, now: int, field: str = "cron") -> tuple
     if len(said) > LONGEST_TEXT:
         raise Invalid(field, f"invalid cron: it has {len(said)} characters; {EXAMPLES}")
     bare = said.removeprefix("every ")
-    if said.isascii() and (said.isdecimal() or _read_duration(bare) is not None):
+    if said.isascii() and (said.isdecimal() or read_duration(bare) is not None):
         return parse_interval(bare, now, field)
-    if found := _FROM_NOW.fullmatch(said):
+    if found := FROM_NOW.fullmatch(said):
         at = now + int(found[1]) * _WORDS[found[2][0].lower()]
         return _once(at, said, zone, now, field)
     if _MOMENT.match(said):
@@ -114,13 +114,13 @@ def parse_interval(text: str, now: int, field: str = "every") -> tuple[Schedule,
     """`2h30m`, or milliseconds. The first time is one interval from now."""
     said = text.strip()
     whole = said.isascii() and said.isdecimal() and len(said) <= 15
-    every = int(said) * 1000 if whole else _read_duration(said)
+    every = int(said) * 1000 if whole else read_duration(said)
     if every is None or not 0 < every <= LONGEST_INTERVAL:
         raise Invalid(field, f"{text[:64]!r} is no interval; write it like 2h30m, 45m or 1d, or in milliseconds")
     return Schedule(kind=ScheduleKind.EVERY, text=said, every=every), now + every
 
 
-def _read_duration(text: str) -> int | None:
+def read_duration(text: str) -> int | None:
     found = _DURATION.fullmatch(text.lower().replace(" ", ""))
     if found is None or not any(found.groups()):
         return None

@@ -65,5 +65,6 @@ def check_waiting(db: Db, config: Config) -> Iterator[Finding]:
     running = {each.instance for each in specs if each.is_on}
     for instance, count in list_waiting_instances(db):
         if instance not in running:
-            text = f"{count} messages wait for the channel {instance!r}, which does not run"
+            waiting = "1 message waits" if count == 1 else f"{count} messages wait"
+            text = f"{waiting} for the channel {instance!r}, which does not run"
             yield Finding("fail", "channels", text, f"`gatepost channel set {instance} --on`, or add it again")

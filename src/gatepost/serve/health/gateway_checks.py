@@ -65,9 +65,8 @@ def judge_failovers(lives: Iterable[DatabaseLife]) -> Iterator[Finding]:
     """Those after which something was held, or would have been."""
     for each in lives:
         if each.held >= 0:
-            text = (
-                f"failed over at {iso(each.since)} and may have forgotten the last moments; {each.held} messages held"
-            )
+            held = f"{each.held} message{'' if each.held == 1 else 's'} held"
+            text = f"failed over at {iso(each.since)} and may have forgotten the last moments; {held}"
             way = "`gatepost ledger list` shows them; with a synchronous standby nothing is forgotten (docs/scale.md)"
             yield Finding("warn", "database", text, way)
 

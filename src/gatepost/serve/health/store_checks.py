@@ -82,7 +82,7 @@ def check_rows(db: Db, config: Config, now: int) -> list[Finding]:
             text = f"route {route.id} matches nothing: {fault}"
             found.append(Finding("warn", "routes", text, f"`gatepost route rm {route.id}`, then add it anew"))
     for unclear in overview.list_unclear(db, now - RECENT):
-        text = f"{unclear.count} messages of the last day {_UNCLEAR[unclear.state]}"
+        text = f"{unclear.count} message{'' if unclear.count == 1 else 's'} of the last day {_UNCLEAR[unclear.state]}"
         found.append(Finding("warn", "outbox", text, f"`gatepost ledger list --state {unclear.state}` shows them"))
     if awaited := awaited_files.count(db):
         text = f"messages that went on without a file that is still coming: {awaited}"

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.serve.web.test_people import ANN, add_ann, signed_in_as
+
 import gatepost.serve.web.site as site_module
 from gatepost.core.event_bus import EventBus
 from gatepost.serve.web.dashboard import live
@@ -37,6 +39,17 @@ async def test_a_page_of_somebody_else_cannot_press_a_button(site: Any) -> None:
             answer = await browser.post("/dashboard/do/group.add", data={"folder": "planted"}, headers=headers)
             assert answer.status_code == 403
         assert await site.store.read(groups.get, "planted") is None
+
+
+async def test_who_has_no_right_reads_words_and_not_the_name_of_an_operation(site: Any) -> None:
+    await site.store.write(add_ann)
+    async with signed_in_as(site, ANN) as browser:
+        for answer in (
+            await browser.get("/dashboard/settings"),
+            await browser.post("/dashboard/do/group.add", data={"folder": "acme"}),
+        ):
+            assert answer.status_code == 403 and "You may not see or do this: it needs op:" in answer.text
+            assert "web:user/ann may not" not in answer.text
 
 
 async def test_an_operation_runs_as_the_person_and_shows_its_answer(site: Any) -> None:

@@ -14,7 +14,12 @@ class AddGroupArgs(OperationArgs, frozen=True):
 
     folder: Folder
     name: Annotated[str, option("How people call it (default: the last part of FOLDER).")] = ""
-    provider: Annotated[str, option("What drives it (default: the setting sessions.provider).")] = ""
+    provider: Annotated[
+        str,
+        option(
+            "What drives it (default: what drives the nearest group above it that names one, else sessions.provider)."
+        ),
+    ] = ""
 
 
 @declares("group.list", right=READ, reads=True)

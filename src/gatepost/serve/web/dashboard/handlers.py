@@ -75,7 +75,7 @@ class Dashboard:
                 view = await page.show(asked)
             except GatepostError as error:
                 back = BACK if isinstance(error, NotFound) else None
-                view = PageView(blocks=[Note(text=str(error), tone=Tone.BAD, link=back)])
+                view = PageView(blocks=[Note(text=_render_error(error), tone=Tone.BAD, link=back)])
                 return await self._render(request, page, view, _get_status(error))
             found = await asyncio.to_thread(find_words, view, request.query_params.get("q", ""))
             wanted = request.query_params.get("format", "")
@@ -193,8 +193,8 @@ class Dashboard:
             answer = await self._ask(request, operation, args)
         except GatepostError as error:
             if _wants_json(request):
-                return JSONResponse({"error": str(error)}, _get_status(error))
-            return HTMLResponse(await render_apart("refusal.html", text=str(error)), _get_status(error))
+                return JSONResponse({"error": _render_error(error)}, _get_status(error))
+            return HTMLResponse(await render_apart("refusal.html", text=_render_error(error)), _get_status(error))
         if _wants_json(request):
             return Response(json.dumps({"answer": answer}, default=str), media_type="application/json")
         shown = await render_apart("result.html", **await asyncio.to_thread(_make_result, operation, args, answer))
@@ -243,6 +243,13 @@ async def _read_form(request: Request) -> dict[str, str]:
     for name, value in pairs:  # inputs of one name are the lines of one argument
         sent[name] = f"{sent[name]}\n{value}" if name in sent else value
     return sent
+
+
+def _render_error(error: GatepostError) -> str:
+    """In words for whoever reads the page: not by the name of an operation, nor of themselves."""
+    if type(error) is Refused and error.why:
+        return f"You may not see or do this: {error.why}"
+    return str(error)
 
 
 def _get_status(error: GatepostError) -> int:

@@ -65,7 +65,7 @@ async def show_name(request: PageRequest) -> PageView:
         goes_on=True,
         skip=Link("Skip", render_path(AGENT)),
     )
-    lead = "Three short steps, and an agent of your own answers in the chat. Each can be skipped."
+    lead = "A few short steps, and an agent of your own answers in the chat. Each can be skipped."
     return PageView(lead=lead, blocks=[await _make_progress(request, NAME), form])
 
 
