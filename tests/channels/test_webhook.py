@@ -249,7 +249,7 @@ async def test_a_target_that_is_busy_is_tried_again_and_one_that_refuses_is_not(
 
 
 async def test_nothing_is_said_without_a_target_or_to_a_strange_room(target: Target) -> None:
-    with pytest.raises(Unsupported, match="gatepost channel set .* --set url="):
+    with pytest.raises(Unsupported, match=r"gatepost channel set .* --set url="):
         await make().send("webhook:a", Outbound(key="k", text="x"))
     for room in ("webhook:", "webhook:a b", "webhook:../x", "http://evil.example/", "webhook://evil"):
         with pytest.raises(NotFound):

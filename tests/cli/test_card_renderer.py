@@ -34,7 +34,8 @@ def test_a_card_shows_its_fields_and_numbered_answers() -> None:
         "  chatJid: terminal:main",
         "  1. Allow once",
         "  2. Deny",
-        "  Answer with one of these or its number. Such words may go to the agent if it speaks meanwhile; /approve or /deny is sure to count.",
+        "  Answer with one of these or its number. Such words may go to the agent if it speaks meanwhile;"
+        " /approve or /deny is sure to count.",
     ]
 
 

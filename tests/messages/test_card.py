@@ -16,7 +16,8 @@ def test_a_card_is_numbered_text_where_there_are_no_buttons() -> None:
     )
     assert render_text(card) == (
         "**Ada asks**\n\nwhy\n\n- text: hello\n\n1. Allow\n2. Deny\n\n"
-        "Answer with one of these or its number. Such words may go to the agent if it speaks meanwhile; /approve or /deny is sure to count."
+        "Answer with one of these or its number. Such words may go to the agent if it speaks meanwhile;"
+        " /approve or /deny is sure to count."
     )
 
 

@@ -10,7 +10,8 @@ from gatepost.store.turn_claims import RESTARTED
 _SENTENCES = {
     "denied_by_the_access_list": "a row of the access list shuts the sender out (`gatepost grant list`)",
     "unknown_sender_strict": "the sender is no member of the group (policy strict)",
-    "unknown_sender_request_approval": "the sender is no member of the group, and nobody was asked (policy request_approval)",
+    "unknown_sender_request_approval": "the sender is no member of the group, and nobody was asked"
+    " (policy request_approval)",
     "untrusted_sender": "the platform does not prove who sent it",
     "sender_denied": "somebody decided that the sender may not speak here",
     "sender_expired": "nobody decided about the sender in time",

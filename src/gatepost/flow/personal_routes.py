@@ -54,10 +54,11 @@ def add_page_route(db: Db, named: str, now: int) -> None:
     known_in = {*roles.member_of, *(folder for _, folder in roles.roles if folder)}
     if len(known_in) != 1:
         return
+    (folder,) = known_in
     for name in (each for each in names if each.startswith(WEB_PERSON)):
         chat = PersonalChat("web", WEB_ROOM + name.removeprefix(WEB_PERSON), name)
         if _decide(db, chat).dropped_by is None and not is_known(db, chat):
-            add_route(db, chat, *known_in, "gatepost", now)
+            add_route(db, chat, folder, "gatepost", now)
 
 
 def render_match(chat: PersonalChat) -> str:

@@ -273,6 +273,15 @@ async def test_the_answer_about_a_person_is_limited_to_the_group_that_the_right_
         await run(deps, "user.show", id=bob)
 
 
+async def test_a_right_for_a_group_leads_nobodys_room_of_the_page_there(deps: OperationDeps) -> None:
+    operator = replace(deps, caller="operator")
+    await run(operator, "user.add", id="web:user/bob")
+    await give(deps, "op:users.write", "acme/**")
+    before = await run(operator, "route.list")
+    await run(deps, "user.member", id="web:user/bob", folder="acme")
+    assert await run(operator, "route.list") == before
+
+
 @pytest.mark.parametrize(
     ("name", "args", "params"),
     [

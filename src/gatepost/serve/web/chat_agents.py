@@ -48,8 +48,8 @@ class ChatAgents:
         return JSONResponse(await self._store.read(self._read, visitor, room, thread))
 
     def _read(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> dict[str, Any]:
-        """Those who would get words of this visitor here, and those whom she may choose in their place. `demo`: the demo
-        answers here, and she may connect an agent."""
+        """Those who would get words of this visitor here, and those whom she may choose in their place. `demo`: the
+        demo answers here, and she may connect an agent."""
         said, policy = self._make_question(db, visitor, room, thread)
         reached = self._list_reached(db, said, policy)
         agents = [self._describe(db, each, room, thread) for each in reached[:MOST]]

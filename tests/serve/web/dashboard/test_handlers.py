@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.serve.web.test_people import ANN, add_ann, signed_in_as
 
 import gatepost.serve.web.site as site_module
