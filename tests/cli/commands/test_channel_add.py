@@ -66,7 +66,7 @@ MISSING_RIGHT = {
         "invite the account, or add the repository to the token",
     ),
     "irc": (
-        "127.0.0.1 has banned the bot (You are banned from this server)",
+        "127.0.0.1 has banned the bot (You are banned from this server.)",
         "ask its staff",
     ),
     "mastodon": (

@@ -119,7 +119,7 @@ async def test_what_went_out_perhaps_is_a_finding(health: HealthCheck, clock: Fi
 
     await store.write(add)
     [found] = await find(health, "outbox")
-    assert found.text.startswith("1 messages of the last day went out perhaps")
+    assert found.text.startswith("1 message of the last day went out perhaps")
     assert "ledger list --state uncertain" in found.way_out
 
 
