@@ -149,5 +149,7 @@ async def test_stranger_19_claude_codes_words_are_not_overtaken_by_its_tools(
 async def ready_for_claude(gateway: Gateway) -> None:
     await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5"})
     keyring, now = Keyring(gateway.home), gateway.clock.now()
-    await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-x", now)
+    await gateway.store.write(
+        secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now
+    )
     await open_room(gateway, "fake", ROOM)

@@ -116,7 +116,7 @@ async def test_claude_in_its_default_mode_asks_and_does_as_it_is_answered(
             await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5", "mode": "default"})
             keyring, now = Keyring(gateway.home), gateway.clock.now()
             await gateway.store.write(
-                secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-x", now
+                secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now
             )
             await gateway.store.write(settle_people, now)
             await open_room(gateway, "fake", ROOM)

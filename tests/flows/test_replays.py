@@ -180,7 +180,7 @@ async def test_a_tool_with_an_effect_is_refused_in_a_replay_and_a_reading_one_wo
     assert said == ["I told them.", "I looked."]
     again = endpoint.calls[asked:]
     assert again[1].count_text("this is a replay", role="tool") == 1
-    assert again[3].count_text(replay_id, role="tool") == 1
+    assert again[3].count_text(replay_id, role="tool") == 2, "its id, and the room that it is in"
 
 
 @pytest.mark.slow

@@ -126,7 +126,9 @@ async def a_stubborn_gateway(path: Path, channel: FakeChannel, endpoint: ModelEn
     }
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
         keyring, now = Keyring(gateway.home), gateway.clock.now()
-        await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-x", now)
+        await gateway.store.write(
+            secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now
+        )
         await gateway.store.write(users.add, OWNER, "owner", now)
         await gateway.store.write(users.add_role, OWNER, "owner", "", "test", now)
         await open_room(gateway, "fake", ROOM)

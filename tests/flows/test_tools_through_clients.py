@@ -194,7 +194,7 @@ async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_w
             await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5", "own_mcp": True})
             keyring, now = Keyring(gateway.home), gateway.clock.now()
             await gateway.store.write(
-                secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-x", now
+                secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now
             )
             folder = gateway.home.group("home")
             (folder / "notes.py").write_text(NOTES)

@@ -180,7 +180,7 @@ def test_of_a_huge_input_an_excerpt_is_kept_that_says_so(db: Db) -> None:
     deep: Any = "x" * 9000
     for _ in range(6):
         deep = [deep] * 4
-    for given in (huge, {"a": deep}, {"command": "x" * 20_001}, {"a": {"b": "\x00"}}):
+    for given in (huge, {"a": deep}, {"command": "x" * 60_001}, {"a": {"b": "\x00"}}):
         record_request(db, session, turn, event(id="r", tool="Bash", input=given), NOW)
         (asked,) = waiting_requests.list_pending(db)
         assert asked.cut and asked.input and len(json.dumps(asked.input, ensure_ascii=False).encode()) <= LARGEST
