@@ -107,4 +107,4 @@ def test_an_answer_whose_draft_is_gone_keeps_everything_else(desk: Desk) -> None
     answer = desk.say("k", "The whole")
     growing_drafts._set_payload(desk.db, answer, {**answer.payload, DRAFT: 7})
     growing_drafts.give_up_place(desk.db, desk.effect("k"))
-    assert desk.effect("k").payload == answer.payload
+    assert desk.effect("k").payload == {**answer.payload, growing_drafts.LEFT: 7}, "it is deleted after the answer"

@@ -154,4 +154,4 @@ def test_what_is_shown_of_the_window_is_the_setting(run: Run) -> None:
 
 
 def test_a_new_group_is_printed_with_the_command_that_brings_it_messages(run: Run) -> None:
-    assert "`gatepost route add --match room=… --target acme/ops`" in run("group", "add", "acme/ops").out
+    assert "`gatepost route add --match chat_jid=… --target acme/ops`" in run("group", "add", "acme/ops").out
