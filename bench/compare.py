@@ -35,9 +35,8 @@ def main(ref: str) -> None:
                 after.append(_measure(HERE.parent))
         finally:
             subprocess.run([*git, "worktree", "remove", "--force", str(other)], check=True)
-    print(
-        f"{'figure':<24}{ref[:14]:>16}{'this tree':>16}{'change':>10}   (the best of {ROUNDS} rounds in turn, medians of ratios)"
-    )
+    how = f"(the best of {ROUNDS} rounds in turn, medians of ratios)"
+    print(f"{'figure':<24}{ref[:14]:>16}{'this tree':>16}{'change':>10}   {how}")
     for name in after[0]:
         best = _pick_best(name)
         new = best(each[name] for each in after)
