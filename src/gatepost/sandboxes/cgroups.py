@@ -16,7 +16,7 @@ from gatepost.sandboxes.contract import SandboxLimits
 
 WANTED = ("pids", "memory", "freezer", "cpu")  # of v1; v2 freezes and kills without a controller
 PERIOD_US = 100_000
-# Of the processors when they are short; the gateway's own is 100. A start costs much, and nobody talks with it yet.
+# Shares of the processors when they are short; the gateway's own is 100. A start costs much, and nobody talks with it.
 STARTING_SHARE, WORKING_SHARE = 20, 50
 OF_V1, OF_V2 = "freezer.state", "cgroup.freeze"
 DAEMON = "gatepost-daemon"  # v2: the leaf that we move to, because a cgroup with children holds no processes
@@ -63,7 +63,7 @@ class Cgroup(Struct, frozen=True):
         self._freeze(frozen=False)
 
     def set_share(self, share: int) -> None:
-        """Of the processors, when they are short. Without a controller for them there is none."""
+        """Set its share of the processors when they are short. Without a controller for them there is none."""
         if (folder := self.folders.get("cpu")) is not None:
             name, value = ("cpu.weight", share) if self.unified else ("cpu.shares", to_shares(share))
             _try_write(folder / name, str(value))

@@ -33,8 +33,8 @@ def _get_system_tls() -> ssl.SSLContext:
 
 
 def find_bad_certificate(host: str, error: object) -> ChannelEnded | None:
-    """What the operator does about a certificate that is refused; None if the error is another one. One out of its time
-    is waited for: it is renewed, or the clock of this machine is not set yet."""
+    """Return the end of a channel whose server's certificate is refused; None if the error is another one. One out of
+    its time is waited for: it is renewed, or the clock of this machine is not set yet."""
     found = find_certificate_error(error)
     if found is None or found.verify_code in OUT_OF_TIME:
         return None

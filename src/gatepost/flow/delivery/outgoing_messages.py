@@ -96,7 +96,7 @@ class ChannelInstances:
         return kind is not None and kind.drafts
 
     def marks_read(self, instance: str) -> bool:
-        """Whether people see there that a message was read."""
+        """Return True if people see there that a message was read."""
         kind = self._kinds.get(instance)
         return kind is not None and kind.read_marks
 

@@ -1,4 +1,4 @@
-"""What mail servers refuse: replies of SMTP by their code, and of IMAP by NO or BAD, with the words of Dovecot."""
+"""Refusals of mail servers: replies of SMTP by their code, and of IMAP by NO or BAD, with the words of Dovecot."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a BlueBubbles server refuses: the kind of each error, then its words."""
+"""Refusals of a BlueBubbles server: the kind of each error, then its words."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an IRC server refuses: the numeric is the status, and the last parameter its words."""
+"""Refusals of an IRC server: the numeric is the status, and the last parameter its words."""
 
 from typing import Any
 

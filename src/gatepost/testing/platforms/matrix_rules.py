@@ -1,4 +1,4 @@
-"""What a Matrix homeserver refuses: the code of each error, then the words of Synapse, which is the server of tests."""
+"""Refusals of a Matrix homeserver: the code of each error, then the words of Synapse, which is the server of tests."""
 
 from typing import Any
 

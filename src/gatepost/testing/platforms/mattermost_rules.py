@@ -1,4 +1,4 @@
-"""What a Mattermost server refuses: the id of each error, then its words in English."""
+"""Refusals of a Mattermost server: the id of each error, then its words in English."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an ntfy server refuses: the code of each error, then its words."""
+"""Refusals of an ntfy server: the code of each error, then its words."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What signal-cli's daemon refuses: the code of each error of JSON-RPC, then its words. It answers 200 all the same."""
+"""Refusals of signal-cli's daemon: the code of each error of JSON-RPC, then its words. It answers 200 all the same."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What Slack refuses, and by which error. It answers 200 all the same."""
+"""Refusals of Slack, and their errors. It answers 200 all the same."""
 
 import re
 from collections.abc import Sequence

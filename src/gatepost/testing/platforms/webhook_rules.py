@@ -1,4 +1,4 @@
-"""What a program behind the webhook channel refuses: by the statuses of HTTP, and by keys as their draft has them."""
+"""Refusals of a program behind the webhook channel: by the statuses of HTTP, and by keys as their draft has them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What WhatsApp refuses a linked device, in the words of whatsmeow, the library below neonize. It has no statuses."""
+"""Refusals of WhatsApp to a linked device, in the words of whatsmeow, the library below neonize. It has no statuses."""
 
 from typing import Any
 

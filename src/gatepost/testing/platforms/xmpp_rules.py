@@ -1,4 +1,4 @@
-"""What an XMPP server refuses: the kind and condition of each error, then the words of Prosody, the server of tests."""
+"""Refusals of an XMPP server: the kind and condition of each error, then the words of Prosody, the server of tests."""
 
 from typing import Any
 

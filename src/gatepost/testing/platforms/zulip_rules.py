@@ -1,4 +1,4 @@
-"""What a Zulip server refuses: the code of each error, then its words in English. Long texts it cuts instead."""
+"""Refusals of a Zulip server: the code of each error, then its words in English. Long texts it cuts instead."""
 
 from typing import Any
 
