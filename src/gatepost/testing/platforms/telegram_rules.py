@@ -1,4 +1,4 @@
-"""What Telegram refuses, and how it says so."""
+"""Refusals of Telegram, and how it says them."""
 
 from gatepost.testing.platforms.rules import PlatformRule, index_rules
 
