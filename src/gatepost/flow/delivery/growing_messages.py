@@ -1,6 +1,6 @@
 """Answers that grow on platforms: a message that is edited while its text is written, and becomes the answer.
 
-What is sent are rows of the outbox like any other. Here is only when: the first draft after a second, further ones at
+Drafts are rows of the outbox like any other. This module decides when: the first draft after a second, further ones at
 the pace of the platform, as long as the runner writes.
 """
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.testing.platforms.rules import PlatformRule, index_rules
+from gatepost.testing.platforms.rules import PlatformRule, index_rules, make_rule
 
 SERVER = "https://github.com/BlueBubblesApp/bluebubbles-server/blob/master/packages/server/src/server/api/http/api/v1"
 VALIDATOR = f"{SERVER}/validators/messageValidator.ts"
@@ -10,14 +10,11 @@ WORDS = "; the words are those of https://github.com/mikeerickson/validatorjs"
 ADAPTER, WIRE = "channels/imessage/adapter.py", "channels/imessage/wire.py"
 WRONG = "Validation Error"
 QUERY, TEXT = "POST message/query", "POST message/text"
+READ_ON = "2026-11-17"  # the day on which these were compared
 
 
 def _rule(name: str, refusal: str, source: str, method: str, status: int = 400, **more: Any) -> PlatformRule:
-    given = more.pop("given", {})
-    read_on = "" if source.endswith(WORDS) else "2026-11-17"
-    return PlatformRule(
-        name=name, status=status, refusal=refusal, source=source, call=(method, given), read_on=read_on, **more
-    )
+    return make_rule(name, status, refusal, source, method, read_on="" if source.endswith(WORDS) else READ_ON, **more)
 
 
 def _make_message(**fields: Any) -> dict[str, Any]:

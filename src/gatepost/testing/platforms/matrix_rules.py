@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.testing.platforms.rules import PlatformRule, index_rules
+from gatepost.testing.platforms.rules import PlatformRule, index_rules, make_rule
 
 SERVER = "https://github.com/element-hq/synapse/blob/develop/synapse"
 SPEC = "https://spec.matrix.org/latest/client-server-api"
@@ -11,19 +11,11 @@ UNKNOWN_EVENT = "$" + "x" * 43
 UNKNOWN_ROOM = "!unknown:test.localhost"
 SEND = "PUT v3/rooms/$team/send"
 TEXT = {"msgtype": "m.text", "body": "x"}
+READ_ON = "2026-11-17"  # the day on which these were compared
 
 
 def _rule(name: str, status: int, refusal: str, source: str, method: str, **more: Any) -> PlatformRule:
-    given = more.pop("given", {})
-    return PlatformRule(
-        name=name,
-        status=status,
-        refusal=refusal,
-        source=f"{SERVER}/{source}",
-        call=(method, given),
-        read_on="2026-11-17",
-        **more,
-    )
+    return make_rule(name, status, refusal, f"{SERVER}/{source}", method, read_on=READ_ON, **more)
 
 
 def _relate(kind: str, event: str, **more: Any) -> dict[str, Any]:

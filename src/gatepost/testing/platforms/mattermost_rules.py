@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.testing.platforms.rules import PlatformRule, index_rules
+from gatepost.testing.platforms.rules import PlatformRule, index_rules, make_rule
 
 SERVER = "https://github.com/mattermost/mattermost/blob/master/server"
 API, MODEL, APP = f"{SERVER}/channels/api4", f"{SERVER}/public/model", f"{SERVER}/channels/app"
@@ -14,19 +14,11 @@ NO_POST = "app.post.get.app_error: Unable to get the post."
 TOO_LONG = (
     "model.post.is_valid.message_length.app_error: Post Message property is longer than the maximum permitted length."
 )
+READ_ON = "2026-11-17"  # the day on which these were compared
 
 
 def _rule(name: str, status: int, refusal: str, source: str, method: str, **more: Any) -> PlatformRule:
-    given = more.pop("given", {})
-    return PlatformRule(
-        name=name,
-        status=status,
-        refusal=refusal,
-        source=source,
-        call=(method, given),
-        read_on="2026-11-17",
-        **more,
-    )
+    return make_rule(name, status, refusal, source, method, read_on=READ_ON, **more)
 
 
 def _post(**fields: Any) -> dict[str, Any]:

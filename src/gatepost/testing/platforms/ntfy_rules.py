@@ -2,24 +2,16 @@
 
 from typing import Any
 
-from gatepost.testing.platforms.rules import PlatformRule, index_rules
+from gatepost.testing.platforms.rules import PlatformRule, index_rules, make_rule
 
 SERVER = "https://github.com/binwiederhier/ntfy/blob/main/server"
 ERRORS = f"{SERVER}/errors.go"
 WIRE = "channels/ntfy/wire.py"
+READ_ON = "2026-11-17"  # the day on which these were compared
 
 
 def _rule(code: int, name: str, words: str, source: str, method: str, **more: Any) -> PlatformRule:
-    given = more.pop("given", {})
-    return PlatformRule(
-        name=name,
-        status=code // 100,
-        refusal=f"{code}: {words}",
-        source=source,
-        call=(method, given),
-        read_on="2026-11-17",
-        **more,
-    )
+    return make_rule(name, code // 100, f"{code}: {words}", source, method, read_on=READ_ON, **more)
 
 
 def _make_message(**fields: Any) -> dict[str, Any]:

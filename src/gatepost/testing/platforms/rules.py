@@ -26,6 +26,13 @@ class PlatformRule(Struct, frozen=True, kw_only=True):
     adapter: str = ""
 
 
+def make_rule(
+    name: str, status: int, refusal: str, source: str, method: str, given: dict[str, Any] | None = None, **more: Any
+) -> PlatformRule:
+    """Return a rule whose wrong call is a method with the arguments `given`."""
+    return PlatformRule(name=name, status=status, refusal=refusal, source=source, call=(method, given or {}), **more)
+
+
 def index_rules(rules: Iterable[PlatformRule]) -> dict[str, PlatformRule]:
     found: dict[str, PlatformRule] = {}
     for rule in rules:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.testing.platforms.rules import PlatformRule, index_rules
+from gatepost.testing.platforms.rules import PlatformRule, index_rules, make_rule
 
 CLI = "https://github.com/AsamK/signal-cli/blob/master/src/main/java/org/asamk/signal"
 SEND = f"{CLI}/commands/SendCommand.java"
@@ -10,19 +10,11 @@ RESULTS = f"{CLI}/util/SendMessageResultUtils.java: outputResult"
 EXPLAIN = "channels/signal/rpc.py: explain"
 UNKNOWN_PERSON = "00000000-0000-0000-0000-000000000404"
 UNKNOWN_GROUP = "A" * 43 + "="
+READ_ON = "2026-11-17"  # the day on which these were compared
 
 
 def _rule(name: str, refusal: str, source: str, method: str, status: int = 200, **more: Any) -> PlatformRule:
-    given = more.pop("given", {})
-    return PlatformRule(
-        name=name,
-        status=status,
-        refusal=refusal,
-        source=source,
-        call=(method, given),
-        read_on="2026-11-17",
-        **more,
-    )
+    return make_rule(name, status, refusal, source, method, read_on=READ_ON, **more)
 
 
 def _make_message(**fields: Any) -> dict[str, Any]:

@@ -2,24 +2,16 @@
 
 from typing import Any
 
-from gatepost.testing.platforms.rules import PlatformRule, index_rules
+from gatepost.testing.platforms.rules import PlatformRule, index_rules, make_rule
 
 SERVER = "https://github.com/zulip/zulip/blob/main/zerver"
 POSTING = "channels/zulip/posting.py"
 NO_MESSAGE = "BAD_REQUEST: Invalid message(s)"
+READ_ON = "2026-11-17"  # the day on which these were compared
 
 
 def _rule(name: str, refusal: str, source: str, method: str, status: int = 400, **more: Any) -> PlatformRule:
-    given = more.pop("given", {})
-    return PlatformRule(
-        name=name,
-        status=status,
-        refusal=refusal,
-        source=f"{SERVER}/{source}",
-        call=(method, given),
-        read_on="2026-11-17",
-        **more,
-    )
+    return make_rule(name, status, refusal, f"{SERVER}/{source}", method, read_on=READ_ON, **more)
 
 
 def _make_message(**fields: Any) -> dict[str, Any]:
