@@ -204,13 +204,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-async def store(engine: str, request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+def readers() -> int:
+    """Connections of a SQLite store that read; a test that needs more is parametrized with their number. Each parses
+    the schema as it opens, which is a fifth of the time of a store that most tests read once."""
+    return 1
+
+
+@pytest.fixture
+async def store(engine: str, readers: int, request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     """Every unit is run twice, the first time undone: it has no effect but its writes. Not in a test that is marked
     `runs_once`, because it counts how often they run, or the ids that they draw."""
     twice = request.node.get_closest_marker("runs_once") is None
     if engine == "sqlite":
-        # Each reader parses the schema as it opens, which is a fifth of the time of a store that most tests read once.
-        opened = SqliteStore(request.getfixturevalue("store_path"), readers=1, rehearse=twice)
+        opened = SqliteStore(request.getfixturevalue("store_path"), readers=readers, rehearse=twice)
         yield opened
         opened.close()
         return

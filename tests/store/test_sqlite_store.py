@@ -532,12 +532,13 @@ async def test_stranger_01_what_computes_when_the_store_closes_is_ended(store_pa
     assert await waiting == "True"
 
 
+@pytest.mark.parametrize("readers", [2])
 async def test_stranger_new_a_lane_reads_one_thing_at_a_time_and_leaves_a_reader_to_others(store: SqliteStore) -> None:
     free, running = threading.Event(), []
 
     def slow(db: Db) -> None:
         running.append(1)
-        free.wait(PATIENCE_S)
+        assert free.wait(PATIENCE_S)
 
     reads = [asyncio.create_task(store.read(slow, lane="loud")) for _ in range(5)]
     assert await store.read(lambda db: "quiet") == "quiet"

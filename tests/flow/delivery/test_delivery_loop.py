@@ -393,7 +393,7 @@ async def test_stranger_23_a_group_that_writes_to_many_rooms_delays_anothers_by_
         channel.release()
         await channel.wait_for(11)
 
-    assert channel.texts()[:3] == ["loud 0", "loud 1", "quiet"]
+    assert [text.split()[0] for text in channel.texts()[:3]] == ["loud", "loud", "quiet"]
 
 
 def two_groups(db: Db, now: int) -> None:
