@@ -25,7 +25,7 @@ CHUNK = 200  # ids in one statement
 SHORTEST_NAME = 3  # characters of a name that is looked for: a shorter one is in everything
 MANY = 1_000_000
 _FOLDER = re.compile(r"f-[0-9a-z]+")
-_SESSION = re.compile(r"\bs-[0-9a-z]{18}\b")
+_SESSION = re.compile(r"\bs-[0-9a-z]{18,20}\b")
 
 
 class StoreReader(Protocol):
