@@ -17,6 +17,7 @@ listen = 127.0.0.1
 {tls}
 disable_plaintext_auth = no
 auth_mechanisms = plain login
+auth_failure_delay = 0
 mail_location = maildir:{folder}/mail/%n
 first_valid_uid = 1
 first_valid_gid = 1
@@ -60,6 +61,9 @@ service auth {{
 }}
 service anvil {{
   chroot =
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
 }}
 """
 _OWN_USER = """
