@@ -279,7 +279,7 @@ OTHER_COMMANDS = {
 WITHOUT_COMMAND = {
     "connector.check": "`gatepost doctor` tries every connector",
     "connector.list": "the settings have them; `gatepost doctor` tells how they are",
-    "login.set_password": "a password is set on the page, by the person whose it is, soon after she has signed in",
+    "login.set_password": "a password is set on the page, by the person whose it is, soon after they have signed in",
     "login.show": "`gatepost login list` shows the browsers; the page says whether one has a password",
     "permit.show": "`gatepost permit ls --json` has all of each request",
     "policy.tools": "`gatepost tools` lists what a group may call",

@@ -1,4 +1,4 @@
-"""Entrances on a store: who comes in by herself, who waits, and that nobody else does."""
+"""Entrances on a store: who comes in by themselves, who waits, and that nobody else does."""
 
 import json
 

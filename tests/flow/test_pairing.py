@@ -146,7 +146,7 @@ def test_unpairing_leaves_nothing_to_the_identity(db: Db) -> None:
 
 
 def test_the_person_herself_and_the_owners_own_identities_are_not_unpaired(db: Db) -> None:
-    with pytest.raises(Invalid, match="is the person herself"):
+    with pytest.raises(Invalid, match="is the person; their further"):
         pairing.unpair(db, OWNER)
     with pytest.raises(Invalid, match="whoever runs this gateway"):
         pairing.unpair(db, "web:user/owner")
@@ -183,7 +183,7 @@ def test_who_is_talked_into_sending_somebodys_code_makes_no_admin_of_them(
 
 
 def test_what_was_asked_in_the_room_of_an_unpaired_identity_is_asked_elsewhere(db: Db) -> None:
-    """Its card is nobody's there: the person would wait for a question that she cannot see."""
+    """Its card is nobody's there: the person would wait for a question that they cannot see."""
     send(db, pairing.issue_code(db, OWNER, "operator", NOON))
     direct_rooms.add(db, CHAT, "chat", "chat:dm/7", NOON + 1)
     groups.add(db, "acme", "Acme", "scripted", NOON)

@@ -1,4 +1,4 @@
-"""What a home holds of a person: also in conversations that she never wrote in."""
+"""Traces of a person in a home: also in conversations that they never wrote in."""
 
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The rights of a sender are those of the person, by each of her identities."""
+"""The rights of a sender are those of the person, by each of their identities."""
 
 import pytest
 

@@ -64,7 +64,7 @@ def said(page: Page, text: str) -> Locator:
 
 
 async def ask(daemon: DaemonProcess, page: Page) -> Locator:
-    """The owner writes, so that she can be reached; the agent asks. Her card."""
+    """The owner writes, so that they can be reached; the agent asks. Return the card."""
     await page.goto(daemon.address)
     await expect(page.locator(".live.on")).to_be_visible()
     await write(page, "hello")

@@ -1,4 +1,4 @@
-"""A card in the terminal: an agent's call is held, the owner is asked where she types, and a number decides."""
+"""A card in the terminal: an agent's call is held, the owner is asked where they type, and a number decides."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -145,7 +145,7 @@ def seed(daemon: DaemonProcess, stub: Stub) -> None:
 
 
 def call_unknown_tool(daemon: DaemonProcess, stub: Stub) -> None:
-    """An agent takes her words for the name of a tool, and the audit has them."""
+    """An agent takes the person's words for the name of a tool, and the audit has them."""
     folder = daemon.home / "groups" / "home"
     usual = (folder / "script.json").read_bytes()
     ScriptBuilder().turn("conjure").call(f"{MARK}_tool").say("there is none").write(folder).chmod(0o644)
@@ -246,7 +246,7 @@ class EndingStore:
 
 
 class Chat:
-    """A gateway in this process, with two people in a room; she is a member."""
+    """A gateway in this process, with two people in a room; one of them is a member."""
 
     def __init__(self, gateway: Gateway, channel: FakeChannel) -> None:
         self.gateway, self.channel = gateway, channel

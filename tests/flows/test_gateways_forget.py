@@ -1,4 +1,4 @@
-"""A person is forgotten on one of two gateways, each with a home of its own: files of hers on the other one go, too."""
+"""A person is forgotten on one of two gateways, each with a home of its own: their files on the other one go, too."""
 
 import os
 import time
@@ -72,7 +72,7 @@ async def test_what_another_gateway_has_of_her_is_erased_there_and_told(pair: Pa
     assert NOT_LOOKED in looked["left"] and folder.is_dir()
     done = await pair.forget(erase=True)
     assert not folder.exists() and pair.b.sessions.awake == []
-    assert "On gateway b: Files of agents name her: groups/home/notes.md" in done["left"]
+    assert "On gateway b: Files of agents name them: groups/home/notes.md" in done["left"]
     left = await pair.a.store.read(lambda db: db.rows("SELECT arguments FROM commands WHERE kind = 'forget'"))
     assert [each for each in left if "annmarker" in each[0]] == []
     await pair.channel.say("again", address=ROOM, sender=ANN)

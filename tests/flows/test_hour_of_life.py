@@ -426,7 +426,7 @@ def said(page: Page, text: str) -> Locator:
 
 
 async def live_on_the_page(life: Life) -> None:
-    """Carla owns the gateway, and has the agent do the same for her."""
+    """Carla owns the gateway, and has the agent do the same."""
     page = life.page
     life.pass_minutes(5)
     await life.run("user", "rename", "terminal:owner", "Carla")

@@ -1,4 +1,4 @@
-"""Invitations and newcomers as whole ways: a code in a chat lets its sender in, and a stranger gets her own agent."""
+"""Invitations and newcomers as whole ways: a code in a chat lets its sender in, and a stranger gets their own agent."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -179,7 +179,7 @@ async def test_an_invitation_to_an_agent_of_her_own_passes_without_an_entrance(
 async def test_who_was_let_in_before_a_crash_has_her_agent_after_the_start(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
-    """She is let in, and the making of her group has begun, when it ends."""
+    """The newcomer is let in, and the making of their group has begun, when it ends."""
     async with started(tmp_path / "h", channel) as gateway:
         await run(gateway, "onboarding.open", instance="fake", folder="home")
         home = gateway.home

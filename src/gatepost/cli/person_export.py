@@ -29,7 +29,7 @@ class _Snapshot:
 
 
 def write_export(home: Home, identity: str, target: Path) -> int:
-    """To a new file of the owner's alone; how many files of hers are in it."""
+    """Write to a new file of the owner's alone; return how many of the person's files are in it."""
     try:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileExistsError:

@@ -16,7 +16,7 @@ class Bell(StrEnum):
     TOOLS = "tools"  # what a group may call has changed
     GROUP = "group"  # how one runs has changed: what runs by the old word should make way
     REQUESTS = "requests"  # something waits for a person, or was decided
-    NEWCOMERS = "newcomers"  # somebody was let in and gets a group of her own
+    NEWCOMERS = "newcomers"  # somebody was let in and gets a group of their own
     TASKS = "tasks"  # one was added or changed: another may be due next
     ERRANDS = "errands"  # work that one agent gave to another may be over, or was ended
     OPERATION = "operation"  # somebody who may has changed something

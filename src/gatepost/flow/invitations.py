@@ -1,4 +1,4 @@
-"""Invitations: a code makes whoever sends it a member of a group, or gives her a group of her own below it.
+"""Invitations: a code makes whoever sends it a member of a group, or gives them a group of their own below it.
 
 Uses are counted in the transaction that lets somebody in. A code that is unknown, used up, too old or revoked is
 refused with the same words. Wrong codes count as wrong pairing codes do. The ledger has the message without the code.
@@ -62,8 +62,8 @@ class IssuedInvitation(Struct, frozen=True):
 
 
 class InvitationOffer(Struct, frozen=True):
-    """What an invitation would give somebody. `obstacle`: why it gives her nothing, '' if it does. `accepted`: what it
-    has given her, '' if it was not she who accepted it."""
+    """An invitation's gift to somebody. `obstacle`: why it gives them nothing, '' if it does. `accepted`: what it has
+    given them, '' if somebody else accepted it."""
 
     group: str = ""
     own_group: bool = False
@@ -150,7 +150,7 @@ def get_origin(token: Token) -> str:
 
 
 def accept(db: Db, code: str, who: Applicant, now: int) -> JoinResult:
-    """Let somebody in by her code."""
+    """Let somebody in by their code."""
     if pairing_codes.count_guesses(db, who.sender, now) >= MOST_GUESSES:
         return JoinResult(False, "invitation_limited")
     token = tokens.find_valid(db, TokenKind.INVITE, code, now)
@@ -177,8 +177,8 @@ def _add_member(db: Db, code: str, folder: str, who: Applicant, now: int) -> Joi
 
 
 def _add_way(db: Db, used: Token, who: Applicant, folder: str, now: int) -> bool:
-    """Whether what she writes in this chat reaches the group from now on. An invitation of the operator gives her chat
-    a route, unless another group hears her there; one of an agent does not."""
+    """Return True if what the person writes in this chat reaches the group from now on. An invitation of the operator
+    gives their chat a route, unless another group hears them there; one of an agent does not."""
     chat = PersonalChat(who.instance, who.address, who.sender)
     if folder in personal_routes.list_reached(db, chat):
         return True
@@ -189,7 +189,7 @@ def _add_way(db: Db, used: Token, who: Applicant, folder: str, now: int) -> bool
 
 
 def _give_group(db: Db, code: str, token: Token, who: Applicant, now: int) -> JoinResult:
-    """Her group is made after this transaction."""
+    """Promise a group. It is made after this transaction."""
     parent = token.folder or ""
     db.alone(LockKind.QUOTA, "newcomers", parent)
     known = newcomers.find(db, who.sender, parent)

@@ -1,4 +1,4 @@
-"""How a stranger comes in by a chat link: she gets an identity, a secret and a room of her own below the link's.
+"""Visits by a chat link: a stranger gets an identity, a secret and a room of their own below the link's.
 
 The room leads to the link's group alone. That is a route, so everything that asks where a room leads sees the same; it
 comes before what operators write for other rooms. A second route drops what no link's own route holds for: a room whose
@@ -25,7 +25,7 @@ DROP_MATCH = f"chat_jid={ROOMS}**"
 
 
 class LinkFacts(Struct, frozen=True):
-    """What whoever holds a link is told before she says anything."""
+    """Facts that whoever holds a link is told before they say anything."""
 
     token: Token
     name: str  # of the group
@@ -72,14 +72,15 @@ def start_visit(db: Db, instance: str, secret: str, now: int) -> StartedVisit | 
 
 
 def has_routes(db: Db, visitor: LinkVisitor) -> bool:
-    """Whether her room still leads to the link's group. Somebody may have set other routes in the place of all."""
+    """Return True if the visitor's room still leads to the link's group. Somebody may have set other routes in the
+    place of all."""
     matches = {each.match for each in routes.list_all(db)}
     token = tokens.get(db, visitor.token_id)
     return token is not None and {render_match(token), DROP_MATCH} <= matches
 
 
 def restore_routes(db: Db, visitor: LinkVisitor, now: int) -> None:
-    """As it was when she came: what she says must fall to nobody else."""
+    """Restore the routes that the visitor came by: what they say must fall to nobody else."""
     token = tokens.get(db, visitor.token_id)
     if token is not None and token.folder is not None:
         _ensure_routes(db, token, now)

@@ -167,7 +167,7 @@ def settle(
     now: int,
     seed: GroupSeed | None = None,
 ) -> None:
-    """Everything that makes the group hers, at once."""
+    """Make the group the newcomer's, with everything that it takes, at once."""
     if groups.get(db, newcomer.parent) is None:
         raise NotFound("group", newcomer.parent, "it was removed meanwhile")
     if _is_shut_out(db, newcomer, folder):
@@ -191,8 +191,8 @@ def settle(
 
 
 def _add_seed(db: Db, seed: GroupSeed, newcomer: Newcomer, person: str, *, led: bool, now: int) -> str:
-    """What the prototype has for her group. She pays for its tasks, which speak in her chat: so there are none where
-    another agent has that. Why tasks were left out."""
+    """Give the newcomer's group what the prototype has. They pay for its tasks, which speak in their chat: so there are
+    none where another agent has that chat. Return why tasks were left out."""
     if not led and seed.tasks:
         add_seed(db, replace(seed, tasks=()), OriginChain(), now, asked=False)
         return "another agent has the chat"
@@ -201,13 +201,13 @@ def _add_seed(db: Db, seed: GroupSeed, newcomer: Newcomer, person: str, *, led: 
 
 
 def _is_shut_out(db: Db, newcomer: Newcomer, folder: str) -> bool:
-    """From where her group is, or from the group above it."""
+    """Return True if a row shuts the newcomer out of their group, or of the one above it."""
     standing = sender_rights.read_standing(db, newcomer.sender)
     return any(standing.judge(each) is None for each in (newcomer.parent, folder))
 
 
 def _is_routed(db: Db, newcomer: Newcomer, folder: str) -> bool:
-    """Whether what she writes there reaches her group."""
+    """Return True if what the newcomer writes there reaches their group."""
     return folder in personal_routes.list_reached(db, _get_chat(newcomer))
 
 
@@ -227,7 +227,7 @@ def _add_route(db: Db, newcomer: Newcomer, folder: str, now: int) -> Route:
 
 
 def record_failure(db: Db, reach: ChannelInstances, newcomer: Newcomer, why: str, now: int) -> None:
-    """She is told, and the operator sees why. `gatepost onboarding allow` tries again."""
+    """Tell the newcomer, and let the operator see why. `gatepost onboarding allow` tries again."""
     if newcomers.fail(db, newcomer.id, why[:LONGEST_REASON]):
         if not _is_shut_out(db, newcomer, newcomer.folder or newcomer.parent):  # to whom nothing is said
             _add_notice(db, reach, newcomer, FAILED, now)

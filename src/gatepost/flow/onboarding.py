@@ -1,5 +1,6 @@
-"""Newcomers: a stranger's first message is answered with how to come in. `/join` asks for a group of her own, which
-an entrance gives within its limits; who is over them waits in a queue, for another day or for somebody's word.
+"""Newcomers: a stranger's first message is answered with how to come in. `/join` asks for a group of their own, which
+an entrance gives within its limits; a stranger who is over them waits in a queue, for another day or for somebody's
+word.
 
 All of it in the transaction of the message. The groups are made by `flow/newcomer_groups.py`.
 """
@@ -69,7 +70,8 @@ class Applicant(Struct, frozen=True, kw_only=True):
 
     @property
     def can_have_group(self) -> bool:
-        """A group of her own is reached by a route for this room and sender: neither may read as a pattern."""
+        """Return True if neither room nor sender reads as a pattern: a newcomer's group is reached by a route for these
+        two."""
         return self.direct and not _SIGNS & {*self.sender, *self.address}
 
 
@@ -80,7 +82,7 @@ class JoinResult(Struct, frozen=True):
     reason: str
     said: str = ""
     joined: bool = False
-    waits_for: str = ""  # the group whose admins may let her in
+    waits_for: str = ""  # the group whose admins may let them in
 
 
 def make_applicant(case: MessageContext) -> Applicant:
@@ -123,13 +125,13 @@ def _render_greeting(case: MessageContext, sender: str) -> str:
 
 
 def find_entrance(entrances: Iterable[Entrance], who: Applicant) -> Entrance | None:
-    """The first that is open to her."""
+    """Return the first entrance that is open to the stranger."""
     open_here = (each for each in entrances if each.instance == who.instance and who.can_have_group)
     return next((each for each in open_here if compile_glob(each.senders)(who.sender)), None)
 
 
 def ask(db: Db, entrances: Iterable[Entrance], who: Applicant, now: int) -> JoinResult:
-    """She wants a group of her own, without an invitation."""
+    """Ask for a group of one's own, without an invitation."""
     entrance = find_entrance(entrances, who)
     if entrance is None or sender_rights.find_rights(db, who.sender, entrance.folder) is None:
         return JoinResult(False, "join_without_code", NO_CODE)

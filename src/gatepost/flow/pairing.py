@@ -148,8 +148,8 @@ def _find_obstacle(db: Db, identity: str, person: str) -> PairingResult | None:
 
 
 def _brings_roles(db: Db, identity: str, person: str) -> bool:
-    """Whether the identity holds a role that the person does not. It would move to her: who is talked into sending
-    somebody's code must not make an admin of them."""
+    """Return True if the identity holds a role that the person does not. The role would move to the person: whoever is
+    talked into sending somebody's code must not make an admin of them."""
     theirs = users.get_roles(db, person)
     return any(
         _STRENGTH[rights_of(theirs, folder)] < _STRENGTH[role.value]
@@ -160,11 +160,11 @@ def _brings_roles(db: Db, identity: str, person: str) -> bool:
 def _brings_rows(db: Db, identity: str, person: str) -> bool:
     """The same for what the access list gives the identity, or a role that it is a member of. To be heard is no such
     right: it moves as a membership does."""
-    hers, its = sender_rights.read_list_standing(db, person), sender_rights.read_list_standing(db, identity)
-    if rights_of(hers.roles, "") == "owner":
+    theirs, its = sender_rights.read_list_standing(db, person), sender_rights.read_list_standing(db, identity)
+    if rights_of(theirs.roles, "") == "owner":
         return False
     given = [row for row in its.rows if _is_power(row) and acl.concerns(row, its.names)]
-    return any(not _has_power(hers, row) for row in given)
+    return any(not _has_power(theirs, row) for row in given)
 
 
 def _is_power(row: AclRow) -> bool:
@@ -174,7 +174,7 @@ def _is_power(row: AclRow) -> bool:
 
 
 def _has_power(standing: PersonStanding, wanted: AclRow) -> bool:
-    """Whether a person has what a row gives, wherever it gives it, by a role or by a row of her own."""
+    """Return True if a person has what a row gives, wherever it gives it, by a role or by a row of their own."""
     commanded = [folder for _, folder in standing.roles.roles]
     by_role = any(not folder or acl.covers_scope(f"{folder}/**", wanted.scope) for folder in commanded)
     if by_role and acl.covers_action("admin", wanted.action) and not wanted.grant_option:
@@ -250,8 +250,8 @@ def read_link(db: Db, token: str, user: str, now: int) -> PairingOffer:
 def confirm_link(
     db: Db, token: str, user: str, now: int, reach: ChannelInstances | None = None
 ) -> tuple[PairingResult, Token]:
-    """The person who is signed in takes the link's identity as hers. The link is used up whatever comes of it. `reach`:
-    the room where it was asked for is told, and is to be rung."""
+    """Bind the link's identity to the person who is signed in. The link is used up whatever comes of it. `reach`: the
+    room where it was asked for is told, and is to be rung."""
     link = tokens.use(db, TokenKind.PAIRING_LINK, token, now)
     if link is None:
         raise UnknownPairingLink
@@ -307,11 +307,11 @@ def _record(db: Db, now: int, sender: str, verdict: str, details: Mapping[str, o
 
 
 def unpair(db: Db, identity: str) -> PairedIdentity:
-    """What the person has stays with her. The identity is a stranger's from now on."""
+    """Take an identity from a person. They keep what they have; the identity is a stranger's from now on."""
     names = identities.list_names(db, identity)
     if len(names) > 1 and names[0] == identity:
         others = ", ".join(names[1:])
-        raise Invalid("identity", f"{identity} is the person herself; her further identities are {others}")
+        raise Invalid("identity", f"{identity} is the person; their further identities are {others}")
     if identity in OWNERS_IDENTITIES:
         raise Invalid("identity", f"{identity} is whoever runs this gateway, and stays the owner's")
     removed = identities.remove(db, identity)
@@ -326,7 +326,7 @@ def unpair(db: Db, identity: str) -> PairedIdentity:
 
 
 def _withdraw_cards(db: Db, identity: str, person: str) -> None:
-    """What the person was asked in the rooms of this identity she is asked elsewhere. Nothing more is told there."""
+    """Ask elsewhere what the person was asked in the rooms of this identity. Nothing more is told there."""
     for room in direct_rooms.list_for_identity(db, identity):
         for request_id in request_cards.close_in_room(db, person, room.instance, room.address):
             waiting_requests.defer(db, request_id, AT_ONCE)

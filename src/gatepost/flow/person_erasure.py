@@ -1,8 +1,8 @@
-"""Forgetting a person: everything that the home holds of her is erased, in units that nobody has to wait for.
+"""Forgetting a person: everything that the home holds of them is erased, in units that nobody has to wait for.
 
-Order. Files go before the rows that name them, rows before what they are found by, and her identities last. So a run
-that was cut short is continued by the next one. When the rows are gone, so is what SQLite keeps of them: words in the
-search index, free pages, the write-ahead log. The audit keeps its rows, without her.
+Order. Files go before the rows that name them, rows before what they are found by, and the person's identities last. So
+a run that was cut short is continued by the next one. When the rows are gone, so is what SQLite keeps of them: words in
+the search index, free pages, the write-ahead log. The audit keeps its rows, without the person.
 """
 
 import asyncio
@@ -52,12 +52,12 @@ LOG_RETRY_S = 0.5  # for a reader that holds up the log
 LOG_IS_READ = "Somebody reads the store, so its write-ahead log could not be emptied: run this again later."
 
 MEMORIES = (
-    "What agents wrote themselves (groups/, worktrees/) may tell of her, and so may what others wrote."
+    "What agents wrote themselves (groups/, worktrees/) may tell of them, and so may what others wrote."
     " Backups, the platforms and model providers keep their own copies."
 )
 
 FORGOTTEN = "somebody is forgotten who wrote there"
-NOT_LOOKED = "Files on other gateways were not looked at. They are when she is forgotten."
+NOT_LOOKED = "Files on other gateways were not looked at. They are when the person is forgotten."
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -73,7 +73,7 @@ class ErasureReport(Struct, frozen=True, kw_only=True):
     identities: tuple[str, ...]
     erased: bool
     counts: dict[str, int]
-    stand_in: str = ""  # names her in the audit from now on
+    stand_in: str = ""  # names them in the audit from now on
     rewritten: bool = False  # the store's file as a whole
     left: tuple[str, ...] = ()  # what could not be erased, or is for others to decide
 
@@ -108,7 +108,7 @@ class PersonErasure:
         return _make_report(found, found.counts, left=(*left, NOT_LOOKED) if self.others is not None else left)
 
     async def erase(self, identity: str, by: str) -> ErasureReport:
-        """Everything, once nothing of it is under way. `by`: who wants it, and is not her."""
+        """Erase everything, once nothing of it is under way. `by`: the one who wants it, and is somebody else."""
         async with self._erasing:
             found = await find_traces(self._store, identity)
             self._check(found.scope.names, by)
@@ -116,7 +116,7 @@ class PersonErasure:
             await self._check_idle(found)
             async for numbers in self._list_numbers(found):
                 await self._write(person_rows.cancel_waiting, numbers, self._clock.now())
-            await self._check_idle(found)  # from here on nobody begins to answer what she wrote
+            await self._check_idle(found)  # from here on nobody begins to answer what they wrote
             elsewhere = {} if self.others is None else await self.others.erase(identity, self._clock.now())
             return await self._erase(found, by, elsewhere)
 
@@ -137,13 +137,13 @@ class PersonErasure:
         if self.others is not None:
             await self.others.list_names(self._clock.now())
         elif self._offline and await self._store.read(gateways.count) > 1:
-            raise Invalid("id", "other gateways on this store may have files of hers; run this while all of them run")
+            raise Invalid("id", "other gateways on this store may have files of theirs; run this while all of them run")
 
     def _check(self, names: tuple[str, ...], by: str) -> None:
         if {OWNER, *OWNERS_IDENTITIES} & {*names}:
             raise Invalid("id", f"{names[0]} is whoever runs this gateway, who is forgotten with the whole home")
         if by in names:
-            raise Invalid("id", f"{by} asks for it herself; another owner or the command line must do it")
+            raise Invalid("id", f"{by} asks for it themselves; another owner or the command line must do it")
 
     async def _check_idle(self, found: PersonTraces) -> None:
         sessions = (*found.sessions, *found.room_sessions)
@@ -152,11 +152,11 @@ class PersonErasure:
             shown = ", ".join(busy.sessions[:3])
             raise Invalid("id", f"an agent is at work in {shown}; wait, or `gatepost stop {busy.sessions[0]}` first")
         if busy.sending:
-            raise Invalid("id", "a message to her is being sent; try again in a moment")
+            raise Invalid("id", "a message to them is being sent; try again in a moment")
         undone = await self._store.read(person_requests.list_undone, found.scope.names)
         if undone:
             shown = ", ".join(undone[:3])
-            raise Invalid("id", f"what she said to {shown} is not carried out yet; let the gateway run, and try again")
+            raise Invalid("id", f"what they said to {shown} is not carried out yet; let the gateway run, and try again")
 
     async def _erase(self, found: PersonTraces, by: str, elsewhere: dict[str, dict[str, Any]]) -> ErasureReport:
         stand_in = f"{audit.FORGOTTEN}{ids.token(6)}"
@@ -301,14 +301,14 @@ class PersonErasure:
         routes = await self._store.read(person_removal.list_named_routes, found.scope)
         left = []
         if routes:
-            left.append(f"Routes name her: {', '.join(map(str, routes))}; `gatepost route rm` removes them.")
+            left.append(f"Routes name them: {', '.join(map(str, routes))}; `gatepost route rm` removes them.")
         return (*left, *await self._list_mentions(found), MEMORIES)
 
     async def _list_mentions(self, found: PersonTraces) -> tuple[str, ...]:
         files, whole = await asyncio.to_thread(find_mentions, self._home, found.plain_words)
         left = []
         if files:
-            left.append(f"Files of agents name her: {', '.join(files)}{'' if whole else ' …'}")
+            left.append(f"Files of agents name them: {', '.join(files)}{'' if whole else ' …'}")
         if not whole:
             left.append("Not every file of the agents was looked at: there are too many, or some are too large.")
         return tuple(left)
@@ -341,8 +341,8 @@ def _merge(db: Db, pages: int, first: bool) -> bool:
 
 
 def _remove_person(db: Db, scope: PersonScope, record: AuditRecord) -> None:
-    """The last unit: from here on nobody knows who it was. A denial that she gave goes on in the operator's name, or
-    somebody whom she blocked would be let in. What she allowed ends with her."""
+    """Remove the person, which is the last unit: from here on nobody knows who it was. A denial that they gave goes on
+    in the operator's name, or somebody whom they blocked would be let in. Their permissions end with them."""
     rows = list_valid_rows(acl.list_rows(db), acl.list_members(db))
     for row in rows:
         if row.granted_by in scope.names and row.effect is AclEffect.DENY and row.principal not in scope.names:

@@ -47,17 +47,17 @@ _read_content = msgspec.json.Decoder(_Content).decode
 
 class PersonTraces(Struct, frozen=True, kw_only=True):
     scope: PersonScope
-    called: frozenset[str]  # her names, as platforms and people say them
-    through: int  # the newest message then: what she writes later is not looked at
-    sessions: tuple[str, ...]  # that were given something of hers
-    room_sessions: tuple[str, ...]  # conversations in direct rooms of hers
+    called: frozenset[str]  # their names, as platforms and people say them
+    through: int  # the newest message then: what they write later is not looked at
+    sessions: tuple[str, ...]  # that were given something of theirs
+    room_sessions: tuple[str, ...]  # conversations in direct rooms of theirs
     media: frozenset[str]  # folders below `media/`
     counts: dict[str, int]
 
     @property
     def words(self) -> re.Pattern[str]:
-        """What a text that tells of her holds: an identity or a direct room. No name: if she calls herself `home` or
-        `info`, everything in which that word stands would be erased."""
+        """Words of which a text that tells of the person holds one: an identity or a direct room. No name: if they call
+        themselves `home` or `info`, everything in which that word stands would be erased."""
         return make_pattern((*self.scope.names, *(address for _, address in self.scope.rooms)))
 
     @property
@@ -67,7 +67,7 @@ class PersonTraces(Struct, frozen=True, kw_only=True):
         return (*self.scope.names, *(address for _, address in self.scope.rooms), *names)
 
     def is_in_line(self, line: str) -> bool:
-        """Whether a line of the log tells of her, or of a conversation that she was in."""
+        """Return True if a line of the log tells of the person, or of a conversation that they were in."""
         mine = {*self.sessions, *self.room_sessions}
         return bool(self.words.search(line)) or any(each in mine for each in _SESSION.findall(line))
 
@@ -96,13 +96,13 @@ async def find_traces(store: StoreReader, identity: str) -> PersonTraces:
     for room in sorted(rooms - own):
         if not await store.read(person_rows.has_others, names, *room):
             own.add(room)
-    own.update(await store.read(replays.list_rooms_about, names))  # her words once more, and answers to them
+    own.update(await store.read(replays.list_rooms_about, names))  # their words once more, and answers to them
     scope = PersonScope(names, tuple(sorted(own)))
     return await _count(store, scope, frozenset(called - {""}), through)
 
 
 def _list_own_rooms(names: Iterable[str]) -> set[str]:
-    """The rooms of the web page that are named after her, whoever else wrote there."""
+    """List the rooms of the web page that are named after the person, whoever else wrote there."""
     pages = (each.removeprefix(WEB_PERSON) for each in names if each.startswith(WEB_PERSON))
     return {f"{WEB_ROOM}{each}" for each in pages}
 
@@ -142,7 +142,7 @@ async def _count(store: StoreReader, scope: PersonScope, called: frozenset[str],
 async def list_messages(
     store: StoreReader, scope: PersonScope, through: int
 ) -> AsyncIterator[tuple[list[int], list[str]]]:
-    """(ids, contents) of her messages, some at a time."""
+    """Yield (ids, contents) of the person's messages, some at a time."""
     for after in range(0, through, WINDOW):
         found = await store.read(person_rows.list_messages, scope, after, min(after + WINDOW, through))
         for start in range(0, len(found), CHUNK):

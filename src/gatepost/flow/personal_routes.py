@@ -1,4 +1,4 @@
-"""The route by which what one person writes in her own chat reaches a group that she was let into."""
+"""The route by which the words of one person in their own chat reach a group that they were let into."""
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ class PersonalChat(Struct, frozen=True):
 
 
 def list_reached(db: Db, chat: PersonalChat) -> list[str]:
-    """The groups that what she writes there is for."""
+    """List the groups that get what the person writes there."""
     return [each.folder for each in _decide(db, chat).chosen if not each.observe]
 
 
@@ -33,13 +33,13 @@ def _decide(db: Db, chat: PersonalChat) -> RouteDecision:
 
 
 def is_known(db: Db, chat: PersonalChat) -> bool:
-    """Whether a group that she reaches there knows her: it keeps the chat."""
+    """Return True if a group that the person reaches there knows them: it keeps the chat."""
     rights = (sender_rights.find_rights(db, chat.sender, each) for each in list_reached(db, chat))
     return any(each not in (None, "guest") for each in rights)
 
 
 def add_route(db: Db, chat: PersonalChat, folder: str, by: str, now: int) -> Route:
-    """For her alone, in her room alone."""
+    """Add a route for one person alone, in their room alone."""
     return routes.add(
         db,
         Route(seq=SEQ, match=render_match(chat), target=folder, folder=folder, created_by=by, created_at=now),

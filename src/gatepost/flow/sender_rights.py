@@ -1,4 +1,4 @@
-"""The rights of whoever wrote or clicked something: those of the person, by all of her identities. Everybody who asks
+"""The rights of whoever wrote or clicked something: those of the person, by all of their identities. Everybody who asks
 what a sender may do asks here."""
 
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ NOBODY = SenderRoles(known=False)
 
 
 class PersonStanding(Struct, frozen=True):
-    """What a person is where, and the rows of the access list. `names`: her identities and their roles. Both are empty
-    if no row is about people."""
+    """A person's roles by group, and the rows of the access list. `names`: their identities and the roles of these.
+    Both are empty if no row is about people."""
 
     roles: SenderRoles
     rows: tuple[AclRow, ...] = ()
@@ -28,7 +28,7 @@ class PersonStanding(Struct, frozen=True):
     trusted: bool = True  # False: nothing is given to who only claims to be somebody, but what is denied stays denied
 
     def judge(self, folder: str) -> Rights | None:
-        """What she is in a group. None: a row shuts one of her identities out."""
+        """Return what the person is in a group. None: a row shuts one of their identities out."""
         if not self.trusted:
             shut_out = senders.rights_by_acl("guest", self.rows, self.names, folder) is None
             return None if shut_out else "guest"

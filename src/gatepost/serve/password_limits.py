@@ -1,5 +1,6 @@
-"""How fast passwords may be tried: by address and by name for browsers that nobody knows, and each known browser by
-itself. So guesses of strangers slow other strangers down, and never a person in the browser that she has used before.
+"""The pace at which passwords may be tried: by address and by name for browsers that nobody knows, and each known
+browser by itself. So guesses of strangers slow other strangers down, and never a person in the browser that they have
+used before.
 
 The tables do not grow: keys share a fixed number of places, by a hash that strangers cannot foresee.
 """

@@ -1,8 +1,8 @@
-"""Identities: how platforms call one person. The person is a row of `users`, by the id of her first identity. An
+"""Identities: how platforms call one person. The person is a row of `users`, by the id of their first identity. An
 identity without a row here is its own person.
 
-Roles, memberships and budgets are rows of the person: pairing moves them to her, and they stay when the identity is
-unpaired. Rows of the access list, secrets and direct rooms name an identity, and count for all of hers.
+Roles, memberships and budgets are rows of the person: pairing moves them there, and they stay when the identity is
+unpaired. Rows of the access list, secrets and direct rooms name an identity, and count for all of the person's.
 """
 
 from msgspec import Struct
@@ -37,7 +37,7 @@ def get_person(db: Db, identity: str) -> str:
 
 @quick
 def list_names(db: Db, identity: str) -> tuple[str, ...]:
-    """All identities of the person who has this one, her first one first."""
+    """List all identities of the person who has this one, their first one first."""
     rows = db.rows(
         "SELECT person, identity FROM identities"
         " WHERE person = COALESCE((SELECT person FROM identities WHERE identity = ?), ?) ORDER BY paired_at, identity",
@@ -47,8 +47,8 @@ def list_names(db: Db, identity: str) -> tuple[str, ...]:
 
 
 def add(db: Db, identity: str, person: str, by: str, now: int) -> bool:
-    """Bind an identity to a person who is known. What it holds moves to her. False if it is paired, has identities of
-    its own, or is one that no platform proves."""
+    """Bind an identity to a person who is known. They get what it holds. False if it is paired, has identities of its
+    own, or is one that no platform proves."""
     if is_untrusted(identity) or is_untrusted(person):
         return False
     if identity == person or get(db, person) is not None or len(list_names(db, identity)) > 1:

@@ -1,4 +1,5 @@
-"""Visitors of chat links: strangers who hold a link, each with a secret and a room of her own. Only hashes are kept."""
+"""Visitors of chat links: strangers who hold a link, each with a secret and a room of their own. Only hashes are
+kept."""
 
 from msgspec import Struct
 
@@ -51,7 +52,7 @@ def add(db: Db, new: NewLinkVisitor, secret: str, now: int) -> LinkVisitor | Non
 
 @quick
 def find_valid(db: Db, secret: str, now: int) -> LinkVisitor | None:
-    """By her secret, while the link that she came by is valid."""
+    """Return the visitor with this secret, while the link that they came by is valid."""
     return LINK_VISITORS.get(db, f"WHERE hash = ? AND {_VALID}", hash_token(secret), now)
 
 

@@ -108,7 +108,7 @@ def list_all(db: Db, now: int) -> list[BrowserLogin]:
 
 
 def list_of(db: Db, names: tuple[str, ...], now: int) -> list[BrowserLogin]:
-    """Those of a person, by all of her identities."""
+    """List those of a person, by all of their identities."""
     marks = ", ".join("?" * len(names))
     rest = f"WHERE user_id IN ({marks}) AND {_LIVE} ORDER BY last_seen_at DESC, id DESC LIMIT ?"
     return LOGINS.list(db, rest, *names, now, MOST_LISTED)

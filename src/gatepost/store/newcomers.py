@@ -19,10 +19,10 @@ PREFIX = "nc"  # how ids begin
 
 class NewcomerState(StrEnum):
     QUEUED = "queued"
-    ADMITTED = "admitted"  # her group is to be made
+    ADMITTED = "admitted"  # their group is to be made
     SETTLED = "settled"
     DENIED = "denied"
-    FAILED = "failed"  # her group could not be made
+    FAILED = "failed"  # their group could not be made
 
 
 class Entrance(Struct, frozen=True):
@@ -96,7 +96,7 @@ def remove_entrance(db: Db, entrance_id: int) -> Entrance | None:
 
 
 def add(db: Db, new: NewNewcomer, now: int) -> Newcomer | None:
-    """None if she came to that parent before."""
+    """Return None if the stranger came to that parent before."""
     once = f"ON CONFLICT (sender, parent) DO NOTHING RETURNING {NEWCOMERS.columns}"
     row = NEWCOMERS.insert(db, once, new, id=ids.new(PREFIX), asked_at=now)
     return NEWCOMERS.parse(row) if row else None
@@ -158,7 +158,7 @@ def count_waiting(db: Db) -> int:
 
 
 def admit(db: Db, newcomer_id: str, by: str, now: int) -> Newcomer | None:
-    """`by` '': the entrance itself. None if she is in already."""
+    """`by` '': the entrance itself. None if the newcomer is in already."""
     row = db.row(
         "UPDATE newcomers SET state = 'admitted', admitted_at = ?, decided_by = ?, reason = ''"
         f" WHERE id = ? AND state IN ('queued', 'denied', 'failed') RETURNING {NEWCOMERS.columns}",
@@ -168,13 +168,14 @@ def admit(db: Db, newcomer_id: str, by: str, now: int) -> Newcomer | None:
 
 
 def admit_invited(db: Db, newcomer_id: str, invited_by: str, by: str, now: int) -> Newcomer | None:
-    """The same by an invitation: she owes it to whoever invited her, and no longer to the entrance where she asked."""
+    """Admit by an invitation: the newcomer owes it to whoever invited them, and no longer to the entrance where they
+    asked."""
     db.run("UPDATE newcomers SET invited_by = ?, entrance_id = NULL WHERE id = ?", (invited_by, newcomer_id))
     return admit(db, newcomer_id, by, now)
 
 
 def deny(db: Db, newcomer_id: str, by: str, reason: str) -> Newcomer | None:
-    """None if she is in already, or was denied before."""
+    """Return None if the newcomer is in already, or was denied before."""
     row = db.row(
         "UPDATE newcomers SET state = 'denied', decided_by = ?, reason = ?"
         f" WHERE id = ? AND state IN ('queued', 'failed') RETURNING {NEWCOMERS.columns}",
@@ -184,12 +185,14 @@ def deny(db: Db, newcomer_id: str, by: str, reason: str) -> Newcomer | None:
 
 
 def set_folder(db: Db, newcomer_id: str, folder: str) -> None:
-    """The name of her group is chosen. If the gateway is killed before it is made, it is made under this name."""
+    """Record the name of the newcomer's group. If the gateway is killed before it is made, it is made under this
+    name."""
     db.run("UPDATE newcomers SET folder = ? WHERE id = ?", (folder, newcomer_id))
 
 
 def settle(db: Db, newcomer_id: str, folder: str) -> bool:
-    """Her group is made in this transaction. False if it was before, or she is not admitted any more."""
+    """Record that the newcomer's group is made in this transaction. False if it was before, or they are not admitted
+    any more."""
     settled = "UPDATE newcomers SET state = 'settled', folder = ? WHERE id = ? AND state = 'admitted'"
     return bool(db.run(settled, (folder, newcomer_id)))
 

@@ -47,7 +47,7 @@ CREDENTIALS = Table("passkeys", PasskeyCredential)
 
 
 def add(db: Db, new: NewPasskey, now: int) -> Passkey | None:
-    """None if this authenticator is known already, or if she has too many."""
+    """Return None if this authenticator is known already, or if the person has too many."""
     db.alone(LockKind.QUOTA, "passkeys", new.user_id)
     row = db.row("SELECT COUNT(*) FROM passkeys WHERE user_id = ?", (new.user_id,))
     if row is not None and row[0] >= MOST:
@@ -69,7 +69,7 @@ def find_credential(db: Db, credential_id: bytes) -> PasskeyCredential | None:
 
 @quick
 def get_handle(db: Db, user_id: str) -> bytes | None:
-    """What her authenticators know her by, None if she has none."""
+    """Return what the person's authenticators know them by, None if they have none."""
     row = db.row("SELECT user_handle FROM passkeys WHERE user_id = ? ORDER BY id LIMIT 1", (user_id,))
     return bytes(row[0]) if row else None
 

@@ -23,7 +23,7 @@ _read_turn = msgspec.json.Decoder(_Turn).decode
 
 
 class AuditPortion(Struct, frozen=True):
-    """Among the next rows: those that she wrote, those whose details tell of her, and where to go on."""
+    """Among the next rows: those that the person wrote, those whose details tell of them, and where to go on."""
 
     own: tuple[int, ...]
     others: tuple[int, ...]
@@ -32,7 +32,8 @@ class AuditPortion(Struct, frozen=True):
 
 
 def find_rows(db: Db, scope: PersonScope, words: re.Pattern[str], after: int, through: int, most: int) -> AuditPortion:
-    """`words`: what details that tell of her hold. So do those of calls in turns that were given a message of hers."""
+    """Find the rows that tell of a person. `words`: of which details that tell of them hold one. So do those of calls
+    in turns that were given a message of theirs."""
     rows = db.rows(
         "SELECT seq, actor, action, details FROM audit WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
         (after, through, most),

@@ -1,5 +1,5 @@
-"""What the store says of a person herself: her identities, rights, rooms, secrets and logins. Small tables: they
-are removed in one transaction, after everything that is found by her identities."""
+"""Rows of the store about a person themselves: their identities, rights, rooms, secrets and logins. Small tables: they
+are removed in one transaction, after everything that is found by the identities."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ from gatepost.store.port import Db
 from gatepost.store.sticky_choices import STICKY_CHOICES
 from gatepost.store.users import USERS
 
-# (what, table, column): rows that are hers
+# (what, table, column): rows that are theirs
 _OWN = (
     ("roles", "user_roles", "user_id"),
     ("memberships", "group_members", "user_id"),
@@ -73,7 +73,7 @@ NAMED = (
 )
 _BY_NAME = ("budgets", "spending")  # their `name` is a person where `kind` is user
 _BY_ROOM = (("rooms", "rooms"), ("destinations", "destinations"), ("tasks", "tasks"), ("engagements", "engagements"))
-_TASKS = "created_by IN ({0}) OR id IN (SELECT task_id FROM task_origins WHERE person IN ({0}))"  # hers, in any room
+_TASKS = "created_by IN ({0}) OR id IN (SELECT task_id FROM task_origins WHERE person IN ({0}))"  # theirs, in any room
 
 
 def count(db: Db, scope: PersonScope) -> dict[str, int]:
@@ -85,8 +85,8 @@ def count(db: Db, scope: PersonScope) -> dict[str, int]:
     for table in _BY_NAME:
         sql = f"SELECT COUNT(*) FROM {table} WHERE kind = 'user' AND name IN ({marks})"
         _add(found, "budgets", db.row(sql, scope.names))
-    hers = f"SELECT COUNT(*) FROM tasks WHERE {_TASKS.format(marks)}"
-    _add(found, "tasks", db.row(hers, (*scope.names, *scope.names)))
+    theirs = f"SELECT COUNT(*) FROM tasks WHERE {_TASKS.format(marks)}"
+    _add(found, "tasks", db.row(theirs, (*scope.names, *scope.names)))
     for what, table in _BY_ROOM:
         for room in scope.rooms:
             _add(found, what, db.row(f"SELECT COUNT(*) FROM {table} WHERE instance = ? AND address = ?", room))
@@ -100,20 +100,20 @@ def _add(found: dict[str, int], what: str, row: tuple[int, ...] | None) -> None:
 
 
 def list_called(db: Db, names: tuple[str, ...]) -> list[str]:
-    """How people call her."""
+    """List how people call the person."""
     known = (users.get(db, each) for each in names)
     return [user.name for user in known if user is not None and user.name]
 
 
 def list_named_routes(db: Db, scope: PersonScope) -> list[int]:
-    """Routes that name her or a room of hers: rules of the operator, who decides about them."""
+    """List the routes that name the person or a room of theirs: rules of the operator, who decides about them."""
     words = [re.escape(each) for each in (*scope.names, *(address for _, address in scope.rooms))]
     named = re.compile(rf"(?<![\w/:])(?:{'|'.join(words)})(?![\w/])")
     rows = db.rows("SELECT id, match, target FROM routes ORDER BY seq, id")
     return [int(row[0]) for row in rows if named.search(f"{row[1]} {row[2]}")]
 
 
-# What an export has of each table: (table, columns, by which column it is hers). No hashes, and nothing that is sealed.
+# An export of each table: (table, columns, by which column a row is the person's). No hashes, and nothing sealed.
 _EXPORTED = (
     ("users", USERS.columns, "id"),
     ("identities", IDENTITIES.columns, "person"),

@@ -1,6 +1,7 @@
-"""Requests that tell of a person: about her, from a room of hers, or decided or answered by her, alone or with others.
+"""Requests that tell of a person: about them, from a room of theirs, or decided or answered by them, alone or with
+others.
 
-What follows from her word is not lost: as long as nobody was told, her words stay, and she is not forgotten yet.
+The consequence of their word is not lost: as long as nobody was told, their words stay, and they are not forgotten yet.
 """
 
 import json
@@ -22,7 +23,7 @@ _ANSWERED_PART = (
 
 
 class PersonRequest(Struct, frozen=True):
-    """A request about her or from a room of hers (`own`), or one that she decided: its asker was told so."""
+    """A request about the person or from a room of theirs (`own`), or one that they decided: its asker was told so."""
 
     id: str
     session_id: str | None
@@ -47,12 +48,12 @@ def list_requests(db: Db, scope: PersonScope, after: str, most: int) -> tuple[li
 
 
 def is_named(listed: str, names: Sequence[str]) -> bool:
-    """Whether she is the one who did something, or one of several."""
+    """Return True if the person is the one who did something, or one of several."""
     return listed in names or any(each in names for each in request_votes.split_names(listed))
 
 
 def list_undone(db: Db, names: Sequence[str]) -> list[str]:
-    """What she decided or answered with words of her own, and nobody was told or has run yet."""
+    """List what the person decided or answered with words of their own, and nobody was told or has run yet."""
     rows = db.rows(
         f"SELECT r.id, r.answered_by, {_ANSWERED_PART.format(make_marks(names))} FROM requests r"
         " WHERE r.state <> 'pending' AND r.notified_at IS NULL AND (r.answer <> '{}' OR r.reason <> '')",
@@ -62,7 +63,8 @@ def list_undone(db: Db, names: Sequence[str]) -> list[str]:
 
 
 def remove_requests(db: Db, found: Sequence[PersonRequest], scope: PersonScope, now: int) -> int:
-    """One that she decided stays, because what follows from it must not be lost; its cards go."""
+    """Remove the person's requests. One that they decided stays, because what follows from it must not be lost; its
+    cards go."""
     for each in found:
         if not each.own:
             _clear_words(db, each.id, now)
@@ -77,7 +79,8 @@ def remove_request(db: Db, request_id: str) -> None:
 
 
 def _clear_words(db: Db, request_id: str, now: int) -> None:
-    """A question of which she answered a part does not wait for the rest: the conversation that asked begins anew."""
+    """Clear the person's words. A question of which they answered a part does not wait for the rest: the conversation
+    that asked begins anew."""
     requests.withdraw(db, request_id, "somebody who answered a part of it was forgotten", now)
     remove_cards(db, request_id)
     told = "id = ? AND notified_at IS NOT NULL"
@@ -85,7 +88,7 @@ def _clear_words(db: Db, request_id: str, now: int) -> None:
 
 
 def _pass_to_others(db: Db, request_id: str, scope: PersonScope, now: int) -> bool:
-    """In a room about which people are asked, others wrote after her: they are asked again, about the next of these.
+    """Ask again about those who wrote after the person in a room about which people are asked: about the next of these.
     False: there is nobody else."""
     request = requests.get(db, request_id)
     if request is None or request.kind is not RequestKind.ROOM or request.state is not RequestState.PENDING:
@@ -106,7 +109,8 @@ def _pass_to_others(db: Db, request_id: str, scope: PersonScope, now: int) -> bo
 
 
 def replace_answerers(db: Db, names: Sequence[str], after: str, through: str) -> int:
-    """Who decided, in the rows that stay, and what she said to it. What nobody was told yet is still needed."""
+    """Replace the person as the one who decided, in the rows that stay, and what they said to it. Words that nobody was
+    told yet are still needed."""
     rows = db.rows(
         "SELECT id, answered_by FROM requests WHERE id > ? AND id <= ? AND answered_by <> ''", (after, through)
     )

@@ -1,8 +1,8 @@
 """The rows that tell of a person: which they are, and how they are erased, a small portion at a time.
 
-Hers is what she wrote, what agents passed on for her (`origins`), and everything in a direct room of hers. An answer to
-her is what a turn said that was given a message of hers, and what replies to one. Every function can be run again: what
-the others are found by, her messages and at last her identities, goes last.
+A person's is what they wrote, what agents passed on for them (`origins`), and everything in a direct room of theirs. An
+answer to them is what a turn said that was given a message of theirs, and what replies to one. Every function can be
+run again: the person's messages, by which the others are found, go last, and at the very end their identities.
 """
 
 import json
@@ -29,7 +29,7 @@ def get_newest_message(db: Db) -> int:
 
 
 class WrittenPlace(Struct, frozen=True):
-    """A room in which she wrote, and as whom."""
+    """A room in which the person wrote, and as whom."""
 
     instance: str
     address: str
@@ -69,9 +69,9 @@ class WrittenMessage(Struct, frozen=True):
 
 
 def list_messages(db: Db, scope: PersonScope, after: int, through: int) -> list[WrittenMessage]:
-    hers, params = scope.condition
+    theirs, params = scope.condition
     rows = db.rows(
-        f"SELECT m.id, m.content FROM messages m WHERE m.id > ? AND m.id <= ? AND {hers} ORDER BY m.id",
+        f"SELECT m.id, m.content FROM messages m WHERE m.id > ? AND m.id <= ? AND {theirs} ORDER BY m.id",
         (after, through, *params),
     )
     return [WrittenMessage(*row) for row in rows]
@@ -137,9 +137,9 @@ def find_busy(db: Db, session_ids: Sequence[str], rooms: Sequence[tuple[str, str
 
 
 def is_of_person(db: Db, scope: PersonScope, turn_id: str) -> bool:
-    """Whether a turn was given a message of hers."""
-    hers, params = scope.condition
-    sql = f"SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.turn_id = ? AND {hers} LIMIT 1"
+    """Return True if a turn was given a message of the person's."""
+    theirs, params = scope.condition
+    sql = f"SELECT 1 FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.turn_id = ? AND {theirs} LIMIT 1"
     return bool(turn_id) and db.row(sql, (turn_id, *params)) is not None
 
 
@@ -154,7 +154,7 @@ class RemovedMessages(Struct, frozen=True):
 
 
 def remove_messages(db: Db, message_ids: Sequence[int], most: int) -> RemovedMessages:
-    """Messages of hers, with what was asked in their turns. First the answers, `most` at a time."""
+    """Remove messages of the person, with what was asked in their turns. First the answers, `most` at a time."""
     marks = make_marks(message_ids)
     turns = [
         str(row[0])
@@ -209,7 +209,7 @@ def cancel_waiting(db: Db, message_ids: Sequence[int], now: int) -> int:
 
 
 def list_timeline(db: Db, scope: PersonScope, session_id: str, after: int, most: int) -> tuple[list[int], int, bool]:
-    """The entries of her turns among the next `most`; the cursor, and whether there is more."""
+    """List the entries of the person's turns among the next `most`; the cursor, and whether there is more."""
     rows = db.rows(
         "SELECT seq, turn_id FROM timeline WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?",
         (session_id, after, most),
@@ -227,7 +227,7 @@ def blank_timeline(db: Db, session_id: str, seqs: Sequence[int]) -> int:
 
 
 def remove_session(db: Db, session_id: str, most: int) -> bool:
-    """A conversation in a direct room of hers. True if it takes another portion."""
+    """Remove a conversation in a direct room of the person's. True if it takes another portion."""
     for table, key in (("requests", "id"), ("timeline", "seq"), ("turns", "id")):
         keys = db.rows(f"SELECT {key} FROM {table} WHERE session_id = ? LIMIT ?", (session_id, most))
         if table == "requests":
@@ -250,15 +250,15 @@ def reset_session(db: Db, session_id: str) -> None:
     db.run("UPDATE sessions SET title = '' WHERE id = ?", (session_id,))
 
 
-# Quotes: what others' messages repeat of hers.
+# Quotes: what others' messages repeat of theirs.
 
 
 QUOTED = ("text", "sender", "files")  # of a message that another quotes
 
 
 def list_quotes(db: Db, scope: PersonScope, called: frozenset[str], after: int, through: int) -> list[tuple[int, str]]:
-    """(id, content without the quote) of others' messages that quote one of hers: one that is known, or one that is
-    not and whose sender is called like her."""
+    """List (id, content without the quote) of others' messages that quote one of the person's: one that is known, or
+    one that is not and whose sender is called like them."""
     rows = db.rows(
         "SELECT m.id, m.content, p.sender, m.sender FROM messages m LEFT JOIN messages p ON p.instance = m.instance"
         " AND p.address = m.address AND p.direction = 'in' AND p.platform_id = m.reply_to AND p.event = 'message'"
@@ -281,16 +281,16 @@ def blank_quotes(db: Db, rows: Sequence[tuple[int, str]]) -> int:
     return sum(db.run("UPDATE messages SET content = ? WHERE id = ?", (content, number)) for number, content in rows)
 
 
-# Columns that name her in rows which stay.
+# Columns that name them in rows which stay.
 
 
 class PersonColumn(Struct, frozen=True):
     table: str
     first: int | str  # a key before all others
     column: str
-    prefix: str = ""  # before her name
+    prefix: str = ""  # before their name
     value: str = ""  # instead of it
-    listed: bool = False  # she may be one of several
+    listed: bool = False  # they may be one of several
 
 
 COLUMNS = (

@@ -5,18 +5,18 @@ from typing import Any
 
 from msgspec import Struct
 
-FORGOTTEN = "forgotten"  # stands for her where somebody must be named
+FORGOTTEN = "forgotten"  # stands for them where somebody must be named
 
 
 class PersonScope(Struct, frozen=True):
     """Whose rows are looked for."""
 
-    names: tuple[str, ...]  # her identities
-    rooms: tuple[tuple[str, str], ...] = ()  # (instance, address) of her direct rooms
+    names: tuple[str, ...]  # their identities
+    rooms: tuple[tuple[str, str], ...] = ()  # (instance, address) of their direct rooms
 
     @property
     def condition(self) -> tuple[str, tuple[str, ...]]:
-        """Whether a row `m` of messages is hers, and the parameters."""
+        """Return the condition that a row `m` of messages is the person's, and the parameters."""
         marks = make_marks(self.names)
         places = " OR (m.instance = ? AND m.address = ?)" * len(self.rooms)
         sql = (

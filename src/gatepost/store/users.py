@@ -90,7 +90,7 @@ def add_member(db: Db, user_id: str, folder: str, by: str, now: int) -> bool:
 
 @quick
 def find_member_origin(db: Db, user_id: str, folder: str) -> str:
-    """Who or what made her a member; '': she is none."""
+    """Return who or what made the person a member; '': they are none."""
     row = db.row("SELECT added_by FROM group_members WHERE user_id = ? AND folder = ?", (user_id, folder))
     return str(row[0]) if row else ""
 

@@ -24,7 +24,7 @@ Target = Annotated[
     str,
     Meta(
         description="The group that people are invited to, yours or one below it: acme/eng. With / behind it each"
-        " of them gets a group of her own below it, from its prototype/ folder."
+        " of them gets a group of their own below it, from its prototype/ folder."
     ),
 ]
 

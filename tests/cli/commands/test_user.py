@@ -112,8 +112,8 @@ HER = f"fake:user/{MARK}"
 
 
 def write_something(home: Home, count: int = 3) -> None:
-    """Messages of hers, in a store that does not overwrite what is deleted, as those of older versions; and somebody's
-    whose name begins like hers."""
+    """Messages of the person, in a store that does not overwrite what is deleted, as those of older versions; and
+    somebody's whose name begins alike."""
     connection, now = connect(home.store), SystemClock().now()
     connection.execute("PRAGMA secure_delete=OFF")
     db = SqliteDb(connection)

@@ -1,4 +1,4 @@
-"""Somebody is forgotten who decided, answered or was asked about: what follows from it is not lost, her words are."""
+"""Somebody is forgotten who decided, answered or was asked about: what follows from it is not lost, their words are."""
 
 import itertools
 import json

@@ -244,7 +244,8 @@ def test_who_waits_for_nobody_is_not_looked_at_without_a_pause(acme: Db) -> None
 
 
 def test_who_is_shut_out_is_not_asked(acme: Db) -> None:
-    """She may not decide, so the card would only tell her what others do, and cost the time until the next is asked."""
+    """They may not decide, so the card would only tell them what others do, and cost the time until the next is
+    asked."""
     block(acme, ADA)
     request = hold_call(acme)
     assert [card.person for card in request_cards.list_for_request(acme, request.id)] == [BOB]

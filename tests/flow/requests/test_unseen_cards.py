@@ -31,7 +31,7 @@ def reach_of(*features: Feature, local: bool = False) -> ChannelInstances:
 
 @pytest.fixture
 def asked(db: Db) -> Request:
-    """Ada is asked in her direct room; the card waits in the outbox."""
+    """Ada is asked in a direct room; the card waits in the outbox."""
     add_people(db)
     return hold_call(db, rule="send(chatJid=fake:room/1)")
 

@@ -137,7 +137,7 @@ async def test_owner_and_room_are_told_once_each_and_the_room_not_what_the_task_
 
 
 async def test_somebody_who_asked_another_agent_needs_a_right_where_she_asked(desk: TaskDesk) -> None:
-    """She is no member of the group that made the task: another agent passed her words on."""
+    """The person is no member of the group that made the task: another agent passed their words on."""
     there = "fake:room/front"
 
     def prepare(db: Db) -> None:

@@ -24,7 +24,7 @@ ANN_WEB = "web:user/ann"
 
 
 def fill(db: Db) -> dict[str, str]:
-    """By person, the id of her browser."""
+    """By person, the id of their browser."""
     now = SystemClock().now()
     for person in (OWNER, ANN, ANN_WEB, BEN, CLERK):
         users.add(db, person, person.rpartition("/")[2].title(), now)

@@ -1,4 +1,4 @@
-"""Several people sign in to the page, each as herself: with her rights, and with her own room alone."""
+"""Several people sign in to the page, each as themselves: with their rights, and with their own room alone."""
 
 import asyncio
 from collections.abc import AsyncIterator

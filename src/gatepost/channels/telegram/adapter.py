@@ -130,8 +130,8 @@ class TelegramChannel:
             await self._receive(inbound)
 
     async def _handle_click(self, api: TelegramApi, query: Payload, found: Inbound) -> None:
-        """A pressed button. Where several may be chosen, each person has choices of her own, and the boxes show those
-        of whoever pressed last: nobody signs what somebody else has checked."""
+        """Handle a pressed button. If several may be chosen, each person has their own choices, and the boxes show
+        those of whoever pressed last: nobody signs what somebody else has checked."""
         message = query.get("message") or {}
         keyboard = (message.get("reply_markup") or {}).get("inline_keyboard") or []
         words, card = "", (found.address, str(message.get("message_id")), found.sender)

@@ -1,4 +1,4 @@
-"""What each person has checked on cards of several choices. In memory: after a restart she checks it again."""
+"""Choices that each person has checked on cards of several. In memory: after a restart they check them again."""
 
 from collections import OrderedDict
 

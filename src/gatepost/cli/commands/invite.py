@@ -20,7 +20,7 @@ def command() -> None:
 def add(run: CommandRun, made: dict[str, Any]) -> None:
     code, token = made["secret"], made["token"]
     output.print_line(code)
-    gets = "gets a group of her own below" if token["own_group"] else "becomes a member of"
+    gets = "gets a group of their own below" if token["own_group"] else "becomes a member of"
     output.print_line(f"Whoever sends it in a chat, alone or as `/join {code}`, {gets} {token['folder']}.")
     if made["url"]:
         output.print_line(f"This page says so, too, and whoever is signed in accepts it there: {made['url']}")

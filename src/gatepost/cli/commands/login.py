@@ -15,13 +15,13 @@ from gatepost.serve.control.client import ControlClient
 
 
 @click.group("login", invoke_without_command=True)
-@click.option("--user", default="", metavar="ID", help="Sign in as this person, by one of her identities.")
+@click.option("--user", default="", metavar="ID", help="Sign in as this person, by one of their identities.")
 @click.pass_context
 def command(ctx: click.Context, user: str) -> None:
     """Print a new address that signs one browser in as the owner, once, within ten minutes.
 
-    With --user it signs in somebody else, with the rights that she has. She sees one room of her own.
-    `gatepost login list` shows the browsers that are signed in; `end` and `end-all` sign them out.
+    With --user it signs in somebody else, with the rights that they have. They see one room of their own. `gatepost
+    login list` shows the browsers that are signed in; `end` and `end-all` sign them out.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -68,4 +68,4 @@ def end_all(run: CommandRun, done: dict[str, Any]) -> None:
 @command.command("remove-password")
 @from_operation(RemovePasswordArgs)
 def remove_password(run: CommandRun, state: dict[str, Any]) -> None:
-    output.print_line(f"{state['name']} has no password any more, and is signed out; `gatepost login` lets her in")
+    output.print_line(f"{state['name']} has no password any more, and is signed out; `gatepost login` lets them in")

@@ -1,4 +1,4 @@
-"""`gatepost onboarding`: who may get a group of her own, and who waits for it."""
+"""`gatepost onboarding`: who may get a group of their own, and who waits for it."""
 
 from typing import Any
 

@@ -27,14 +27,14 @@ from gatepost.store.acl import ANYWHERE, AclEffect
 
 PATIENCE_S = 6 * 3600.0  # much is erased in small portions, so that nobody waits for it
 WHAT = {  # how people call what is counted
-    "answers": "answers to her",
+    "answers": "answers to them",
     "access_rows": "rows of the access list",
     "choices": "choices of a group or a topic",
-    "audit": "rows of the audit log, which stay without her",
+    "audit": "rows of the audit log, which stay without them",
     "conversations": "conversations, which start anew",
     "direct_rooms": "direct rooms",
     "log_lines": "lines of the log",
-    "named": "rows of others that named her",
+    "named": "rows of others that named them",
     "pairing_codes": "pairing codes",
     "timeline": "entries of timelines",
 }
@@ -176,7 +176,7 @@ def _print_erased(done: dict[str, Any]) -> None:
     output.print_line("Erased:" if done["counts"] else "There was nothing to erase.")
     _print_counts(done["counts"])
     if done["counts"]:
-        output.print_line(f"The audit log calls her {done['stand_in']}.")
+        output.print_line(f"The audit log calls them {done['stand_in']}.")
     if not done["rewritten"]:
         output.print_line(
             "A store that was used before this version may hold remains of rows that were deleted then:"

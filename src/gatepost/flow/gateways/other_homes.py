@@ -23,7 +23,7 @@ class OtherHomes:
         for each in others:
             if not is_living(each, now):
                 way = f"start it, or `gatepost gateway forget {each.name}` if it is gone for good"
-                raise Unavailable(f"gateway {each.name}", f"it may have files of hers; {way}")
+                raise Unavailable(f"gateway {each.name}", f"it may have files of theirs; {way}")
         return [each.name for each in others]
 
     async def erase(self, identity: str, now: int) -> dict[str, Answer]:

@@ -59,7 +59,7 @@ def make_routed(reach: ChannelInstances, arrival: Arrival, verb: Verb, parent: M
 
 
 class MessageDecision(Struct, frozen=True):
-    """Who gets it. `choosing`: groups of which its sender says that she speaks to them from now on; nobody gets it."""
+    """The targets of a message. `choosing`: groups that its sender speaks to from now on; nobody gets it then."""
 
     question: RouteQuestion
     spoken: Spoken
@@ -70,7 +70,8 @@ class MessageDecision(Struct, frozen=True):
 def decide_message(
     db: Db, rules: RuleCache, said: RoutedMessage, policy: RoomPolicy, now: int, *, may_choose: bool = True
 ) -> MessageDecision:
-    """Who gets it, or what its sender chooses. What she may not choose is text for whoever gets it otherwise."""
+    """Decide who gets a message, or which groups its sender chooses. A choice that they may not make is text for
+    whoever gets it otherwise."""
     question, spoken = make_question(db, rules, said), read_spoken(db, rules, said, now)
     target = decide_target(question, spoken)
     if target.change is None:
@@ -110,7 +111,8 @@ def _skip_forbidden(
     spoken: Spoken,
     target: TargetDecision,
 ) -> TargetDecision:
-    """What was chosen before, or whom others speak to, keeps nobody from the group that she may speak to."""
+    """Leave out targets that the sender may not speak to. An earlier choice, or the others' group, keeps nobody from
+    the group that they may speak to."""
     if target.by not in (DecidedBy.CHOICE, DecidedBy.ENGAGEMENT):
         return target
     admitted, rejected = admit(db, rules, said.sender, policy, target.decision)

@@ -1,5 +1,5 @@
-"""What somebody wrote before she was let in goes before what she writes now. An invitation, a pairing, a role or a
-route came while people were still asked about her or her room."""
+"""Messages that somebody wrote before they were let in go before what they write now. An invitation, a pairing, a role
+or a route came while people were still asked about them or their room."""
 
 from collections.abc import Sequence
 

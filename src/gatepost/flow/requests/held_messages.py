@@ -96,7 +96,8 @@ def _find_room(db: Db, entry: InboxEntry, message: Message) -> SeenRoom:
 
 
 def _find_rights(db: Db, sender: str, chosen: RouteChoice, policy: RoomPolicy) -> Rights | None:
-    """None: she may not speak there. By naming a group, a guest comes no further than routes lead."""
+    """Return the rights of a sender; None if they may not speak there. By naming a group, a guest comes no further than
+    routes lead."""
     rights = sender_rights.find_rights(db, sender, chosen.folder)
     if rights is None or not check_sender(policy, rights, chosen.folder).allowed:
         return None

@@ -168,7 +168,7 @@ class TaskJudge:
         if self._is_let_in(standing, policy, (task.folder, get_maker(task))):
             return True
         if has_operation_right(self._db, person, RIGHT, task.folder, render_operation_params(task)):
-            return True  # she changed it by a command
+            return True  # they changed it by a command
         if task.depth <= 1:
             return False
         asked = {each.folder for each in sessions.list_in_room(self._db, origin.address)}  # who passed it on

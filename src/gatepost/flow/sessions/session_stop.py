@@ -44,18 +44,18 @@ def stop_session(
 
 
 class OwnStop(Struct, frozen=True):
-    """What became of a stop by somebody who may end only what is done for herself."""
+    """The outcome of a stop by somebody who may end only what is done for themselves."""
 
-    notice: OutboxEffect | None = None  # to people, if her turn was running
-    withdrawn: int = 0  # messages of hers that waited, and work that was given to other agents for her
+    notice: OutboxEffect | None = None  # to people, if their turn was running
+    withdrawn: int = 0  # messages of theirs that waited, and work that was given to other agents for them
     busy: bool = False  # a turn for somebody else goes on
 
 
 def stop_own_work(
     db: Db, reach: ChannelInstances, session_id: str, names: tuple[str, ...], by: str, now: int, *, hold: int = 0
 ) -> OwnStop:
-    """End the turn if it works for this person, and withdraw what she has waiting. `names`: all of her identities, the
-    person first. What others wrote goes on waiting, and what they said into her turn is given back, unless the turn
+    """End the turn if it works for this person, and withdraw what they have waiting. `names`: all of their identities,
+    the person first. Messages of others go on waiting, and what they said into the turn is given back, unless the turn
     has spoken already: then somebody may have an answer, and nobody is answered twice."""
     session, turn = sessions.get(db, session_id), turns.find_open(db, session_id)
     if session is None:

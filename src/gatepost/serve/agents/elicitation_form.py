@@ -1,6 +1,6 @@
 """A request as a form of MCP elicitation, and what a filled form answers. Pure.
 
-A form has flat fields only: text, a choice, several choices. A person decides on what she sees: a request that does not
+A form has flat fields only: text, a choice, several choices. A person decides on what they see: a request that does not
 fit a form as a whole is not asked by one.
 """
 

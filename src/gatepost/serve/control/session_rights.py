@@ -30,7 +30,8 @@ class SessionStanding(Struct, frozen=True):
 
 
 def find_session(db: Db, session_id: str, caller: str, args: OperationArgs) -> SessionStanding:
-    """The conversation, if this caller may have it now. Not there and not hers look alike."""
+    """Return the conversation, if this caller may have it now. One that is not there and one that is not theirs look
+    alike."""
     session = sessions.get(db, session_id) if len(session_id) <= LONGEST_ID else None
     if session is not None:
         if caller == OPERATOR:

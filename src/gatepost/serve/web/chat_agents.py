@@ -1,7 +1,8 @@
-"""Who answers in a conversation of the page, what it runs on and has cost, and who could answer instead.
+"""The agents of a conversation of the page: those that answer, what they run on and have cost, and those that could
+answer instead.
 
-It is what `/status` and `/usage` say, for the same people: who is a guest of an agent is told its name alone. Whom a
-visitor may choose is whom `@group` would reach in her words.
+It is what `/status` and `/usage` say, for the same people: a guest of an agent is told its name alone. A visitor may
+choose whom `@group` would reach in their words.
 """
 
 from typing import Any
@@ -48,8 +49,8 @@ class ChatAgents:
         return JSONResponse(await self._store.read(self._read, visitor, room, thread))
 
     def _read(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> dict[str, Any]:
-        """Those who would get words of this visitor here, and those whom she may choose in their place. `demo`: the
-        demo answers here, and she may connect an agent."""
+        """Read who would get words of this visitor here, and whom they may choose in their place. `demo`: the demo
+        answers here, and they may connect an agent."""
         said, policy = self._make_question(db, visitor, room, thread)
         reached = self._list_reached(db, said, policy)
         agents = [self._describe(db, each, room, thread) for each in reached[:MOST]]
@@ -57,14 +58,15 @@ class ChatAgents:
         return {"agents": agents, "choices": _list_choices(db, said, policy), "demo": demo}
 
     def find_session(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> tuple[Session, Rights] | None:
-        """The conversation of the agent that gets her words here first, and what she is to that agent."""
+        """Return the conversation of the agent that gets the visitor's words here first, and what they are to that
+        agent."""
         for target in self._list_reached(db, *self._make_question(db, visitor, room, thread))[:1]:
             session = self._find_session(db, target, room, thread)
             return (session, target.rights) if session is not None else None
         return None
 
     def may_write(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> bool:
-        """Whether somebody gets what she says here."""
+        """Return True if somebody gets what the visitor says here."""
         return bool(self._list_reached(db, *self._make_question(db, visitor, room, thread)))
 
     def _make_question(self, db: Db, visitor: WebVisitor, room: str, thread: str) -> tuple[RoutedMessage, RoomPolicy]:
@@ -102,7 +104,7 @@ class ChatAgents:
 
 
 def _list_choices(db: Db, said: RoutedMessage, policy: RoomPolicy) -> list[dict[str, str]]:
-    """The groups to which routes lead from here, and those below them, as far as she may speak there."""
+    """List the groups to which routes lead from here, and those below them, as far as the visitor may speak there."""
     ways = {each.folder for each in make_question(db, RuleCache(), said).list_addressed()}
     standing = sender_rights.read_standing(db, said.sender)
     found: list[dict[str, str]] = []

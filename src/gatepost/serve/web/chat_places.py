@@ -39,7 +39,7 @@ class RoomThreads(Struct, frozen=True):
 
 
 def read_room(hub: LocalChannel, text: str, visitor: WebVisitor) -> str:
-    """A room that a visitor names ('': her own), if it is one that she sees."""
+    """Return a room that a visitor names ('': their own), if it is one that they see."""
     address = parse(text or visitor.room or hub.main_room, "room")
     if address.platform != hub.platform or visitor.room not in ("", str(address)):
         raise Invalid("room", f"{text!r} is not a room of this page")

@@ -86,7 +86,7 @@ class ChannelTrial:
 
     @property
     def other(self) -> str:
-        """Somebody besides ann who can act in the room; ann herself where nobody else is there."""
+        """Return somebody besides ann who can act in the room; ann where nobody else is there."""
         return "bob" if self.room == "team" else "ann"
 
     @property

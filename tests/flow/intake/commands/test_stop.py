@@ -1,4 +1,4 @@
-"""/stop: a member ends what is done for herself, an owner or an admin whatever is done."""
+"""/stop: a member ends what is done for themselves, an owner or an admin whatever is done."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The chat of a link over HTTP: who holds it gets a room of her own, and nothing else."""
+"""The chat of a link over HTTP: whoever holds it gets a room of their own, and nothing else."""
 
 import asyncio
 import json

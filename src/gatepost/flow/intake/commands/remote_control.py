@@ -1,7 +1,8 @@
 """/remote-control: a one-time link to the live conversation on the web page, for the admin who asks.
 
-Whoever opens the link first is her, so it is sent to her alone and is not in the ledger, which agents can read. Where
-the gateway itself is the platform (terminal, web page) the ledger is what people see: the link has no token there.
+Whoever opens the link first is taken for that admin, so it is sent to them alone and is not in the ledger, which agents
+can read. In a terminal or on the web page the gateway itself is the platform, and the ledger is what people see: the
+link has no token there.
 """
 
 from gatepost.core.clock import MINUTE
@@ -29,7 +30,8 @@ PLACE = "{page}/session#{token}id={session}"
     help="a link for you alone to this conversation on the web page: see what the agent does, stop it, type",
 )
 def give_link(call: CommandCall) -> IntakeResult:
-    """It signs in exactly the person who asks, once, within ten minutes. Her rights are judged with each request."""
+    """Make a link that signs in exactly the person who asks, once, within ten minutes. Their rights are judged with
+    each request."""
     page, here = call.facts.page, call.list_sessions()
     if not page:
         return call.refuse(NO_PAGE)
@@ -43,7 +45,7 @@ def give_link(call: CommandCall) -> IntakeResult:
     if room is None:
         return call.refuse(NO_DIRECT_ROOM)
     identity, token = issue_for_person(case.db, call.names[0], case.now)
-    case.rules.renew(case.db)  # a new identity of hers may have been written
+    case.rules.renew(case.db)  # a new identity of theirs may have been written
     details = {"session": session.id, "folder": session.folder, "identity": identity}
     by = case.arrival.inbound.sender
     audit.append(case.db, audit.AuditRecord(case.now, by, "session.remote_control", "done", details))
@@ -54,7 +56,8 @@ def give_link(call: CommandCall) -> IntakeResult:
 
 
 def _find_direct_room(call: CommandCall) -> DirectRoom | None:
-    """This one, if nobody else is in it; else where she last wrote alone, on this channel before others."""
+    """Return this room if nobody else is in it; else the one where the person last wrote alone, on this channel before
+    others."""
     arrival, person = call.case.arrival, call.names[0]
     if arrival.inbound.direct:
         return DirectRoom(person, arrival.instance, arrival.inbound.address, call.case.now)

@@ -1,4 +1,4 @@
-"""/stop: end what the agent is doing. Who is no owner or admin ends only what it does for herself."""
+"""/stop: end what the agent is doing. A person who is no owner or admin ends only what it does for themselves."""
 
 from msgspec import Struct
 

@@ -31,7 +31,8 @@ class AddApiTokenArgs(OperationArgs, frozen=True):
 
 @declares("api_token.list", right=READ, needs_home=True)
 class ListApiTokensArgs(OperationArgs, frozen=True):
-    """API tokens, the newest first. The operator sees all, a person her own. Secrets are not kept, so none is shown."""
+    """API tokens, the newest first. The operator sees all, a person their own. Secrets are not kept, so none is
+    shown."""
 
 
 @declares("api_token.rm", right=WRITE)

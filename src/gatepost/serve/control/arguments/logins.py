@@ -9,7 +9,7 @@ READ, WRITE = "logins.read", "logins.write"
 
 @declares("login.list", right=READ, answers_all=True, needs_home=True)
 class ListLoginsArgs(OperationArgs, frozen=True):
-    """Browsers that are signed in, those that were here last first. A person sees her own; the operator sees all."""
+    """Browsers that are signed in, those that were here last first. A person sees their own; the operator sees all."""
 
     everybody: Annotated[
         bool, option("Those of everybody, with the right for it; the operator sees them anyway.", name="all")
@@ -25,9 +25,9 @@ class EndLoginArgs(OperationArgs, frozen=True):
 
 @declares("login.end_all", right=WRITE, answers_all=True, needs_home=True)
 class EndAllLoginsArgs(OperationArgs, frozen=True):
-    """Sign all browsers of a person out, and void her one-time addresses. What they have open ends at once."""
+    """Sign all browsers of a person out, and void their one-time addresses. Pages that these have open end at once."""
 
     person: Annotated[
-        str, option("Whose, by one of her identities (default: your own).", examples=("web:user/ann",))
+        str, option("Whose, by one of their identities (default: your own).", examples=("web:user/ann",))
     ] = ""
     keep_this: Annotated[bool, option("Leave the browser that asks signed in.", hidden=True)] = False

@@ -1,4 +1,4 @@
-"""Newcomers: who may get a group of her own, and who waits for it."""
+"""Newcomers: who may get a group of their own, and who waits for it."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from msgspec import Meta
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 READ, WRITE = "onboarding.read", "onboarding.write"
-NewcomerId = Annotated[str, argument("Her id in the list.", "NEWCOMER")]
+NewcomerId = Annotated[str, argument("Their id in the list.", "NEWCOMER")]
 
 
 @declares("onboarding.open", right=WRITE)
@@ -15,7 +15,7 @@ class OpenEntranceArgs(OperationArgs, frozen=True):
     """Open an entrance: strangers who write directly to the channel INSTANCE may ask for a group of their own.
 
     The first message of such a stranger is answered with how to come in; `/join` does it. The group is made below
-    FOLDER, from its prototype/ folder, and leads what she writes there to it. Over the limit of a day people wait in a
+    FOLDER, from its prototype/ folder, and leads what they write there to it. Over the limit of a day people wait in a
     queue.
     """
 
@@ -40,7 +40,7 @@ class CloseEntranceArgs(OperationArgs, frozen=True):
 
 @declares("onboarding.list", right=READ, reads=True)
 class ListNewcomersArgs(OperationArgs, frozen=True):
-    """The entrances, and everybody who came by one or by an invitation to a group of her own."""
+    """The entrances, and everybody who came by one or by an invitation to a group of their own."""
 
 
 @declares("onboarding.allow", right=WRITE)
@@ -52,7 +52,7 @@ class AllowNewcomerArgs(OperationArgs, frozen=True):
 
 @declares("onboarding.deny", right=WRITE)
 class DenyNewcomerArgs(OperationArgs, frozen=True):
-    """Do not let a newcomer in who waits. She is not asked about again."""
+    """Do not let a newcomer in who waits. Nobody is asked about them again."""
 
     id: NewcomerId
     reason: Annotated[str, option("Why, for the list."), Meta(max_length=300)] = ""

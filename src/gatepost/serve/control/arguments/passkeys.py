@@ -9,7 +9,7 @@ READ, WRITE = "logins.read", "logins.write"
 
 @declares("passkey.list", right=READ, answers_all=True, needs_home=True)
 class ListPasskeysArgs(OperationArgs, frozen=True):
-    """Passkeys, the oldest first. A person sees her own; the operator sees all. They are added on the web page."""
+    """Passkeys, the oldest first. A person sees their own; the operator sees all. They are added on the web page."""
 
     everybody: Annotated[
         bool, option("Those of everybody, with the right for it; the operator sees them anyway.", name="all")

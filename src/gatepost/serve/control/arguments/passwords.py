@@ -1,4 +1,4 @@
-"""How a person signs in to the web page: her name there, and her password."""
+"""A person's way to sign in to the web page: their name there, and their password."""
 
 from typing import Annotated
 
@@ -36,5 +36,5 @@ class RemovePasswordArgs(OperationArgs, frozen=True):
     """Remove a password of the web page. All browsers of that person but this one are signed out."""
 
     person: Annotated[
-        str, option("Whose, by one of her identities (default: your own).", examples=("web:user/ann",))
+        str, option("Whose, by one of their identities (default: your own).", examples=("web:user/ann",))
     ] = ""

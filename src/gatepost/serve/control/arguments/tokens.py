@@ -46,14 +46,14 @@ SigningSecret = Annotated[
 class AddInvitationArgs(OperationArgs, frozen=True):
     """Print the code of an invitation. Whoever sends it in a chat becomes a member of the group FOLDER.
 
-    People send it alone, as `/join CODE` or as `/start CODE`. With --own-group each of them gets a group of her own
+    People send it alone, as `/join CODE` or as `/start CODE`. With --own-group each of them gets a group of their own
     below FOLDER, made from FOLDER's prototype/ folder.
     """
 
     folder: Folder
     uses: Annotated[int, option("How many people may use it.", least=1, most=1000)] = 1
     days: Days = 7
-    own_group: Annotated[bool, option("Give each of them a group of her own below FOLDER.")] = False
+    own_group: Annotated[bool, option("Give each of them a group of their own below FOLDER.")] = False
     label: Annotated[str, option("What it is for, to tell it from others."), Meta(max_length=LONGEST_LABEL)] = ""
 
 

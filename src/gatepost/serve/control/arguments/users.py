@@ -76,7 +76,7 @@ class PairUserArgs(OperationArgs, frozen=True):
 
 @declares("user.unpair", right=WRITE)
 class UnpairUserArgs(OperationArgs, frozen=True):
-    """Take an identity from the person whom a code bound it to. Her roles and memberships stay with her."""
+    """Take an identity from the person whom a code bound it to. Their roles and memberships stay with them."""
 
     identity: Annotated[str, argument("The identity.", "IDENTITY", examples=("telegram:user/9",))]
 
@@ -110,19 +110,19 @@ class AllowUserArgs(SpeakArgs, frozen=True):
 
 @declares("user.forget", right="users.erase")
 class ForgetUserArgs(OperationArgs, frozen=True):
-    """Say what is known of a person by all of her identities, and erase it. By default nothing is changed.
+    """Say what is known of a person by all of their identities, and erase it. By default nothing is changed.
 
-    Erased are her messages and the answers to them, files, direct rooms, requests, rights, secrets and logins, her
-    words in the search index, mailboxes and logs. Conversations that she took part in start anew. The audit keeps its
-    rows without her. It is refused while an agent is at work in one of these conversations.
+    Erased are their messages and the answers to them, files, direct rooms, requests, rights, secrets and logins, their
+    words in the search index, mailboxes and logs. Conversations that they took part in start anew. The audit keeps its
+    rows without them. It is refused while an agent is at work in one of these conversations.
     """
 
     id: Annotated[
         str,
         argument(
-            "One of the person's identities, whether she is known or not.",
+            "One of the person's identities, whether they are known or not.",
             "ID",
-            secret=True,  # the record of it must not name her
+            secret=True,  # the record of it must not name them
             examples=("telegram:user/9",),
         ),
     ]

@@ -1,4 +1,4 @@
-"""Browsers that are signed in: list, sign out. A person has hers; who has the right, those of everybody."""
+"""Browsers that are signed in: list, sign out. A person has their own; a holder of the right, those of everybody."""
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ LONGEST_SHOWN = 80  # characters of a name that is not known
 
 
 class BrowserLoginView(BrowserLogin, frozen=True, kw_only=True):
-    """`person`: how people call her. `is_this`: it is the browser that asks."""
+    """`person`: how people call them. `is_this`: it is the browser that asks."""
 
     person: str
     is_this: bool

@@ -1,4 +1,4 @@
-"""Passkeys: list, remove. A person sees and removes her own; who has the right, those of everybody."""
+"""Passkeys: list, remove. A person sees and removes their own; a holder of the right, those of everybody."""
 
 import importlib.util
 
@@ -18,7 +18,7 @@ MOST_LISTED = 500
 
 
 class PasskeyView(Passkey, frozen=True, kw_only=True):
-    """`person`: how people call her."""
+    """`person`: how people call them."""
 
     person: str
 

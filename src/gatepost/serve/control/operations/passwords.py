@@ -24,8 +24,8 @@ _LIMITS = PasswordLimits()  # of old passwords, by browser
 
 
 class SignInState(Struct, frozen=True, kw_only=True):
-    """`name`: by which she signs in; '': she has no identity on the web page. `password_login`: whether passwords are
-    on here. `changed_at`: when she set hers; None: she has none."""
+    """`name`: by which the person signs in; '': they have no identity on the web page. `password_login`: whether
+    passwords are on here. `changed_at`: when they set theirs; None: they have none."""
 
     name: str
     password_login: bool
@@ -41,7 +41,9 @@ async def show_sign_in(deps: OperationDeps, args: ShowSignInArgs) -> SignInState
 async def set_password(deps: OperationDeps, args: SetPasswordArgs) -> SignInState:
     user = deps.caller
     if not deps.login or not user.startswith(WEB_PERSON):
-        raise Refused(user, "login.set_password", why="a person sets it herself, on the page Sign-ins of the dashboard")
+        raise Refused(
+            user, "login.set_password", why="a person sets it themselves, on the page Sign-ins of the dashboard"
+        )
     _check_on(deps.config)
     check_new(args.new_password, user.removeprefix(WEB_PERSON))
     before = await deps.store.read(passwords.get, user)

@@ -67,7 +67,8 @@ class RouteTestGroup(Struct, frozen=True, kw_only=True):
 
 
 class RouteTestSender(Struct, frozen=True):
-    """`person`: who has this identity. `known`: whether she is somebody here; `untrusted`: nothing proves who it is."""
+    """`person`: the one who has this identity. `known`: whether they are somebody here; `untrusted`: nothing proves who
+    it is."""
 
     id: str
     person: str

@@ -1,7 +1,7 @@
 """One conversation, wherever it takes place: what was said and done, words for its agent, stop and reset.
 
-For who has the operation's right, and for owners and admins of the agent. What somebody says goes to the agent under
-her name; its answer goes to the room.
+For holders of the operation's right, and for owners and admins of the agent. Words of a person go to the agent under
+their name; its answer goes to the room.
 """
 
 import msgspec

@@ -146,7 +146,7 @@ async def unbind_web_host(deps: OperationDeps, args: UnbindWebHostArgs) -> WebHo
 
 
 def _make_maker(deps: OperationDeps) -> RouteMaker:
-    """A person. Where her right reaches was judged by the group that she named."""
+    """A person. The reach of their right was judged by the group that they named."""
     return RouteMaker(folder="", name=deps.caller, now=deps.clock.now(), reaches=lambda folder: True)
 
 

@@ -67,7 +67,7 @@ def _limits(args: SetBudgetArgs) -> dict[Period, int | None]:
 
 
 def _resolve_person(db: Db, scope: BudgetScope) -> BudgetScope:
-    """A budget is the person's, whichever of her identities is named."""
+    """A budget is the person's, whichever of their identities is named."""
     return replace(scope, name=identities.get_person(db, scope.name)) if scope.kind is BudgetScopeKind.USER else scope
 
 

@@ -43,7 +43,7 @@ class UserDetails(User, frozen=True, kw_only=True):
     roles: tuple[tuple[str, str], ...]  # (role, folder); '' is everywhere
     member_of: tuple[str, ...]
     identities: tuple[str, ...]  # the id first
-    direct_rooms: tuple[str, ...]  # where she can be reached alone, the newest first
+    direct_rooms: tuple[str, ...]  # where they can be reached alone, the newest first
 
 
 class PairingCode(Struct, frozen=True, kw_only=True):

@@ -67,7 +67,7 @@ async def _read_code(request: Request) -> str:
 
 
 def _accept(db: Db, code: str, browser: str, now: int, instance: str) -> JoinResult:
-    """By whoever is signed in at this moment. An owner's rooms are not hers alone."""
+    """Accept for whoever is signed in at this moment. An owner's rooms are not theirs alone."""
     visitor = find_visitor(db, browser, now)
     if visitor is None:
         raise Refused("nobody", "accept an invitation", why="this browser is not signed in any more")

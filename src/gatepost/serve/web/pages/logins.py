@@ -63,7 +63,7 @@ async def show_logins(request: PageRequest) -> PageView:
 
 
 def make_logins_view(found: Sequence[Answer], state: Answer, sees_all: bool, everybody: bool) -> PageView:
-    """`state`: how she signs in. `sees_all`: she may see those of other people; `everybody`: she does."""
+    """`state`: how the person signs in. `sees_all`: they may see those of other people; `everybody`: they do."""
     fields = (PERSON, *BROWSER) if everybody else BROWSER
     whose = Filter(name="whose", label="Whose", choices=WHOSE, chosen="all" if everybody else "")
     return PageView(

@@ -1,4 +1,4 @@
-"""Passkeys on the page of sign-ins: those that a person has, and how she adds one."""
+"""Passkeys on the page of sign-ins: those that a person has, and how they add one."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -72,7 +72,7 @@ class BrowserLogins:
         return visitor
 
     def _is_named(self, request: Request, visitor: WebVisitor) -> bool:
-        """Whether the proxy by which she came in still says that it is her."""
+        """Return True if the proxy by which the person came in still says that it is them."""
         name = find_name(request, self._config)
         return bool(name) and get_identity(name) in visitor.names
 

@@ -163,7 +163,8 @@ def _get_time(claims: Mapping[str, Any], name: str) -> int | float:
 
 
 def read_value(claims: Mapping[str, Any], claim: OidcClaim) -> str:
-    """Raises NotProven if the claim is not there, or if the provider has not checked that an e-mail address is hers."""
+    """Raises NotProven if the claim is not there, or if the provider has not checked that an e-mail address is the
+    person's."""
     if claim is OidcClaim.EMAIL and claims.get("email_verified") is not True:
         raise NotProven("the provider has not verified the e-mail address")
     value = claims.get(claim)

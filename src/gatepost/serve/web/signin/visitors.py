@@ -1,4 +1,5 @@
-"""Who uses a browser that is signed in. An owner sees every room of the page; everybody else sees one of her own."""
+"""The person who uses a browser that is signed in. An owner sees every room of the page; everybody else sees one of
+their own."""
 
 from msgspec import Struct
 
@@ -12,17 +13,17 @@ OWN_ROOM = WEB_ROOM
 
 
 class WebVisitor(Struct, frozen=True):
-    """`room`: the only one that she sees; '' for an owner. `login`: the id of her browser."""
+    """`room`: the only one that the visitor sees; '' for an owner. `login`: the id of their browser."""
 
     user: str
     room: str
-    names: tuple[str, ...] = ()  # all of her identities
-    called: str = ""  # how people call her
+    names: tuple[str, ...] = ()  # all of their identities
+    called: str = ""  # how people call them
     login: str = ""
 
     def is_direct(self, room: str, main_room: str) -> bool:
-        """Whether a room of the page is hers alone. An owner writes in other people's rooms, too: what is meant for her
-        eyes must not be shown there."""
+        """Return True if a room of the page is the visitor's alone. An owner writes in other people's rooms, too: what
+        is meant for their eyes must not be shown there."""
         return room == (self.room or main_room) or room == OWN_ROOM + self.user.removeprefix(WEB_PERSON)
 
 

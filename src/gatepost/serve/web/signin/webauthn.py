@@ -42,7 +42,7 @@ class RelyingParty(Struct, frozen=True):
 
 
 class PasskeyOwner(Struct, frozen=True):
-    """Who adds one. `handle`: what the authenticator knows her by."""
+    """The person who adds a passkey. `handle`: what the authenticator knows them by."""
 
     handle: bytes
     user: str
@@ -102,7 +102,7 @@ def render_creation(party: RelyingParty, owner: PasskeyOwner, challenge: bytes, 
 
 
 def render_request(party: RelyingParty, challenge: bytes) -> Any:
-    """What `navigator.credentials.get` is given. It names no credential: the person chooses who she is."""
+    """Return what `navigator.credentials.get` is given. It names no credential: the person chooses who they are."""
     from fido2.webauthn import UserVerificationRequirement
 
     required = UserVerificationRequirement.REQUIRED

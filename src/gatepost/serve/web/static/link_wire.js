@@ -1,5 +1,5 @@
 // The way from a link's chat to the gateway. The link's token leaves the address for the fragment at once, which no
-// server and no referrer sees; a visitor's own secret takes its place with her first words.
+// server and no referrer sees; a visitor's own secret takes its place with their first words.
 
 const SILENCE_MS = 45_000; // the gateway speaks at least every 15 s
 const SLOWEST_MS = 15_000;

@@ -2,7 +2,7 @@
 
 No cookie counts here. The token stands in the path of the first request alone: the page moves it into the fragment,
 which no server and no referrer sees, and redeems it for a visitor's own secret. That secret, in a header, is all that
-the rest asks for. A visitor sees her own room: who holds the same link does not read what she says.
+the rest asks for. A visitor sees their own room: others who hold the same link do not read what they say.
 """
 
 import asyncio
@@ -100,7 +100,8 @@ class ChatWidget:
         return JSONResponse({"ok": True, "name": facts.name, "maxText": LONGEST_TEXT})
 
     async def start_visit(self, request: Request) -> Response:
-        """Make a visitor of whoever holds the link. It is asked for with her first words, so looking costs nothing."""
+        """Make a visitor of whoever holds the link. It is asked for with their first words, so looking costs
+        nothing."""
         secret = get_text(await read_object(request, LARGEST_BODY), "link")
         facts = await self._find_link(secret)
         if facts is None:
@@ -113,7 +114,7 @@ class ChatWidget:
         return JSONResponse({"ok": True, "visitor": made.secret})
 
     async def list_messages(self, request: Request) -> Response:
-        """The latest of her conversation, and the cursor from which a stream goes on."""
+        """Return the latest of the visitor's conversation, and the cursor from which a stream goes on."""
         visitor = await self._get_visitor(request)
         self._rates.charge_read(visitor.id)
         hub = self._deps.hub

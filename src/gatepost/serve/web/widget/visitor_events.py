@@ -1,4 +1,5 @@
-"""One event of a visitor's room as her page gets it. She is a stranger: no folder, no reason and no file is told."""
+"""One event of a visitor's room as their page gets it. They are a stranger: no folder, no reason and no file is
+told."""
 
 from typing import Any
 
