@@ -85,7 +85,7 @@ def render_verbs() -> str:
 
 
 def render_add_checks() -> str:
-    """What each kind finds out before it is written down, or why it cannot."""
+    """Return what each kind finds out before it is written down, or why it cannot."""
     lines = [f"| channel | {' | '.join(AddCheck)} |", f"|---{'|---' * len(AddCheck)}|"]
     for kind in list_kinds():
         if not kind.always:

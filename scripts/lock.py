@@ -44,7 +44,7 @@ def packages(text: str) -> dict[str, str]:
 
 
 def pins() -> str:
-    """What is locked now, without hashes."""
+    """Return what is locked now, without hashes."""
     text = "".join((ROOT / name).read_text(encoding="utf-8") for name in LOCKS if (ROOT / name).exists())
     return "".join(f"{found}\n" for found in re.findall(r"^[A-Za-z0-9][^ ]*==[^ ;\\]+", text, re.MULTILINE))
 

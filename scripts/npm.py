@@ -25,7 +25,7 @@ def node() -> Path:
 
 
 def package(folder: str, wanted: str) -> Path:
-    """Where `name@version` lies, installed if it does not lie there yet."""
+    """Return where `name@version` lies, installed if it does not lie there yet."""
     name, _, version = wanted.rpartition("@")
     place = PROGRAMS / folder
     found = place / "node_modules" / name

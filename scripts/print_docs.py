@@ -149,7 +149,7 @@ HINTS = {"readOnlyHint": "only reads", "destructiveHint": "may destroy", "idempo
 
 
 def _checks(tool: Tool) -> list[str]:
-    """What the gate looks at before the tool runs, besides tier, rules and rows."""
+    """Return what the gate looks at before the tool runs, besides tier, rules and rows."""
     found = []
     if tool.scope is ToolScope.ROOM:
         rooms = (tool.scoped_by, *tool.also_scoped_by)

@@ -105,7 +105,7 @@ def missing(packages: dict[str, tuple[str, ...]]) -> list[str]:
 
 
 def as_root() -> list[str] | None:
-    """What to put before a command so that root runs it; None if nobody may."""
+    """Return what to put before a command so that root runs it; None if nobody may."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode == 0:
@@ -151,7 +151,7 @@ def services_at_rest(root: list[str]) -> Iterator[None]:
 
 
 def is_offered(package: str) -> bool:
-    """Whether apt has it, as far as it was told: what a system does not have is not looked for at each start."""
+    """Return True if apt has it, as far as it was told: what a system does not have is not looked for at each start."""
     shown = subprocess.run(["apt-cache", "show", package], capture_output=True, check=False)
     return shown.returncode == 0 and bool(shown.stdout)
 

@@ -59,7 +59,7 @@ def _group_nodes(tree: ast.AST) -> dict[type[ast.AST], list[ast.AST]]:
 
 
 def find_nodes(tree: ast.AST, *types: type[N]) -> Iterator[N]:
-    """What `ast.walk` gives of these types, one type after the other."""
+    """Yield what `ast.walk` gives of these types, one type after the other."""
     groups = _group_nodes(tree)
     for each in types:
         yield from groups.get(each, ())  # type: ignore[misc]

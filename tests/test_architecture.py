@@ -178,7 +178,7 @@ def test_what_must_start_fast_imports_the_standard_library_alone(name: str) -> N
 
 
 def third_party_imports(name: str, known: Mapping[str, Module]) -> list[str]:
-    """What a module imports besides the standard library, itself or through modules of ours."""
+    """Return what a module imports besides the standard library, itself or through modules of ours."""
     found, seen, waiting = [], {name}, [name]
     while waiting:
         module = known[waiting.pop()]
@@ -201,7 +201,7 @@ AGENT = re.compile(r"codex|opencode|gemini|goose", re.IGNORECASE)
 
 
 def names_of_agents(source: Path) -> list[str]:
-    """Where a coding agent is named outside its own file or folder. `source`: the package's folder."""
+    """Return where a coding agent is named outside its own file or folder. `source`: the package's folder."""
     own = [source / each for each in ("inside/providers", "testing")]
     return [
         f"{path.relative_to(source)}:{number} names {found[0]}"

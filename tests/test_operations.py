@@ -56,8 +56,8 @@ def load_printer() -> ModuleType:
 
 
 def find_gaps(operations: Registry[Operation], commands: set[str], document: dict[str, Any], page: str) -> list[str]:
-    """What an operation lacks on one of its surfaces. `commands`: the operations that have a command, or a reason to
-    have none."""
+    """Return what an operation lacks on one of its surfaces. `commands`: the operations that have a command, or a
+    reason to have none."""
     gaps = []
     for name, each in operations.items():
         missing = {

@@ -55,7 +55,7 @@ def checks_of(name: str, documents: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def faults(checks: Checks, names: Iterable[str]) -> list[str]:
-    """What the list and the names of the tests contradict each other in."""
+    """Return what the list and the names of the tests contradict each other in."""
     found, all_names = [], set(names)
     named: dict[tuple[str, str], str] = {}
     for name in sorted(all_names):
@@ -94,7 +94,7 @@ def says_something(key: str, value: object) -> bool:
 
 
 def gaps(checks: Checks, counts: Counts) -> list[str]:
-    """Where the list has not exactly the checks and defects of a document, in their order."""
+    """Return where the list has not exactly the checks and defects of a document, in their order."""
     found = [f"{document}: is not counted" for document in checks if document not in counts]
     for document, count in counts.items():
         wanted = [str(each + 1) for each in range(count["checks"])]

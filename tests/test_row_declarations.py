@@ -40,7 +40,7 @@ def list_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def list_repeated(trees: Mapping[str, ast.Module]) -> list[str]:
-    """Where the columns of a declared table stand again. `trees`: by path."""
+    """Return where the columns of a declared table stand again. `trees`: by path."""
     fields = list_fields(trees.values())
     tables = {table: fields[struct] for table, struct in list_tables(trees.values())}
     wrong = []

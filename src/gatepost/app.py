@@ -202,7 +202,7 @@ class Gateway:
 
     @property
     def has_local_groups(self) -> bool:
-        """Whether folders of groups are on one of several gateways each."""
+        """Return True if folders of groups are on one of several gateways each."""
         return bool(self.home.gateway)
 
     def is_in_contact(self) -> bool:

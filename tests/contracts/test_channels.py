@@ -57,7 +57,8 @@ def test_its_name_is_a_platform(kind: ChannelKind) -> None:
 
 
 def read_table(head: str) -> dict[str, set[str]]:
-    """What `docs/channels.md` tells of each channel: the rows with a tick, of the table that begins with this word."""
+    """Return what `docs/channels.md` tells of each channel: the rows with a tick, of the table that begins with this
+    word."""
     page = (Path(__file__).parents[2] / "docs" / "channels.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
     (start,) = [number for number, row in enumerate(rows) if row[0] == head]

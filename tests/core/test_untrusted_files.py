@@ -258,8 +258,8 @@ def test_stranger_06_files_are_counted_and_a_file_with_two_names_once(root: Untr
 
 
 def _closed_as_its_owner(place: str, mode: int) -> str:
-    """What is found closed in a tree by its owner, an ordinary user. A child of this process: a program of that user's
-    could not read the interpreter everywhere."""
+    """Return what is found closed in a tree by its owner, an ordinary user. A child of this process: a program of that
+    user's could not read the interpreter everywhere."""
     reads, writes = os.pipe()
     pid = os.fork()
     if pid == 0:

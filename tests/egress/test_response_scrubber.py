@@ -15,7 +15,7 @@ STARS = "*" * len(SECRET)
 
 
 async def ask(way: Any, reply: bytes, extra: str = "") -> bytes:
-    """What comes back from a host that answers so."""
+    """Return what comes back from a host that answers so."""
     port = way.host.port
     name, template = parse_binding_header("Authorization: Bearer {}")
 

@@ -100,7 +100,7 @@ def test_what_is_no_tls_is_seen_by_its_first_bytes(data: bytes) -> None:
 
 
 async def tunnel(way: Any, port: int, said: bytes, host: str = "localhost", size: int = 100) -> bytes:
-    """What comes back to the first words in a tunnel; `size` -1: until the gateway closes it."""
+    """Return what comes back to the first words in a tunnel; `size` -1: until the gateway closes it."""
     reader, writer = await asyncio.open_unix_connection(way.path)
     async with asyncio.timeout(PATIENCE_S):
         writer.write(f"CONNECT {host}:{port} HTTP/1.1\r\n\r\n".encode())

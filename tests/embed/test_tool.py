@@ -98,7 +98,7 @@ def test_a_pydantic_model_is_described_and_read() -> None:
 def test_methods_partials_decorated_functions_and_objects_are_functions_too() -> None:
     class Shop:
         def price(self, item: str) -> str:
-            """What it costs."""
+            """Return what it costs."""
             return item
 
         async def __call__(self, item: str) -> str:

@@ -17,7 +17,7 @@ class PlayedExample(Struct, frozen=True):
     lines: list[str]
 
     def list_answers(self, room: str) -> list[str]:
-        """What agents said in a room; further lines of a message are part of it."""
+        """Return what agents said in a room; further lines of a message are part of it."""
         found: list[str] = []
         inside = False
         for line in self.lines:

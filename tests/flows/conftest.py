@@ -138,7 +138,7 @@ def presses(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 async def pressed(browser: "Browser") -> AsyncIterator[Counter[str]]:
-    """What the pages of a browser send, by its name and as often."""
+    """Yield what the pages of a browser send, by its name and as often."""
     sent = Counter[str]()
 
     def record(asked: Any) -> None:

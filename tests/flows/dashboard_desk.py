@@ -25,7 +25,7 @@ class DashboardDesk:
         await expect(self.page.locator("#live.on")).to_be_attached()
 
     def ask(self, operation: str, **args: Any) -> Any:
-        """What the gateway's own operator is answered."""
+        """Return what the gateway's own operator is answered."""
         return self._control.post(f"/v1/ops/{operation}", args, timeout=PATIENCE_S)["result"]
 
     def row(self, *words: str) -> Locator:

@@ -110,7 +110,7 @@ async def serve_pages(store: SqliteStore, folder: Path, text: str) -> AsyncItera
 
 
 async def _describe(text: str) -> dict[str, Any]:
-    """What a daemon knows of itself, as far as pages show it."""
+    """Return what a daemon knows of itself, as far as pages show it."""
     now = iso(SystemClock().now())
     return {
         "pid": 1,

@@ -68,7 +68,7 @@ pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not 
 
 
 def standing(db: Db) -> tuple[int, int]:
-    """What is booked, and that with what is set aside."""
+    """Return what is booked, and that with what is set aside."""
     booked = db.row("SELECT COALESCE(SUM(micro), 0) FROM costs")
     held = db.row("SELECT COALESCE(SUM(worst), 0) FROM reservations")
     assert booked is not None and held is not None
@@ -76,7 +76,7 @@ def standing(db: Db) -> tuple[int, int]:
 
 
 def left_behind(db: Db) -> dict[str, int]:
-    """What is set aside, by the key under which it will be booked."""
+    """Return what is set aside, by the key under which it will be booked."""
     return {f"reservation/{number}": worst for number, worst in db.rows("SELECT id, worst FROM reservations")}
 
 

@@ -36,14 +36,14 @@ def daemon(tmp_path: Path) -> Iterator[DaemonProcess]:
 
 
 def chat(daemon: DaemonProcess, text: str, *args: str) -> list[str]:
-    """What a conversation prints until everything that is typed was answered."""
+    """Return what a conversation prints until everything that is typed was answered."""
     done = fork_server.run(["chat", *args], daemon.env, said=f"{text}\n", timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def wait_for_requests(daemon: DaemonProcess, many: int) -> list[dict[str, Any]]:
-    """What waits for a person, once there are so many."""
+    """Return what waits for a person, once there are so many."""
     found: list[dict[str, Any]] = []
 
     def read() -> bool:

@@ -25,7 +25,7 @@ async def press(button: Locator) -> None:
 
 
 async def press_asking(page: Page, button: Locator) -> str:
-    """What is wrong with it; '' if it asks, and Escape takes it back."""
+    """Return what is wrong with it; '' if it asks, and Escape takes it back."""
     await press(button)
     dialog = page.locator("#dialog")
     await expect(dialog.locator("form.operation, .note-line")).to_have_count(1)
@@ -37,7 +37,7 @@ async def press_asking(page: Page, button: Locator) -> str:
 
 
 async def press_running(page: Page, button: Locator) -> str:
-    """What is wrong with it; '' if its operation was run."""
+    """Return what is wrong with it; '' if its operation was run."""
     await page.evaluate("document.getElementById('toast').replaceChildren()")
     await press(button)
     told = page.locator("#toast .note-line")

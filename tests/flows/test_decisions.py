@@ -106,13 +106,13 @@ async def get(gateway: Gateway, request: Request) -> Request:
 
 
 def list_told(db: Db) -> list[dict[str, Any]]:
-    """What agents were told of their requests, as messages of the gateway's own."""
+    """Return what agents were told of their requests, as messages of the gateway's own."""
     found = [messages.get(db, row[0]) for row in db.rows("SELECT id FROM messages WHERE kind = 'system' ORDER BY id")]
     return [each.content for each in found if each is not None and each.content.get("event") == "approval"]
 
 
 def count_effects(db: Db) -> int:
-    """What a yes would have brought about, of every kind of request."""
+    """Return what a yes would have brought about, of every kind of request."""
     members = users.get_roles(db, EVE).member_of
     return len(members) + len(egress.list_rules(db)) + sum(UNKNOWN in route.match for route in routes.list_all(db))
 

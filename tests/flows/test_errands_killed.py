@@ -130,7 +130,7 @@ def test_the_conversations_of_errands_are_closed_with_their_files_although_the_g
 
 
 def are_left(daemon: DaemonProcess, found: list[Errand]) -> list[bool]:
-    """Whether a conversation is open, or has files."""
+    """Return whether a conversation is open, or has files."""
 
     def is_open(db: Db, session_id: str) -> bool:
         session = sessions.get(db, session_id)

@@ -100,7 +100,7 @@ def test_nothing_gets_out(found: dict[str, Any]) -> None:
 
 
 def judge(found: dict[str, Any], number: int, attempt: Attempt) -> str:
-    """What is wrong; '' if the attempt was held, and recorded where it must be."""
+    """Return what is wrong; '' if the attempt was held, and recorded where it must be."""
     if found["kind"] == "podman" and not attempt.containers:
         return ""
     came = found["attempts"][attempt.name]

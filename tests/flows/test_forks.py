@@ -55,7 +55,7 @@ async def find_session(gateway: Gateway, thread: str) -> Session:
 
 
 async def say(channel: FakeChannel, text: str, thread: str = "") -> str:
-    """What the agent answers."""
+    """Return what the agent answers."""
     before = len(channel.sent)
     await channel.say(text, thread=thread)
     await channel.wait_for(before + 1, timeout=PATIENCE)

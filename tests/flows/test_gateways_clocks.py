@@ -25,7 +25,7 @@ pytestmark = [
 
 
 def list_moments(cluster: Cluster) -> list[float]:
-    """What the gateways wrote down as times, in seconds."""
+    """Return what the gateways wrote down as times, in seconds."""
     rows = cluster.query(
         "SELECT accepted_at FROM messages UNION ALL SELECT started_at FROM turns UNION ALL SELECT at FROM audit"
         " UNION ALL SELECT started_at FROM gateways"

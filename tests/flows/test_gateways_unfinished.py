@@ -72,7 +72,7 @@ def wait_for(platform: SlackPlatform, wanted: Callable[[ShownMessage], bool], ro
 
 
 def find_owner(cluster: Cluster) -> str:
-    """Who runs the session of the team."""
+    """Return who runs the session of the team."""
     found: list[str] = []
 
     def look() -> bool:

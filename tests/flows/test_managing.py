@@ -37,7 +37,7 @@ pytestmark = [
 
 
 def managing(**wanted: Any) -> dict[str, Any]:
-    """What the manager's model does: it knows its agent by the title, and the request from what waiting told."""
+    """Return what the manager's model does: it knows its agent by the title, and the request from what waiting told."""
     worker = {"agentId": "Worker"}
     answer = {**worker, "requestId": "{result.permission.id}", "response": {"behavior": "allow"}}
     do: list[dict[str, Any]] = [

@@ -64,7 +64,7 @@ async def wait_for_result(channel: FakeChannel, begins: str = "They said: ") -> 
 
 
 def find_told(db: Db, request_id: str) -> dict[str, Any]:
-    """What the agent was told of it as a message."""
+    """Return what the agent was told of it as a message."""
     found = messages.find(db, "fake", ROOM, Direction.IN, f"question:{request_id}", "system")
     assert found is not None
     return found.content

@@ -47,7 +47,7 @@ class Machine:
         }
 
     def run(self, block: str) -> str:
-        """What the lines print. `gatepost up` goes on beside them."""
+        """Return what the lines print. `gatepost up` goes on beside them."""
         said = ""
         for line in block.splitlines():
             if line == "gatepost up":

@@ -140,7 +140,7 @@ class FragileStore:
 
 
 def expect(rule: Rule, times: Sequence[int], looks: Sequence[int]) -> tuple[set[int], int]:
-    """What fires, and how many times do not, by the policy: each look is at what came since the one before."""
+    """Return what fires, and how many times do not, by the policy: each look is at what came since the one before."""
     fired: set[int] = set()
     skipped, seen = 0, 0
     for look in looks:

@@ -178,7 +178,8 @@ def expected_of(number: int, tool: bool) -> list[str]:
 
 
 def judge(sent: dict[int, tuple[str, bool]], record: list[PlatformMessage], failed: set[str]) -> Verdict:
-    """What the platform has on record against what it was told. `failed`: messages that the ledger has given up."""
+    """Return what the platform has on record against what it was told. `failed`: messages that the ledger has given
+    up."""
     counts = Counter((shown.room, shown.text) for shown in record)
     places = {(shown.room, shown.text): place for place, shown in enumerate(record)}
     untold = Counter[str]()

@@ -30,7 +30,7 @@ MEANT_FOR_OTHERS = ("plugins/providers",)  # loaded inside, by every sandbox's u
 
 
 def open_to_others(top: Path) -> Iterator[str]:
-    """What a user who owns nothing here can list or read, by the modes on the way to it."""
+    """Yield what a user who owns nothing here can list or read, by the modes on the way to it."""
     waiting = [top]
     while waiting:
         path = waiting.pop()

@@ -49,7 +49,7 @@ def gatepost(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def answers(daemon: DaemonProcess) -> dict[str, bool]:
-    """Whether each of those who say so finds walls."""
+    """Return whether each of those who say so finds walls."""
     findings = daemon.json("doctor")["findings"]
     return {
         "status": daemon.json("status")["sandbox"]["kind"] == "later",

@@ -54,7 +54,7 @@ async def make(gateway: Gateway, source: Path, name: str = "fix", **more: Any) -
 
 
 def left_behind(gateway: Gateway) -> list[str]:
-    """What jobs have left, wherever they could have."""
+    """Return what jobs have left, wherever they could have."""
     home = gateway.home
     found = [*home.sessions.iterdir(), *home.logs.iterdir(), *home.run.rglob("*")]
     return [str(path) for path in found if path.name.startswith("job-")] + [

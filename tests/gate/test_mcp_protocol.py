@@ -516,7 +516,7 @@ async def sdk_answers(requests: list[Request]) -> list[dict[str, Any]]:
 
 
 def shape(answer: dict[str, Any]) -> tuple[int, object, object, object]:
-    """What must agree: the id, the error's code, the chosen version, the kind of result."""
+    """Return what must agree: the id, the error's code, the chosen version, the kind of result."""
     result = answer.get("result", {})
     code = answer.get("error", {}).get("code")
     return answer["id"], code, result.get("protocolVersion"), (result.get("resultType"), result.get("content"))

@@ -250,7 +250,7 @@ def test_versions_are_compared_as_numbers() -> None:
 
 
 def is_gone(name: str) -> bool:
-    """Whether its cgroup went away by itself: then nothing is in it."""
+    """Return True if its cgroup went away by itself: then nothing is in it."""
     return not any(each.startswith(name) for _, names, _ in os.walk("/sys/fs/cgroup") for each in names)
 
 

@@ -84,7 +84,7 @@ async def test_the_timeline_of_four_writers_has_no_gap_and_no_double(server: "Po
 
 
 async def read_among_writers(server: "PostgresStore") -> tuple[list[int], list[int]]:
-    """What a reader by cursor has seen, and what was there to see."""
+    """Return what a reader by cursor has seen, and what was there to see."""
     done = asyncio.Event()
     seen: list[int] = []
 

@@ -12,7 +12,7 @@ def send(desk: Desk, effect: OutboxEffect, platform_id: str = "") -> None:
 
 
 def list_open(desk: Desk) -> list[tuple[str, str]]:
-    """What is to be sent: operation and text."""
+    """Return what is to be sent: operation and text."""
     rows = desk.db.rows(
         "SELECT o.op, m.text FROM outbox o JOIN messages m ON m.id = o.message_id WHERE o.state = 'pending'"
         " ORDER BY o.id"

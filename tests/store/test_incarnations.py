@@ -123,7 +123,7 @@ def restore_and_send(desk: Desk) -> None:
 
 
 def read_notes(desk: Desk, rows: tuple[int, ...]) -> list[list[str]]:
-    """What each note among these rows says was said before."""
+    """Return what each note among these rows says was said before."""
     found = [message for _, message in inbox.list_by_ids(desk.db, list(rows)) if turns.is_continuation(message)]
     return [[each["text"] for each in message.content["done"]] for message in found]
 

@@ -144,7 +144,7 @@ def authorize(
     params: Mapping[str, str] | None = None,
     claims: Mapping[str, str] | None = None,
 ) -> bool | None:
-    """What the rows say: False if any denies, True if any allows, None if none speaks of it."""
+    """Return what the rows say: False if any denies, True if any allows, None if none speaks of it."""
     said: bool | None = None
     for row in rows:
         if applies(row, who, action, scope, params or {}, claims or {}):
@@ -208,7 +208,7 @@ def covers_row(held: AclRow, wanted: AclRow) -> bool:
 
 
 def _overlaps(denied: AclRow, wanted: AclRow) -> bool:
-    """Whether a denial speaks of what is to be given; in doubt it does."""
+    """Return True if a denial speaks of what is to be given; in doubt it does."""
     action = covers_action(denied.action, wanted.action) or covers_action(wanted.action, denied.action)
     action = action or (names_subject(denied) and wanted.action.startswith("mcp:"))  # which tools it stands for is open
     one, other = denied.scope, wanted.scope

@@ -34,7 +34,7 @@ def _rank(holder: RoleHolder, folder: str) -> tuple[int, int] | None:
 
 
 def choose_room(rooms: Sequence[DirectRoom], instance: str) -> DirectRoom | None:
-    """Where somebody is asked: on the channel that the request came from, else where they were seen last."""
+    """Return where somebody is asked: on the channel that the request came from, else where they were seen last."""
     return next((room for room in rooms if room.instance == instance), rooms[0] if rooms else None)
 
 

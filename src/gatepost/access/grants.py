@@ -69,7 +69,7 @@ def parse(text: str) -> GrantRule:
 
 
 def _split_effect(text: str) -> tuple[str, str]:
-    """What a rule does, as it is written, and the calls it speaks of."""
+    """Return what a rule does, as it is written, and the calls it speaks of."""
     if text.startswith("!"):
         return "!", text[1:]
     found = _HOLD.match(text)
@@ -169,7 +169,7 @@ def find_granting(
 
 
 def find_syntax_error(text: str) -> str:
-    """What is wrong with a rule that is to be written down; '' if nothing is."""
+    """Return what is wrong with a rule that is to be written down; '' if nothing is."""
     effect, call = _split_effect(text)
     if _parse_quorum(effect) is None:
         return f"{text!r}: write hold[2] and the tool; the number of people who must agree is 1 to {MOST_QUORUM}"

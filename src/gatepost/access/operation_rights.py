@@ -23,7 +23,7 @@ class OperationRights:
 
     @property
     def has_any(self) -> bool:
-        """Whether any row at all may speak for the caller."""
+        """Return True if any row at all may speak for the caller."""
         return self.is_operator or any(row.action.startswith("op:") for row in self._rows)
 
     def allows(self, action: str, scope: str, params: Mapping[str, str] | None = None) -> bool:

@@ -117,7 +117,7 @@ class GroupPolicy:
         return not self._speaks and self.tool_groups is self._facts.every_tool_group
 
     def has_rules_for(self, tool: str, effects: ToolEffects) -> bool:
-        """Whether anything but the tier has a say about this tool."""
+        """Return True if anything but the tier has a say about this tool."""
         return self._speaks and bool(self._find_rules(tool, effects))
 
     def decide(self, ask: AccessRequest) -> bool:
@@ -131,7 +131,8 @@ class GroupPolicy:
         return verdict, steps
 
     def list_holds(self, ask: AccessRequest) -> tuple[GroupHold, ...]:
-        """What makes a call wait for a person: rules of groups above, which bind, and the group's own last word."""
+        """Return what makes a call wait for a person: rules of groups above, which bind, and the group's own last
+        word."""
         standing = self._find_rules(ask.tool, ask.effects) if self._speaks else None
         if not standing:
             return ()
@@ -146,13 +147,13 @@ class GroupPolicy:
         return (*found, *held)
 
     def allows_expressly(self, ask: AccessRequest) -> bool:
-        """Whether the group's own last word about a call allows it."""
+        """Return True if the group's own last word about a call allows it."""
         standing = self._find_rules(ask.tool, ask.effects) if self._speaks else None
         rule = _find_last(standing.own, ask) if standing else None
         return rule is not None and not rule.deny and not rule.hold
 
     def reaches_across(self, tool: str, effects: ToolEffects) -> bool:
-        """Whether a row gives this group a tool beyond its own part of the tree, for some call."""
+        """Return True if a row gives this group a tool beyond its own part of the tree, for some call."""
         return any(_widens(row) and row.action == f"mcp:{tool}" for row in self._find_rules(tool, effects).rows)
 
     def decide_across(self, ask: AccessRequest) -> bool:
@@ -166,7 +167,7 @@ class GroupPolicy:
         return given and self.decide(ask)
 
     def grants_itself(self, ask: AccessRequest) -> bool:
-        """Whether the group's own rules or its tier grant a call, without any row of the access list."""
+        """Return True if the group's own rules or its tier grant a call, without any row of the access list."""
         rule = _find_granting(self._find_rules(ask.tool, ask.effects).own, ask)
         return self.tier <= ask.tier if rule is None else not rule.deny
 
@@ -195,7 +196,7 @@ class GroupPolicy:
         return opened or self.tier <= tier
 
     def list_rules_for(self, tool: str, effects: ToolEffects) -> tuple[str, ...]:
-        """What the tool's description should tell: the rules and rows that speak of it."""
+        """Return what the tool's description should tell: the rules and rows that speak of it."""
         standing = self._find_rules(tool, effects)
         rules = [rule.text for _, rule in standing.above] + [rule.text for rule in standing.own]
         return (*rules, *(str(row) for row in standing.rows))
@@ -224,7 +225,7 @@ class GroupPolicy:
         return found
 
     def _is_near(self, row: AclRow) -> bool:
-        """Whether it may be about the group's own part of the tree."""
+        """Return True if it may be about the group's own part of the tree."""
         return not self._across or self.folder == ROOT_FOLDER or acl.may_reach(row.scope, self.folder)
 
     def _may_concern(self, row: AclRow) -> bool:
@@ -237,7 +238,8 @@ class GroupPolicy:
         return row.effect is AclEffect.DENY and row.principal.partition(":")[0] not in ("folder", "role")
 
     def _speaks_across(self, row: AclRow) -> bool:
-        """Whether it gives a part of its world that is not below it, or takes back what another row gives there."""
+        """Return True if it gives a part of its world that is not below it, or takes back what another row gives
+        there."""
         if not self._across or not acl.may_reach(row.scope, world_of(self.folder)):
             return False
         return _widens(row) or (
@@ -315,7 +317,7 @@ def _widens(row: AclRow) -> bool:
 
 
 def _denies_all(rules: Sequence[GrantRule]) -> bool:
-    """Whether these rules deny every call, whatever it carries."""
+    """Return True if these rules deny every call, whatever it carries."""
     for rule in reversed(rules):
         if rule.hold:
             continue

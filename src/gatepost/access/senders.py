@@ -36,7 +36,8 @@ SHUT_OUT = SenderVerdict(False, "denied_by_the_access_list")
 
 
 def rights_of(standing: SenderRoles, folder: str) -> Rights:
-    """What a sender is in a group. A role on a folder holds for all below it; a membership for that group alone."""
+    """Return what a sender is in a group. A role on a folder holds for all below it; a membership for that group
+    alone."""
     held = {role for role, where in standing.roles if _covers(where, folder)}
     if UserRole.OWNER in held:
         return "owner"
@@ -63,7 +64,7 @@ def _covers(where: str, folder: str) -> bool:
 
 
 def check_sender(policy: RoomPolicy, rights: Rights, folder: str = "") -> SenderVerdict:
-    """Whether a room's policy lets this sender reach that group. `root` is for owners, whatever a room says."""
+    """Return whether a room's policy lets this sender reach that group. `root` is for owners, whatever a room says."""
     if folder == "root" and rights != "owner":
         return SenderVerdict(False, "root_is_for_owners")
     if rights != "guest" or policy == RoomPolicy.PUBLIC:
@@ -74,16 +75,17 @@ def check_sender(policy: RoomPolicy, rights: Rights, folder: str = "") -> Sender
 
 
 def may_decide_about(rights: Rights | None, folder: str) -> bool:
-    """Whether somebody decides what a group asks. What root asks is for owners alone."""
+    """Return True if somebody decides what a group asks. What root asks is for owners alone."""
     return rights == "owner" if folder == "root" else rights in COMMANDING
 
 
 def is_program(sender: str) -> bool:
-    """Whether a channel says that a bot or a webhook wrote it: `discord:bot/7`, `slack:T1/bot/B2`. Such a sender has
-    rights like anybody, but who talks to it must not go on by itself."""
+    """Return True if a channel says that a bot or a webhook wrote it: `discord:bot/7`, `slack:T1/bot/B2`. Such a sender
+    has rights like anybody, but who talks to it must not go on by itself."""
     return sender.rpartition("/")[0].replace(":", "/").rpartition("/")[2] in PROGRAMS
 
 
 def is_person(sender: str) -> bool:
-    """Whether somebody outside wrote it who is known to be who they say, and not an agent or the gateway itself."""
+    """Return True if somebody outside wrote it who is known to be who they say, and not an agent or the gateway
+    itself."""
     return sender.partition(":")[0] not in SYNTHETIC

@@ -54,8 +54,8 @@ def check_folder(folder: str, field: str = "folder") -> str:
 
 @lru_cache(maxsize=4096)
 def is_path(folder: str) -> bool:
-    """Whether every segment stands for itself. `acme/../beta` begins like a folder below `acme` and is none, so nothing
-    may be compared by its beginning that is not one of these."""
+    """Return True if every segment stands for itself. `acme/../beta` begins like a folder below `acme` and is none, so
+    nothing may be compared by its beginning that is not one of these."""
     return folder.isprintable() and all(segment.strip(". ") for segment in folder.split("/")) and "\\" not in folder
 
 

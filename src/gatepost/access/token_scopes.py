@@ -9,7 +9,7 @@ MANAGING = "api_tokens"  # a token makes, sees and ends no tokens: it could outl
 
 
 def includes(scopes: Iterable[str], right: str) -> bool:
-    """Whether one of the scopes is this right, or has `*` where they differ."""
+    """Return True if one of the scopes is this right, or has `*` where they differ."""
     if right.partition(".")[0] == MANAGING:
         return False
     return any(_matches(scope, right) for scope in scopes)

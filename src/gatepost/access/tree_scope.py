@@ -51,5 +51,5 @@ def may_watch(observer: str, source: str, *, open: bool) -> bool:
 
 
 def is_sibling(folder: str, other: str) -> bool:
-    """Whether both stand below the same group. Worlds have no siblings."""
+    """Return True if both stand below the same group. Worlds have no siblings."""
     return folder != other and "/" in folder and folder.rpartition("/")[0] == other.rpartition("/")[0]

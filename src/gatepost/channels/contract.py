@@ -120,9 +120,9 @@ class ChannelCursor(Protocol):
         ...
 
     async def update(self, change: Callable[[str], str], name: str = "", *, durable: bool = False) -> str:
-        """What `change` makes of what is saved ('': nothing yet), saved in its place and returned. For what is added to
-        where hooks come to each of several gateways: nobody saves in between. `change` has no effect of its own and is
-        quick: it runs in the store's thread, and may run twice."""
+        """Return what `change` makes of what is saved ('': nothing yet), saved in its place and returned. For what is
+        added to where hooks come to each of several gateways: nobody saves in between. `change` has no effect of its
+        own and is quick: it runs in the store's thread, and may run twice."""
         ...
 
 

@@ -65,7 +65,7 @@ class RoomWatch:
         return rung
 
     def forget_drafted(self) -> bool:
-        """Whether a draft has changed since the last time."""
+        """Return True if a draft has changed since the last time."""
         drafted, self._drafted = self._drafted, False
         return drafted
 
@@ -162,7 +162,7 @@ class LocalChannel:
         return REST_S * sum(watch.drafts for watch in self._watches)
 
     def is_watched(self, address: str) -> bool:
-        """Whether somebody sees drafts of this room."""
+        """Return True if somebody sees drafts of this room."""
         return any(watch.drafts and watched in (None, address) for watch, watched in self._watches.items())
 
     def on_watch(self, listener: Callable[[], None]) -> None:

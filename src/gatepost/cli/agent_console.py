@@ -64,7 +64,7 @@ def parse_number(text: str) -> tuple[int | None, str]:
 
 
 def parse_answer(verb: str, text: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """What the gateway is told."""
+    """Return what the gateway is told."""
     told = {"id": asked["id"], "allow": verb != "deny"}
     if verb == "deny":
         return {**told, "message": text}

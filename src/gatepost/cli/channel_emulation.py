@@ -142,7 +142,7 @@ def _render(value: Any) -> str:
 
 
 def _find_hook_url(home: Home, instance: str) -> str:
-    """Where the gateway that runs takes the events of this channel; '' if none runs."""
+    """Return where the gateway that runs takes the events of this channel; '' if none runs."""
     holder = home_lock.find_holder(home)
     listen = str(holder.listen) if holder is not None and holder.listen else ""
     return f"http://{listen}/channels/{instance}" if listen and not listen.startswith("unix:") else ""

@@ -166,7 +166,7 @@ def _describe_model(home: Home, model: str, price: str) -> str:
 
 
 def _has_vendor_price(home: Home, model: str) -> bool:
-    """Whether a model is booked as its vendor lists it; prices go by names, whoever answers."""
+    """Return True if a model is booked as its vendor lists it; prices go by names, whoever answers."""
     listed = prices.find_price(model) if model else None
     return listed is not None and price_list.PriceList(home, settings.load_declared(home.path, FILE))(model) == listed
 

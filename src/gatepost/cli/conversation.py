@@ -41,7 +41,8 @@ class ChatTarget(Struct, frozen=True, kw_only=True):
 
 
 def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterator[dict[str, Any]]:
-    """What became of a message so far, again and again until that is final, all is stopped or the time is over."""
+    """Yield what became of a message so far, again and again until that is final, all is stopped or the time is
+    over."""
     deadline = time.monotonic() + timeout
     while True:
         left = max(0.0, deadline - time.monotonic())
@@ -53,7 +54,7 @@ def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterat
 
 
 def render_event(event: dict[str, Any], thread: str) -> output.Line:
-    """What is printed of an event, or nothing: what the person wrote is on the screen already."""
+    """Return what is printed of an event, or nothing: what the person wrote is on the screen already."""
     if event["type"] != "message" or event["direction"] != Direction.OUT:
         return ()
     card = event.get("card")

@@ -184,7 +184,7 @@ def list_sandboxes(config: Config) -> list[SandboxAvailability]:
 
 
 def _sandboxes_of_groups(home: Home, config: Config) -> set[str]:
-    """What groups ask for by name."""
+    """Return what groups ask for by name."""
     place = get_place(home, config)
     if not place.exists():
         return set()

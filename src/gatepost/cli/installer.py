@@ -71,7 +71,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def clean_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """What a package manager gets: how to find things and its own settings, and nothing of ours."""
+    """Return what a package manager gets: how to find things and its own settings, and nothing of ours."""
     return {
         name: value
         for name, value in given.items()

@@ -64,7 +64,7 @@ _NOTES_BY_ID = {"continue": "continued", "delivery": "delivery_failed"}
 
 
 def render_reason(reason: str) -> str:
-    """What a code means; anything else is a sentence already."""
+    """Return what a code means; anything else is a sentence already."""
     for pattern, words in _PATTERNS:
         if pattern.match(reason):
             return pattern.sub(words, reason)
@@ -72,7 +72,7 @@ def render_reason(reason: str) -> str:
 
 
 def render_note(event: str) -> str:
-    """What the gateway told an agent by a row without a text."""
+    """Return what the gateway told an agent by a row without a text."""
     return f"(note: {_NOTES.get(event, event.replace('_', ' ')) or 'from the gateway'})"
 
 

@@ -90,8 +90,8 @@ def render_answer_commands(asked: dict[str, Any]) -> str:
 
 
 def list_consequences(asked: dict[str, Any], longest: int | None = None) -> list[str]:
-    """What somebody allows besides what they read of it: lines, those of the agent behind a bar. A prompt that ends
-    with the plan itself is told without it where that is read in full (`longest` is None)."""
+    """Return what somebody allows besides what they read of it: lines, those of the agent behind a bar. A prompt that
+    ends with the plan itself is told without it where that is read in full (`longest` is None)."""
     rows = []
     if asked.get("cut"):
         rows.append("That is an excerpt: nobody sees all of it, so it can only be denied.")
@@ -108,7 +108,7 @@ def list_consequences(asked: dict[str, Any], longest: int | None = None) -> list
 
 
 def summarize_request(asked: dict[str, Any]) -> str:
-    """What a request is about, on one line."""
+    """Return what a request is about, on one line."""
     if asked.get("kind") == RequestKind.QUESTION:
         told = "; ".join(
             each.text + (f" ({', '.join(each.options)})" if each.options else "")

@@ -29,7 +29,7 @@ class FairQueue(Generic[K]):
             self._lines.setdefault(group, {})[item] = None
 
     def next_group(self, rank: Callable[[str], int] = lambda group: 0) -> str | None:
-        """Whose turn it is: of the groups with the lowest rank the one that waits longest for its turn."""
+        """Return whose turn it is: of the groups with the lowest rank the one that waits longest for its turn."""
         return min(self._lines, key=rank, default=None)
 
     def pop(self, group: str) -> K:

@@ -102,7 +102,7 @@ def _ranges(ranges: list[tuple[int, int]]) -> str:
 
 
 def matches_wildcard(pattern: str, text: str) -> bool:
-    """Whether the text fits a pattern in which `*` is anything, and nothing else has a meaning."""
+    """Return True if the text fits a pattern in which `*` is anything, and nothing else has a meaning."""
     first, *rest = pattern.split("*")
     if not rest:
         return text == pattern

@@ -45,13 +45,13 @@ class LockHolder(Struct, frozen=True, kw_only=True):
 
     @property
     def is_daemon(self) -> bool:
-        """Whether this is for certain a gateway that still runs: what it wrote about itself is true of the process that
-        has its pid now."""
+        """Return True if this is for certain a gateway that still runs: what it wrote about itself is true of the
+        process that has its pid now."""
         return self.role == DAEMON and self.pid > 0 and self.here and self.began == get_process_start(self.pid)
 
     @property
     def here(self) -> bool:
-        """Whether it was written on this machine since it booted; elsewhere its pid means nothing."""
+        """Return True if it was written on this machine since it booted; elsewhere its pid means nothing."""
         return self.hostname == socket.gethostname() and self.boot_id == _boot_id()
 
 
@@ -119,7 +119,7 @@ def acquire(home: Home, *, patience: float = PATIENCE_S, role: str = "") -> Home
 
 
 def find_holder(home: Home) -> LockHolder | None:
-    """Who holds this home now; None if nobody does."""
+    """Return who holds this home now; None if nobody does."""
     if not home.lock.exists():
         return None
     handle = _open(home, os.O_RDONLY)  # also on a disk that can only be read
@@ -130,7 +130,7 @@ def find_holder(home: Home) -> LockHolder | None:
 
 
 def read_holder(home: Home) -> LockHolder | None:
-    """What the information beside the lock says, whoever wrote it and when; None if it cannot be read."""
+    """Return what the information beside the lock says, whoever wrote it and when; None if it cannot be read."""
     try:
         found: Any = json.loads(home.pid_file.read_bytes())
         return LockHolder(

@@ -103,7 +103,7 @@ class Keyring:
 
     @property
     def is_file(self) -> bool:
-        """Whether it is the home's own file, which this gateway may write."""
+        """Return True if it is the home's own file, which this gateway may write."""
         return not self._given and self._credential is None
 
     def read(self) -> KeySet | None:

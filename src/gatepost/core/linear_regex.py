@@ -42,7 +42,7 @@ class LinearRegex:
         return self._program.search(text.encode("utf-8", "replace")) is not None
 
     def fits(self, text: str) -> bool:
-        """Whether it covers the whole text."""
+        """Return True if it covers the whole text."""
         return self._program.fullmatch(text.encode("utf-8", "replace")) is not None
 
 
@@ -67,7 +67,7 @@ def compile_linear_regex(expression: str) -> LinearRegex:
 
 
 def _reason(error: Exception) -> str:
-    """What RE2 says, in words that name the way out."""
+    """Return what RE2 says, in words that name the way out."""
     said = error.args[0] if error.args else ""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
     kind, _, where = text.partition(": ")

@@ -46,12 +46,13 @@ class ListenAddress(Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """What to open: an address for a browser, or the socket for whoever stands before it."""
+        """Return what to open: an address for a browser, or the socket for whoever stands before it."""
         return str(self) if self.kind == "unix" else f"http://{self}"
 
     @property
     def browser_url(self) -> str:
-        """What may stand in a link; '' for a socket, a port that is not chosen yet, and all addresses at once."""
+        """Return what may stand in a link; '' for a socket, a port that is not chosen yet, and all addresses at
+        once."""
         return self.url if self.kind == "tcp" and self.port and self.host not in ("0.0.0.0", "::") else ""
 
 

@@ -56,7 +56,7 @@ class RepeatCounter(Generic[K]):
         return found.counted
 
     def is_full(self, key: K, now: int, first: int) -> bool:
-        """Whether another one would only be counted."""
+        """Return True if another one would only be counted."""
         found = self._open.get(key)
         return found is not None and now - found.began < self._window and found.seen >= first
 

@@ -237,7 +237,7 @@ class Config:
         return value
 
     def source(self, key: Setting[Any]) -> str:
-        """Where the value came from: default, a file, a variable, the command line."""
+        """Return where the value came from: default, a file, a variable, the command line."""
         return self._sources.get(key.name, "default")
 
     def with_values(self, values: Mapping[str, Any], source: str) -> "Config":
@@ -305,8 +305,8 @@ def load(home: Path, environ: Mapping[str, str] | None = None, given: Mapping[st
 
 
 def needs_further_declarations(home: Path, prefix: str, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether the file or the environment sets something below `prefix`, or the file something that nobody declared so
-    far: only who knows all declarations can judge that."""
+    """Return True if the file or the environment sets something below `prefix`, or the file something that nobody
+    declared so far: only who knows all declarations can judge that."""
     start = f"GATEPOST_{prefix.upper()}_"
     if any(variable.startswith(start) for variable in (os.environ if environ is None else environ)):
         return True

@@ -88,8 +88,8 @@ def _find_table(lines: list[str], table: str) -> int | None:
 
 
 def _find_line(lines: list[str], name: str) -> tuple[int, str, str] | None:
-    """Where a setting stands on one line: in its own table, or by its dotted name at the top; what is before and behind
-    its value."""
+    """Return where a setting stands on one line: in its own table, or by its dotted name at the top; what is before and
+    behind its value."""
     table, _, key = name.rpartition(".")
     headers, start = _list_headers(lines), _find_table(lines, table)
     end = next((at for at in headers if start is not None and at > start), len(lines))

@@ -23,7 +23,7 @@ def start_check(check: StartCheck) -> StartCheck:
 
 
 def list_start_errors(home: Home, config: Config, checks: Registry[StartCheck] = START_CHECKS) -> list[SetupError]:
-    """What a start would refuse, of the checks that are loaded."""
+    """Return what a start would refuse, of the checks that are loaded."""
     found = []
     for check in (each for _, each in checks.items()):
         try:

@@ -123,7 +123,7 @@ def peer_pid(sock: socket.socket) -> int:
 
 
 def is_hung_up(sock: socket.socket) -> bool:
-    """Whether the peer has closed both directions, not only its own."""
+    """Return True if the peer has closed both directions, not only its own."""
     poll = select.poll()
     poll.register(sock.fileno(), 0)
     return bool(poll.poll(0))

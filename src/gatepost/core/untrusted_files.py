@@ -88,7 +88,7 @@ class UntrustedFolder:
                 raise
 
     def exists(self, relative: str) -> bool:
-        """Whether anything is there, be it a link that leads nowhere."""
+        """Return True if anything is there, be it a link that leads nowhere."""
         try:
             with self._parent(relative) as (folder, name):
                 return _kind(folder, name) is not None
@@ -96,7 +96,7 @@ class UntrustedFolder:
             return False
 
     def stat(self, relative: str = "") -> os.stat_result:
-        """What is there, a link not followed; '' is the folder itself."""
+        """Return what is there, a link not followed; '' is the folder itself."""
         if not relative:
             return os.fstat(self._fd)
         with self._parent(relative) as (folder, name):
@@ -160,7 +160,7 @@ class UntrustedFolder:
             yield file
 
     def read_link(self, relative: str) -> str:
-        """Where a link leads; it is not followed."""
+        """Return where a link leads; it is not followed."""
         with self._parent(relative) as (folder, name):
             return os.readlink(name, dir_fd=folder)
 
@@ -180,12 +180,13 @@ class UntrustedFolder:
             return next(entries, None) is None
 
     def size(self, limit: int) -> int:
-        """What the tree takes on the disk, in bytes. Stops counting above `limit`; too deep to count is above it."""
+        """Return what the tree takes on the disk, in bytes. Stops counting above `limit`; too deep to count is above
+        it."""
         return self.measure(limit).size
 
     def measure(self, limit: int, files: int = sys.maxsize, skip: Collection[str] = ()) -> TreeUsage:
-        """What the tree takes: bytes, and files with folders. Stops above `limit` or `files`; too deep to count is
-        above both. `skip`: folders, by their path, that are counted elsewhere."""
+        """Return what the tree takes: bytes, and files with folders. Stops above `limit` or `files`; too deep to count
+        is above both. `skip`: folders, by their path, that are counted elsewhere."""
         walk = _TreeCounter(limit, files, frozenset(skip))
         with _translate_errors("."):
             walk.count(self._fd, "", 0)
@@ -243,7 +244,7 @@ def open_untrusted(path: Path) -> UntrustedFolder:
 
 
 def is_larger(folder: Path, limit: int) -> bool:
-    """Whether a tree takes more of the disk than `limit` bytes. One that is not there takes nothing."""
+    """Return True if a tree takes more of the disk than `limit` bytes. One that is not there takes nothing."""
     with suppress(GatepostError), open_untrusted(folder) as root:
         return root.size(limit) > limit
     return False
@@ -272,7 +273,7 @@ def _walk(fd: int, parts: list[str]) -> int:
 
 @contextmanager
 def _translate_errors(relative: str) -> Iterator[None]:
-    """What the system says, in our words."""
+    """Yield what the system says, in our words."""
     try:
         yield
     except GatepostError:

@@ -145,7 +145,7 @@ class _Heartbeat:
 
 
 def _name_of(frame: FrameType) -> str:
-    """What a step is and where it stands: its outermost function of ours, and the innermost of all."""
+    """Return what a step is and where it stands: its outermost function of ours, and the innermost of all."""
     while frame.f_back is not None and _module(frame).startswith("importlib."):  # what is imported says more
         frame = frame.f_back
     inner, outer, at = frame, frame, frame.f_back

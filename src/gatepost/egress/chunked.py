@@ -49,8 +49,8 @@ class ChunkDecoder:
         self._at = 0
 
     def read_chunk(self) -> tuple[bytes, int] | None:
-        """What the next chunks hold, joined, and how many chunks began. None: more must be fed, or the body is done.
-        Raises ValueError, TooLarge."""
+        """Return what the next chunks hold, joined, and how many chunks began. None: more must be fed, or the body is
+        done. Raises ValueError, TooLarge."""
         out: list[bytes] = []
         begun = 0
         while begun < MOST_CHUNKS and self._state is not _State.DONE:

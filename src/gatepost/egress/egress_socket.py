@@ -266,7 +266,7 @@ class EgressSocket:
         return self._asked.get(target, "")
 
     async def _bound(self, scheme: str, target: EgressTarget) -> list[SecretHeader]:
-        """What goes into a request to this host, read anew for every one."""
+        """Return what goes into a request to this host, read anew for every one."""
         found = await self._around.store.read(bindings.list_for_host, scheme, target.host, target.port)
         spender, purpose = self._spender(), f"{scheme}://{target}"
         return [

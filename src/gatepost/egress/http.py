@@ -117,8 +117,8 @@ async def read_exactly(reader: PacedReader, size: int, pause: float = PAUSE_S) -
 
 
 async def read_chunks(reader: PacedReader, limit: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
-    """What a chunked body holds, many small chunks as one piece. What comes behind the body may be read, too, and is
-    dropped. Also raises ValueError, and Refusal beyond the limit."""
+    """Yield what a chunked body holds, many small chunks as one piece. What comes behind the body may be read, too, and
+    is dropped. Also raises ValueError, and Refusal beyond the limit."""
     decoder = ChunkDecoder(limit)
     while not decoder.done:
         async with asyncio.timeout(pause):

@@ -57,7 +57,7 @@ def get_picture_tokens(model: str) -> int:
 
 
 def measure_part(part: dict[str, Any], picture: int) -> MediaTokens:
-    """What this part itself is, not what is in it."""
+    """Return what this part itself is, not what is in it."""
     kind = part.get("type")
     if kind in _PICTURES or part.get("image_url") is not None:
         return MediaTokens(picture, _source(part, "image/") or _url(part, "image_url", "data:image/"))

@@ -149,7 +149,7 @@ def with_count(asked: CheckedBody, counted: int) -> CheckedBody:
 
 
 def needs_closer_bound(deal: TokenCostBound, room: int | None) -> bool:
-    """Whether the bound by bytes cuts the answer short or forbids the call, and a shorter prompt could help."""
+    """Return True if the bound by bytes cuts the answer short or forbids the call, and a shorter prompt could help."""
     if room is None or (deal.worst <= room and deal.output >= deal.asked.output):
         return False
     return deal.price.worst(0, min(deal.asked.output, request_bodies.LEAST_OUTPUT)) <= room

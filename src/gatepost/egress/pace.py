@@ -36,7 +36,7 @@ class PacedReader:
         self._unread = b""
 
     async def read(self, size: int = PIECE) -> bytes:
-        """What there is, at least one byte; b"": nothing more comes."""
+        """Return what there is, at least one byte; b"": nothing more comes."""
         if self._unread:
             piece, self._unread = self._unread[:size], self._unread[size:]
             return piece

@@ -43,7 +43,7 @@ class PriceList:
         return find_price(model, self._own)
 
     def tool(self, kind: str) -> ToolCost | None:
-        """What a tool that a vendor runs adds to a call."""
+        """Return what a tool that a vendor runs adds to a call."""
         self._reload_if_changed()
         return self._tools.get(kind) or tool_costs.find_shipped_cost(kind)
 

@@ -61,11 +61,11 @@ class Price(Struct, frozen=True, kw_only=True):
         return -(-math.ceil(seconds) * self.minute // 60)
 
     def of_speech(self, text: str) -> int | None:
-        """What it costs to have this said; None: this model does not speak."""
+        """Return what it costs to have this said; None: this model does not speak."""
         return None if self.characters is None else -(-len(text) * self.characters // PER)
 
     def of(self, usage: TokenCounts, written_long: int = 0) -> int:
-        """What a call did cost; `written_long` of the tokens written to the cache stay there for an hour."""
+        """Return what a call did cost; `written_long` of the tokens written to the cache stay there for an hour."""
         long = min(max(written_long, 0), usage.cache_write)
         asked = (
             usage.input * self.input

@@ -314,7 +314,7 @@ async def _line(reader: PacedReader, line: bytearray) -> bytes:
 
 
 def is_http_request(said: bytes) -> bool:
-    """Whether a tunnel's first words are those of a plain request."""
+    """Return True if a tunnel's first words are those of a plain request."""
     return _HTTP.match(said) is not None
 
 

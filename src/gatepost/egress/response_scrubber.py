@@ -64,7 +64,7 @@ async def _head(upstream: PacedReader) -> bytes:
 
 
 def _is_chunked(head: bytes, target: EgressTarget) -> bool:
-    """Whether it comes in chunks. Raises Refusal if something could be hidden in its body."""
+    """Return True if it comes in chunks. Raises Refusal if something could be hidden in its body."""
     status, *lines = head.lower().removesuffix(b"\r\n\r\n").split(b"\r\n", MOST_LINES)
     if len(lines) == MOST_LINES:
         raise HttpRefusal(502, f"{target} answers with a head of {MOST_LINES} lines or more", str(target))

@@ -91,7 +91,7 @@ def read_target(text: str, port: int | None = None) -> EgressTarget:
 
 
 def read_pattern(text: str) -> tuple[str, int]:
-    """What a rule is written for: `host`, `host:port`, `*.host`, `*`. Port 0: the usual ones."""
+    """Return what a rule is written for: `host`, `host:port`, `*.host`, `*`. Port 0: the usual ones."""
     if "://" in text or "/" in text:
         raise Invalid("host", f"{text[:80]!r} is the address of a page; {_host_alone(text)}")
     host, colon, after = text.strip().partition(":")
@@ -106,7 +106,7 @@ def read_pattern(text: str) -> tuple[str, int]:
 
 
 def _host_alone(text: str) -> str:
-    """What whoever wrote an address in the place of a host meant."""
+    """Return what whoever wrote an address in the place of a host meant."""
     scheme, there, rest = text.strip().rpartition("://")
     name = rest.split("/", 1)[0]
     with suppress(Invalid):
@@ -116,7 +116,7 @@ def _host_alone(text: str) -> str:
 
 
 def is_one_host(host: str, port: int) -> bool:
-    """Whether a rule names one place exactly; only such a rule can lead to a local address."""
+    """Return True if a rule names one place exactly; only such a rule can lead to a local address."""
     return not host.startswith(EVERY) and port != 0
 
 
@@ -158,8 +158,8 @@ def check_target(
 
 
 def may_be_offered(target: EgressTarget) -> bool:
-    """Whether people may be asked about it: not about a name of this machine or of a private network, nor about one
-    that nobody reads to its end. It is not looked up for that: the look-up of a name is a way out by itself."""
+    """Return True if people may be asked about it: not about a name of this machine or of a private network, nor about
+    one that nobody reads to its end. It is not looked up for that: the look-up of a name is a way out by itself."""
     inner = any(f".{target.host}".endswith(f".{each}") for each in _INNER)
     return "." in target.host and not inner and len(target.host) <= LONGEST_OFFERED
 

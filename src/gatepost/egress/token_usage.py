@@ -227,7 +227,7 @@ class UsageEventFilter:
         return b"".join(out)
 
     def rest(self) -> bytes:
-        """What came after the last whole event."""
+        """Return what came after the last whole event."""
         left = bytes(self._buffer)
         self._buffer.clear()
         if left.strip():
@@ -235,7 +235,7 @@ class UsageEventFilter:
         return self._scrub.data(left)
 
     def _end(self) -> int:
-        """Where the first event ends; 0: nowhere yet."""
+        """Return where the first event ends; 0: nowhere yet."""
         found = _GAP.search(self._buffer, max(self._seen - 3, 0))
         if found is None:
             self._seen = len(self._buffer)

@@ -78,7 +78,7 @@ class VendorBaseUrl(Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        """What a key is given for."""
+        """Return what a key is given for."""
         return f"{self.url.partition(':')[0]}://{self.host}:{self.port}"
 
     @property

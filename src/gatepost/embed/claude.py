@@ -62,8 +62,8 @@ class ClaudeTools:
         return [f"mcp__{self.host.name}__{each}" for each in self.host.tools]
 
     async def ask(self, prompt: str, **options: Any) -> str:
-        """What Claude Code says in the end; it may use these tools, and no others unless `tools` names them. `options`
-        go to `ClaudeAgentOptions`. Raises ClaudeFailed."""
+        """Return what Claude Code says in the end; it may use these tools, and no others unless `tools` names them.
+        `options` go to `ClaudeAgentOptions`. Raises ClaudeFailed."""
         try:
             import claude_agent_sdk as sdk
         except ImportError:
@@ -105,7 +105,7 @@ def in_process(host: ToolHost) -> Any:
 
 
 async def run_tool(host: ToolHost, name: str, arguments: bytes) -> dict[str, Any]:
-    """What a bridge would tell."""
+    """Return what a bridge would tell."""
     try:
         return render(await host.run(name, arguments, _ignore_progress))
     except ToolError as error:

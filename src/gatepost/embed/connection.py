@@ -294,7 +294,7 @@ def _error(request: RequestId | None, error: BaseException) -> bytes:
 
 
 def _error_text(error: BaseException) -> str:
-    """What an exception says, in signs that can be sent; what it is, if it cannot say it."""
+    """Return what an exception says, in signs that can be sent; what it is, if it cannot say it."""
     if isinstance(error, asyncio.CancelledError):
         return "the call was cancelled within the program that offers the tool"
     try:
@@ -304,7 +304,7 @@ def _error_text(error: BaseException) -> str:
 
 
 def _is_cancelled() -> bool:
-    """Whether the task itself was, and not something that its function waited for."""
+    """Return True if the task itself was, and not something that its function waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -84,7 +84,7 @@ def read_function(function: Callable[..., Any]) -> FunctionTool:
 
 
 def _called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What runs when it is called: behind a partial, and behind an object's `__call__`."""
+    """Return what runs when it is called: behind a partial, and behind an object's `__call__`."""
     found: Any = function
     while isinstance(found, functools.partial):
         found = found.func
@@ -94,7 +94,7 @@ def _called(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Where the annotations stand: below decorators, too."""
+    """Return where the annotations stand: below decorators, too."""
     plain: Callable[..., Any] = inspect.unwrap(_called(function))
     return plain
 

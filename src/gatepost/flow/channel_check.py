@@ -39,8 +39,9 @@ CheckIdentity = Callable[[BotIdentity | None], Awaitable[None]]
 
 
 async def check_spec(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> BotIdentity | None:
-    """Who the bot is; None: this kind cannot be asked. `secrets`, by the last names of their settings, count before
-    those of the store. Every failure is one GatepostError, and its text has none of the secrets that were read."""
+    """Return who the bot is; None: this kind cannot be asked. `secrets`, by the last names of their settings, count
+    before those of the store. Every failure is one GatepostError, and its text has none of the secrets that were
+    read."""
     async with _making(around, spec, secrets) as channel:
         return await check_channel(channel, spec)
 

@@ -62,14 +62,14 @@ class ChannelSpec(Struct, frozen=True, kw_only=True):
     is_on: bool = True
 
     def make_config(self, config: Config) -> Config:
-        """What this instance sees of the settings. The one that is named like its kind has the plain settings of the
-        kind (`channels.telegram.api_url`, also from the environment) below its own."""
+        """Return what this instance sees of the settings. The one that is named like its kind has the plain settings of
+        the kind (`channels.telegram.api_url`, also from the environment) below its own."""
         if self.instance != self.kind.name:
             config = config.without(each.name for each in self.kind.settings)
         return config.with_values(self.values, f"[channels.{self.instance}]")
 
     def make_kind(self, config: Config) -> ChannelKind:
-        """What this instance can do."""
+        """Return what this instance can do."""
         own, tailor = self.make_config(config), self.kind.tailor
         kind = self.kind if tailor is None else tailor(self.kind, self.instance, own)
         on = {get_last_name(each) for each in kind.settings if own[each] is True} & {DRAFTS, READ_MARKS}

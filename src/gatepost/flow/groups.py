@@ -111,7 +111,7 @@ def make_folder(
 
 
 def read_prototype(home: Home, parent: str) -> FolderPrototype:
-    """What lies in the parent's `prototype/`: plain files alone, no links, within bounds."""
+    """Return what lies in the parent's `prototype/`: plain files alone, no links, within bounds."""
     found = FolderPrototype({}, [])
     with open_untrusted(home.groups) as root:
         if not root.exists(f"{parent}/prototype"):

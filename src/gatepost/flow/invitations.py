@@ -77,7 +77,7 @@ def find_code(text: str) -> str | None:
 
 
 def parse_code(text: str) -> str:
-    """What follows /join, in the form in which codes are kept. Nobody has to write the hyphens."""
+    """Return what follows /join, in the form in which codes are kept. Nobody has to write the hyphens."""
     plain = _SEPARATORS.sub("", text[:LONGEST_CODE].upper())
     return plain.removeprefix(PREFIX) if len(plain) > LENGTH else plain
 
@@ -132,7 +132,7 @@ def read_offer(db: Db, code: str, sender: str, now: int) -> InvitationOffer:
 
 
 def _find_accepted(db: Db, code: str, sender: str) -> str:
-    """What is said to whoever has accepted it, and still has what it gave; '' to everybody else."""
+    """Return what is said to whoever has accepted it, and still has what it gave; '' to everybody else."""
     token = tokens.find(db, TokenKind.INVITE, code)
     if token is None or token.folder is None or sender_rights.find_rights(db, sender, token.folder) is None:
         return ""

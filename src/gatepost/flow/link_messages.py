@@ -132,7 +132,7 @@ def _give_to_group(case: MessageContext, folder: str) -> IntakeResult:
 
 
 def _make_extra(link: Token, post: LinkPost) -> dict[str, Any]:
-    """What the agent is told besides the text, by whom it is known."""
+    """Return what the agent is told besides the text, by whom it is known."""
     extra = {"source": link.label, "event": post.event, INSTRUCTIONS: link.instructions}
     return {name: value for name, value in extra.items() if value}
 

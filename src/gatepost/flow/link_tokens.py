@@ -61,7 +61,7 @@ class IssuedLink(Struct, frozen=True):
 
 
 def make_url(config: Config, home: Home, kind: TokenKind, secret: str) -> str:
-    """Where a token is answered; '' if no page does, or nobody knows where that is."""
+    """Return where a token is answered; '' if no page does, or nobody knows where that is."""
     holder = read_holder(home)
     base = get_page_url(config, holder.listen if holder is not None else "")
     return f"{base}{PATHS[kind]}{secret}" if base and kind in PATHS else ""

@@ -94,7 +94,7 @@ def find_code(text: str) -> str | None:
 
 
 def parse_code(text: str) -> str:
-    """What follows /pair, in the form in which codes are kept. Nobody has to write the hyphens."""
+    """Return what follows /pair, in the form in which codes are kept. Nobody has to write the hyphens."""
     plain = _SEPARATORS.sub("", text[:LONGEST_CODE].upper())
     return plain.removeprefix(PREFIX) if len(plain) > LENGTH else plain
 
@@ -168,7 +168,8 @@ def _brings_rows(db: Db, identity: str, person: str) -> bool:
 
 
 def _is_power(row: AclRow) -> bool:
-    """Whether a row gives more than to be heard. A tool that a whole platform may use says nothing about somebody."""
+    """Return True if a row gives more than to be heard. A tool that a whole platform may use says nothing about
+    somebody."""
     named = "*" not in row.principal or row.action in ("*", "admin")
     return row.effect is AclEffect.ALLOW and row.action != "interact" and named
 
@@ -184,7 +185,8 @@ def _has_power(standing: PersonStanding, wanted: AclRow) -> bool:
 
 
 def get_page_url(config: Config, listens: str = "") -> str:
-    """Where the web page is, for a link; '' if that is not known. `listens`: what a running gateway is bound to."""
+    """Return where the web page is, for a link; '' if that is not known. `listens`: what a running gateway is bound
+    to."""
     if config[PAGE_URL]:
         return str(config[PAGE_URL]).rstrip("/")
     return parse(listens or config[LISTEN]).browser_url

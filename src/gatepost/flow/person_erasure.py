@@ -102,7 +102,7 @@ class PersonErasure:
         self._erasing = asyncio.Lock()
 
     async def describe(self, identity: str) -> ErasureReport:
-        """What is known of a person. Changes nothing."""
+        """Return what is known of a person. Changes nothing."""
         found = await find_traces(self._store, identity)
         left = await self._list_left(found)
         return _make_report(found, found.counts, left=(*left, NOT_LOOKED) if self.others is not None else left)
@@ -297,7 +297,7 @@ class PersonErasure:
         return await self._store.write(fn, *args, durable=False, lane=LANE)
 
     async def _list_left(self, found: PersonTraces) -> tuple[str, ...]:
-        """What is for others to decide."""
+        """Return what is for others to decide."""
         routes = await self._store.read(person_removal.list_named_routes, found.scope)
         left = []
         if routes:

@@ -180,7 +180,7 @@ class Retention:
         return _log_counts(done)
 
     async def sweep_files(self) -> RetentionCounts:
-        """What is over age on this machine's disk."""
+        """Return what is over age on this machine's disk."""
         async with self._sweeping:
             return _log_counts(RetentionCounts(media=await self._media(), sessions=await self._sessions()))
 

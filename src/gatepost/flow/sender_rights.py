@@ -65,8 +65,8 @@ def find_rights(db: Db, sender: str, folder: str) -> Rights | None:
 
 
 def is_shut_out(db: Db, people: Iterable[str], folder: str) -> bool:
-    """Whether one of those who are behind something may not speak to a group. Who is shut out of it reaches it by
-    nobody else, and at no other time."""
+    """Return True if one of those who are behind something may not speak to a group. Who is shut out of it reaches it
+    by nobody else, and at no other time."""
     return bool(list_shut_out(db, [(each, folder) for each in people]))
 
 

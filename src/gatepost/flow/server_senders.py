@@ -23,7 +23,7 @@ def add_server(kind: ChannelKind, instance: str, inbound: Inbound) -> Inbound:
 
 
 def remove_server(kind: ChannelKind, instance: str, identity: str) -> str:
-    """What the channel calls this person; '' if nobody of this instance is meant."""
+    """Return what the channel calls this person; '' if nobody of this instance is meant."""
     platform, _, rest = identity.partition(":")
     if platform != kind.name:
         return ""

@@ -61,7 +61,7 @@ async def wait_for_panic(store: Store) -> None:
 
 @asynccontextmanager
 async def open_standalone_egress(home: Home, config: Config) -> AsyncIterator[EgressDeps]:
-    """What an EgressSocket needs, until the block is left."""
+    """Yield what an EgressSocket needs, until the block is left."""
     store, clock = open_store(home, config, readers=1), SystemClock()
     keys = SpenderSecrets(store, SecretReader(store, Keyring(home), clock))
     # No room is told of a budget: whoever runs the command reads it there.

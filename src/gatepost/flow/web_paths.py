@@ -33,7 +33,7 @@ class SiteKind(StrEnum):
 
     @property
     def folder(self) -> str:
-        """Where a group keeps its files for it."""
+        """Return where a group keeps its files for it."""
         return "public_html" if self is SiteKind.PUBLIC else "private_html"
 
 

@@ -98,7 +98,7 @@ def outranks(owner: str, other: str) -> bool:
 
 
 def may_see(db: Db, person: str, folder: str) -> bool:
-    """Whether a person may see what a group shows to its own people."""
+    """Return True if a person may see what a group shows to its own people."""
     return read_sight(db, person)(folder)
 
 
@@ -143,7 +143,7 @@ def get_slot(db: Db, path: SitePath, maker: RouteMaker) -> str:
 
 
 def _check_target(db: Db, path: SitePath, folder: str, new: NewWebRoute) -> str:
-    """Where a redirect leads: into the same group's pages, and not to itself."""
+    """Return where a redirect leads: into the same group's pages, and not to itself."""
     if (new.access is WebAccess.REDIRECT) is not bool(new.redirect_to):
         raise Invalid("redirect_to", "is needed for access=redirect, and for nothing else")
     if not new.redirect_to:

@@ -51,7 +51,7 @@ class AuditedCall(msgspec.Struct):
     unless: Callable[[Db], bool] | None = None  # what makes it untrue, seen where it is written
 
     def allowed(self) -> audit.AuditRecord:
-        """What goes with its effect, whatever becomes of the call meanwhile."""
+        """Return what goes with its effect, whatever becomes of the call meanwhile."""
         return self.record("allowed", "")
 
     def record(self, verdict: str | None = None, error: str | None = None) -> audit.AuditRecord:
@@ -97,7 +97,7 @@ class CallAudit:
 
     @property
     def is_full(self) -> bool:
-        """Whether more waits than can be written behind: who makes still more waits for it."""
+        """Return True if more waits than can be written behind: who makes still more waits for it."""
         return len(self._waiting) >= MOST_WAITING
 
     def add(self, note: AuditedCall, verdict: str, error: str = "") -> None:

@@ -109,8 +109,8 @@ def list_named_groups(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ..
 
 
 def render_params(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """What rules may speak of: everything that was said, as text. What is as it would be anyway was not said, but for
-    one of a few words, such as a level: a rule must be able to name the usual one."""
+    """Return what rules may speak of: everything that was said, as text. What is as it would be anyway was not said,
+    but for one of a few words, such as a level: a rule must be able to name the usual one."""
     properties = tool.listed["inputSchema"]["properties"]
     usual = {name: each.get("default") for name, each in properties.items() if "enum" not in each}
     return {
@@ -121,7 +121,7 @@ def render_params(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def render_usual_params(tool: Tool, folder: str) -> dict[str, str]:
-    """What a call means that leaves everything out: the defaults, and the caller's own group."""
+    """Return what a call means that leaves everything out: the defaults, and the caller's own group."""
     usual = {name: each.get("default") for name, each in tool.listed["inputSchema"]["properties"].items()}
     if tool.scope is ToolScope.GROUP and tool.scoped_by is not None:
         usual[tool.scoped_by] = folder
@@ -133,7 +133,7 @@ def render_usual_params(tool: Tool, folder: str) -> dict[str, str]:
 
 
 def _list_usual_words(tool: Tool) -> dict[str, Any]:
-    """What a call says that leaves out one of a few words."""
+    """Return what a call says that leaves out one of a few words."""
     properties = tool.listed["inputSchema"]["properties"]
     return {name: each["default"] for name, each in properties.items() if "enum" in each and "default" in each}
 

@@ -149,7 +149,7 @@ ReadBound = Callable[[ToolCall, Mapping[str, Any]], Awaitable[BoundReads]]
 
 
 def folder_of(home: Home, name: str, caller: str = "") -> Path:
-    """Where a server is started, which is also its HOME: one for each caller, so that none finds what it left of
+    """Return where a server is started, which is also its HOME: one for each caller, so that none finds what it left of
     another's. Made if it is missing."""
     top = home.path / "connectors"
     path = top / name / (hashlib.sha256(caller.encode()).hexdigest()[:16] if caller else "asked")
@@ -159,7 +159,7 @@ def folder_of(home: Home, name: str, caller: str = "") -> Path:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """What every run gets. Nothing of the gateway's own environment but where programs are found."""
+    """Return what every run gets. Nothing of the gateway's own environment but where programs are found."""
     return {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder)}
 
 
@@ -503,7 +503,7 @@ def _write_cached_tools(home: Home, name: str, known: CachedToolList) -> None:
 
 
 def read_cached_tools(home: Home, name: str, connector: Connector) -> CachedToolList:
-    """What is kept of this very server; another command under the same name is another server."""
+    """Return what is kept of this very server; another command under the same name is another server."""
     try:
         known = msgspec.json.decode(_cache_path(home, name).read_bytes(), type=CachedToolList)
     except (OSError, ValueError):

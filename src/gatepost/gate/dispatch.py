@@ -92,14 +92,14 @@ class Dispatch:
         return (await self._seen_by(caller)).listed
 
     def is_quick(self, caller: Caller, name: str) -> bool:
-        """Whether a call would hardly ever wait. What the caller does not see is refused at once. While nothing is
-        known of the caller, the call waits for that."""
+        """Return True if a call would hardly ever wait. What the caller does not see is refused at once. While nothing
+        is known of the caller, the call waits for that."""
         seen = self._visible.get(caller.folder)
         tool = _find_tool(seen.tools, name) if seen is not None else None
         return seen is not None and (tool is None or tool.quick)
 
     async def only_reads(self, caller: Caller, name: str) -> bool:
-        """Whether a call has no effect and may be begun later than it came."""
+        """Return True if a call has no effect and may be begun later than it came."""
         tool = _find_tool((await self._seen_by(caller)).tools, name)
         return tool is not None and tool.read_only and not tool.quick
 
@@ -288,7 +288,7 @@ class Dispatch:
         return policy.list_holds(make_request(twin, call.caller.folder, params, room or None))
 
     async def _is_allowed(self, call: ToolCall, held: HeldCall) -> bool:
-        """Whether somebody has allowed such calls for the rest of this session."""
+        """Return True if somebody has allowed such calls for the rest of this session."""
         session_id = call.caller.session_id
         return session_id is not None and await call.read(requests.find_lasting, session_id, held.about) is not None
 

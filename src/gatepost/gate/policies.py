@@ -47,7 +47,8 @@ def load_changed_facts(db: Db, known: str, every_tool_group: tuple[str, ...] = (
 
 
 def parse_tool_groups(options: Mapping[str, Any]) -> frozenset[str] | None:
-    """What a group's own list is cut to (`gatepost group set FOLDER tool_groups=messages,history`); None: no word."""
+    """Return what a group's own list is cut to (`gatepost group set FOLDER tool_groups=messages,history`); None: no
+    word."""
     said = options.get("tool_groups")
     if said is None:
         return None
@@ -56,7 +57,7 @@ def parse_tool_groups(options: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def visible_tools(tools: Registry[Tool], policy: GroupPolicy) -> list[Tool]:
-    """What a group sees: what it may call in some way, within what its list is cut to."""
+    """Return what a group sees: what it may call in some way, within what its list is cut to."""
     return [
         tool
         for name, tool in tools.items()

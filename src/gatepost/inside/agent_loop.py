@@ -261,7 +261,7 @@ class AgentLoop:
         raise ProviderError(f"the agent did not come to an end in {MOST_STEPS} steps")
 
     async def _follow_drafts(self, asking: asyncio.Task[CompletionReply]) -> AsyncGenerator[Event, None]:
-        """What is written of the answer, until it is there."""
+        """Yield what is written of the answer, until it is there."""
         grew = self._grew = asyncio.Event()
         asking.add_done_callback(lambda _: grew.set())
         try:
@@ -303,7 +303,7 @@ class AgentLoop:
         return self._tools
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
-        """What it comes to; an interrupt ends it."""
+        """Return what it comes to; an interrupt ends it."""
         task, stop = asyncio.create_task(work), asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -371,12 +371,12 @@ class AgentLoop:
 
 
 def is_harmless(tool: McpTool) -> bool:
-    """Whether a second call changes nothing that the first has not."""
+    """Return True if a second call changes nothing that the first has not."""
     return tool.annotations.read_only_hint or tool.annotations.idempotent_hint
 
 
 def read_options(given: dict[str, Any]) -> AgentLoopOptions:
-    """What an operator set for the group; values come as text or as what they are."""
+    """Return what an operator set for the group; values come as text or as what they are."""
     try:
         return msgspec.convert(given, AgentLoopOptions, strict=False)
     except msgspec.ValidationError as error:

@@ -290,7 +290,7 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         return {**own, OURS: McpServerConfig(program, arguments)}
 
     def _list_media(self, prompt: SentPrompt) -> list[AttachedMedia]:
-        """What came with a prompt and is to be shown, by what the provider declares."""
+        """Return what came with a prompt and is to be shown, by what the provider declares."""
         paths = [media.get_attachment_folder(self._place) / name for name in prompt.files]
         read = [(path, media.read_block(self.spec.name, path)) for path in paths]
         return [AttachedMedia(path, *block) for path, block in read if block is not None]

@@ -152,7 +152,7 @@ class ModelConversation:
         return [use for entry in said for use in entry.uses if use.id not in known]
 
     def is_open(self) -> bool:
-        """Whether its last words were never answered to their end."""
+        """Return True if its last words were never answered to their end."""
         last = next(reversed(order_messages(self.entries)), None)
         return isinstance(last, UserMessage) or (isinstance(last, AssistantMessage) and bool(last.uses))
 

@@ -21,7 +21,7 @@ PLACEHOLDER = "gatepost"  # where a program wants to see a key; the real one is 
 
 
 def environment(port: int) -> dict[str, str]:
-    """What programs must be told so that they go this way."""
+    """Return what programs must be told so that they go this way."""
     proxy = f"http://{LOOPBACK}:{port}"
     around = f"{LOOPBACK},localhost"
     return {

@@ -66,7 +66,8 @@ class GatewaySocket:
         return answer
 
     async def welcome(self) -> runner_frames.WelcomeFrame:
-        """What the runner works by. Whatever the host says before it is kept, and heard in its order after it."""
+        """Return what the runner works by. Whatever the host says before it is kept, and heard in its order after
+        it."""
         while line := await self._line():
             frame = runner_frames.read_from_host(line)
             if isinstance(frame, runner_frames.WelcomeFrame):

@@ -29,7 +29,8 @@ class InboxReader:
         self.seen = InboxSnapshot()  # the last look; rows do not change, so what it saw need not be read again
 
     def refresh(self) -> InboxSnapshot:
-        """What waits for us. Nothing, if the file cannot be read: there will be another bell, or the next look."""
+        """Return what waits for us. Nothing, if the file cannot be read: there will be another bell, or the next
+        look."""
         try:
             rows = inbound.list_pending(self._path)
         except MailboxLocked:
@@ -81,7 +82,7 @@ class InboxReader:
         )
 
     def names(self) -> list[str]:
-        """Where the agent may send to."""
+        """Return where the agent may send to."""
         return [destination.name for destination in self._destinations()]
 
     def remove_stale_marks(self) -> None:

@@ -70,7 +70,7 @@ class MediaBlock(msgspec.Struct, frozen=True):
 
 
 def kind_of(head: bytes) -> MediaKind:
-    """What a file is, by its first bytes."""
+    """Return what a file is, by its first bytes."""
     for mark, kind in _HEADS:
         if head.startswith(mark):
             return kind
@@ -82,7 +82,7 @@ def kind_of(head: bytes) -> MediaKind:
 
 
 def get_audio_format(head: bytes) -> str:
-    """What a recording is called, by its first bytes."""
+    """Return what a recording is called, by its first bytes."""
     named = {b"OggS": "ogg", b"fLaC": "flac", b"RIFF": "wav", b"ID3": "mp3", b"\x1aE\xdf\xa3": "webm"}
     if head.startswith(MP3):
         return "mp3"

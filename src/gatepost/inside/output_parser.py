@@ -33,7 +33,8 @@ class ParsedOutput(msgspec.Struct, frozen=True):
 
 
 def parse_output(text: str) -> ParsedOutput:
-    """What of this text goes where. Bare text goes to the room of the turn, before the blocks that name a place."""
+    """Return what of this text goes where. Bare text goes to the room of the turn, before the blocks that name a
+    place."""
     whole = text
     text = strip_tag(strip_tag(text, "think"), "internal")
     statuses = tuple(status for found in _STATUS.findall(text) if (status := found.strip()))
@@ -45,8 +46,8 @@ def parse_output(text: str) -> ParsedOutput:
 
 
 def parse_draft(text: str) -> str:
-    """What the room of the turn may see of a text that is not written to its end. Whatever can still become a thought,
-    a status, a block with a name or a silence is held back."""
+    """Return what the room of the turn may see of a text that is not written to its end. Whatever can still become a
+    thought, a status, a block with a name or a silence is held back."""
     text = strip_tag(strip_tag(text, "think"), "internal")
     text = _BLOCK.sub("", _STATUS.sub("", text))
     if (opened := _OPENED.search(text)) is not None:

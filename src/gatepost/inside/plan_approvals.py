@@ -37,7 +37,8 @@ class PlanApprovals:
         self._write(PlanRecord(conversation, turn))
 
     def is_last_planned(self, conversation: str) -> bool:
-        """Whether the conversation's last plan was made, or to be made, here: the agent may think that it still is."""
+        """Return True if the conversation's last plan was made, or to be made, here: the agent may think that it still
+        is."""
         made = self._read()
         return made is not None and made.conversation == conversation
 
@@ -57,7 +58,7 @@ class PlanApprovals:
         )
 
     def answer(self, request: str) -> bool:
-        """Whether that was it. What the answer is does not matter here: the gateway starts what follows."""
+        """Return True if that was it. What the answer is does not matter here: the gateway starts what follows."""
         if self._waiting is None or self._waiting[0] != request:
             return False
         self._waiting[1].set()

@@ -290,7 +290,7 @@ def _attachments(row: InboundRow, scene: PromptContext) -> list[str]:
 
 
 def _transcript(name: str, words: object) -> list[str]:
-    """What a machine heard in a recording; '' if it could not."""
+    """Return what a machine heard in a recording; '' if it could not."""
     if not isinstance(words, str):
         return []
     if not words:
@@ -324,7 +324,8 @@ def _webhook(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
 
 
 def _posted(row: InboundRow) -> str:
-    """What came by a link: the words of its maker, then those of whoever posted, each in an element of its own."""
+    """Return what came by a link: the words of its maker, then those of whoever posted, each in an element of its
+    own."""
     lines, told = [HOOK_RULE], _text(row, "instructions")
     if told:
         lines += [LINK_RULE, f"<instructions>{escape(told)}</instructions>"]
@@ -342,8 +343,8 @@ def _system(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
 
 
 def _errand_result(row: InboundRow, scene: PromptContext, zone: tzinfo) -> str:
-    """What became of work that was given to another agent. Its words are in an element of their own: they are that
-    agent's, and not the gateway's."""
+    """Return what became of work that was given to another agent. Its words are in an element of their own: they are
+    that agent's, and not the gateway's."""
     state, error = _text(row, "state"), _text(row, "error")
     head = _attributes(id=row.seq, event="errand", errand=_text(row, "errand"), time=_time(row.timestamp, zone))
     said = "\n".join(filter(None, [escape(text_of(row)), *_attachments(row, scene)]))
@@ -372,7 +373,7 @@ def _continued(row: InboundRow) -> str:
 
 
 def _list_decided(row: InboundRow) -> list[str]:
-    """What people decided about the turn's requests while nobody was there to hear it."""
+    """Return what people decided about the turn's requests while nobody was there to hear it."""
     decided = row.content.get("decided")
     found = [each for each in decided if isinstance(each, dict)] if isinstance(decided, list) else []
     lines = []

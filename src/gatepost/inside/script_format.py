@@ -122,7 +122,7 @@ class CompletedEffects:
         self._left += done
 
     def claim_text(self, text: str, seq: int) -> bool:
-        """Whether this answer to that message is among it. A long one may have gone out in several parts."""
+        """Return True if this answer to that message is among it. A long one may have gone out in several parts."""
         for entry in self._left:
             same = entry.text.strip() == text.strip() or (entry.text != "" and text.startswith(entry.text))
             if same and entry.in_reply_to in (seq, None):
@@ -131,7 +131,7 @@ class CompletedEffects:
         return False
 
     def claim_call(self, arguments: dict[str, Any]) -> bool:
-        """Whether a tool's use with these arguments is among it, as far as it can be told by its text."""
+        """Return True if a tool's use with these arguments is among it, as far as it can be told by its text."""
         texts = {value for key, value in arguments.items() if key in ("text", "caption") and isinstance(value, str)}
         for entry in self._left:
             if entry.text and entry.text in texts:

@@ -61,7 +61,7 @@ class SentPromptLog:
         self._file, self._transcripts, self._pattern, self._new_id = file, transcripts, pattern, new_id
 
     def path(self, conversation: str) -> Path | None:
-        """Where the agent keeps that conversation; None: it has none of that name."""
+        """Return where the agent keeps that conversation; None: it has none of that name."""
         return next(self._transcripts.glob(self._pattern.format(conversation)), None) if conversation else None
 
     def held(self, conversation: str, ids: Iterable[str]) -> set[str]:
@@ -71,7 +71,7 @@ class SentPromptLog:
         return {each for each in ids if each.encode() in data}
 
     def begin(self, batch: Batch, conversation: str, place: ProviderContext) -> SentPrompt:
-        """What a turn begins with, or goes on with: only what the conversation does not hold."""
+        """Return what a turn begins with, or goes on with: only what the conversation does not hold."""
         before = [each for each in self._read() if each.turn == batch.turn]
         held = self.held(conversation, (each.id for each in before))
         lost = [each for each in before if each.id not in held] if batch.continued else []

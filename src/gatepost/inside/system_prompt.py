@@ -56,13 +56,13 @@ def system_prompt(place: ProviderContext, *, reader: str = "read_file", without:
 
 
 def render_rules(place: ProviderContext) -> list[str]:
-    """What the operator has pinned. A compaction shortens a conversation and never the system prompt; an agent that is
-    told the system prompt only once gets them with every prompt."""
+    """Return what the operator has pinned. A compaction shortens a conversation and never the system prompt; an agent
+    that is told the system prompt only once gets them with every prompt."""
     return [f"{RULES}\n\n{place.rules}"] if place.rules else []
 
 
 def _project(place: ProviderContext, without: Collection[str]) -> list[str]:
-    """What it was given to work in, and what is written down there for whoever does."""
+    """Return what it was given to work in, and what is written down there for whoever does."""
     about = (
         f"# Where you work\n\nYou start in {place.start}: that is what you were given to work on. Your own folder, with"
         f" your memory and skills, is {place.agent}."
@@ -72,7 +72,7 @@ def _project(place: ProviderContext, without: Collection[str]) -> list[str]:
 
 
 def _skills(folder: Path, shown: str, reader: str) -> list[str]:
-    """What the agent learnt, by name and when to use it; it reads the rest when it needs it."""
+    """Return what the agent learnt, by name and when to use it; it reads the rest when it needs it."""
     try:
         found = sorted(path for path in folder.iterdir() if path.is_dir())[:MOST_SKILLS]
     except OSError:

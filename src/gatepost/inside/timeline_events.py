@@ -78,8 +78,8 @@ def _digest(*parts: object) -> str:
 
 
 def _name(key: str, whole: str) -> str:
-    """What a request is called outside. A process that starts anew may give a name again: with something else behind it
-    it is another one, so no answer can reach the wrong request."""
+    """Return what a request is called outside. A process that starts anew may give a name again: with something else
+    behind it it is another one, so no answer can reach the wrong request."""
     return f"{key[:LONGEST_NAME]}~{_digest(key, whole)[:24]}"
 
 

@@ -111,7 +111,7 @@ async def run_transcriber(command: Sequence[str], path: Path, seconds: float = C
 async def transcribe(
     run: Path, path: Path, model: str, prefix: str = "/openai/v1", seconds: float = PATIENCE_S
 ) -> str | None:
-    """What is said in the recording at `path`; None if nobody can say. `run` holds the session's sockets."""
+    """Return what is said in the recording at `path`; None if nobody can say. `run` holds the session's sockets."""
     try:
         size = path.stat().st_size
         data = path.read_bytes() if 0 < size <= LARGEST else b""

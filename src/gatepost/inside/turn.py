@@ -64,7 +64,7 @@ class ToolUseTracker:
         self._free.pop(use, None)
 
     async def match(self, tool: str, wait: float) -> bool:
-        """Whether a call of that tool was announced, now or within so many seconds."""
+        """Return True if a call of that tool was announced, now or within so many seconds."""
         for use, announced in self._free.items():
             if announced == tool:
                 del self._free[use]
@@ -260,7 +260,7 @@ class RunnerTurn:
         return Batch(turn=self.id, prompt=text, items=items, continued=self.continued)
 
     async def _begin(self, part: ProviderInput) -> bool:
-        """Whether the provider may have it now."""
+        """Return True if the provider may have it now."""
         if part.rows and not part.given:
             self._box.mark(part.rows, "begun")
             for start in range(0, len(part.rows), runner_frames.MOST_ROWS):

@@ -14,7 +14,7 @@ class WakeEvent:
         self._rung.set()
 
     async def wait(self, seconds: float = POLL) -> bool:
-        """Whether it was rung, rather than that we looked by ourselves."""
+        """Return True if it was rung, rather than that we looked by ourselves."""
         try:
             async with asyncio.timeout(seconds):
                 await self._rung.wait()

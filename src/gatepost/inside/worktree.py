@@ -42,7 +42,7 @@ class WorktreeJobError(Exception):
 
 
 def git(folder: Path, *words: str, env: Mapping[str, str] | None = None, given: str = "") -> str:
-    """What it says, without the last newline. Raises Failed with its complaint."""
+    """Return what it says, without the last newline. Raises Failed with its complaint."""
     done = subprocess.run(
         ["git", *PLAIN, *words],
         cwd=folder,
@@ -267,7 +267,7 @@ def _author_env(project: Path) -> dict[str, str]:
 
 
 def _known(project: Path, since: str) -> list[str]:
-    """What the operator's repository has already. A pull request that came over the network it may not have."""
+    """Return what the operator's repository has already. A pull request that came over the network it may not have."""
     places = ("refs/remotes/source", "refs/remotes/origin", THEIRS)
     found = try_git(project, "for-each-ref", "--count=1", "--contains", since, *places)
     return [since] if found else ["--remotes=source", "--remotes=origin"]

@@ -13,7 +13,7 @@ Json = dict[str, object]
 
 
 def initialize_params(name: str, version: str) -> Json:
-    """What a client of ours sends as the params of `initialize`."""
+    """Return what a client of ours sends as the params of `initialize`."""
     client = {"name": name, "version": version}
     return {"protocolVersion": HANDSHAKE_VERSIONS[-1], "capabilities": {}, "clientInfo": client}
 
@@ -43,7 +43,7 @@ class ServerEra:
         self.modern: bool | None = None  # True: the envelope, False: the handshake, None: not decided
 
     def check(self, meta: object) -> bool:
-        """Whether a request with this `_meta` is of the envelope's era. JsonRpcFailure: it is not valid here."""
+        """Return True if a request with this `_meta` is of the envelope's era. JsonRpcFailure: it is not valid here."""
         if not isinstance(meta, dict) or VERSION not in meta:
             if self.modern is None:
                 text = f"not initialized: send initialize, or the {ENVELOPE_VERSION} envelope"

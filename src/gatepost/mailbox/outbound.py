@@ -106,7 +106,7 @@ class OutboundDb:
         return int(self._rows("SELECT seq FROM messages_out WHERE id = ?", (row.id,))[0][0])
 
     def list_unacked(self) -> list[OutboundRow]:
-        """What the host does not have yet, in order."""
+        """Return what the host does not have yet, in order."""
         found = self._rows(
             "SELECT turn, epoch, attempt, part, in_reply_to, content FROM messages_out WHERE acked = 0 ORDER BY seq"
         )

@@ -118,7 +118,7 @@ def join_clicks(ids: Sequence[str]) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether an answer is the number of a choice or of several, as `parse_choices` reads it."""
+    """Return True if an answer is the number of a choice or of several, as `parse_choices` reads it."""
     words = [normalize_answer(each) for each in _BETWEEN.split(text[: 2 * LONGEST_LABEL]) if each.strip()]
     return bool(words) and all(word.isascii() and word.isdecimal() for word in words)
 

@@ -26,7 +26,7 @@ def find_boundary(text: str, at: int, start: int) -> int:
 
 
 def is_boundary(text: str, at: int, start: int = 0) -> bool:
-    """Whether a cut before the code point at `at` tears nothing. `start`: a boundary before it."""
+    """Return True if a cut before the code point at `at` tears nothing. `start`: a boundary before it."""
     if at <= start or at >= len(text):
         return True
     before, after = text[at - 1], text[at]
@@ -44,7 +44,7 @@ def is_boundary(text: str, at: int, start: int = 0) -> bool:
 
 
 def _extends(sign: str) -> bool:
-    """Whether it belongs to what stands before it: marks, joiners, variation selectors, skin tones, tags."""
+    """Return True if it belongs to what stands before it: marks, joiners, variation selectors, skin tones, tags."""
     code = ord(sign)
     if code < 0x300:
         return False

@@ -7,7 +7,7 @@ _STOP = re.compile(r"(?:.{0,100}\s)?[/\\]stop(?:@\S*)?(?:\s|\Z)|.{1,100}\sstop[.
 
 
 def one_line(text: str) -> str:
-    """What can be seen of it, on one line: for titles and names, which others read in lists."""
+    """Return what can be seen of it, on one line: for titles and names, which others read in lists."""
     return " ".join("".join(char if char.isprintable() else " " for char in clean(text)).split())
 
 

@@ -55,7 +55,7 @@ def measure(text: str, unit: TextUnit) -> int:
 
 
 def fits(text: str, limit: int, unit: TextUnit) -> bool:
-    """Whether it is within a limit; 0: there is none. A short text costs one `len`."""
+    """Return True if it is within a limit; 0: there is none. A short text costs one `len`."""
     return limit <= 0 or len(text) * WIDEST[unit] <= limit or measure(text, unit) <= limit
 
 

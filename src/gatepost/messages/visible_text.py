@@ -49,7 +49,7 @@ def _show(sign: str, before: str, marks: int) -> str:
 
 
 def shorten_visibly(text: str, longest: int) -> str:
-    """What is shown of a text, and by which digest the whole is known if that is more."""
+    """Return what is shown of a text, and by which digest the whole is known if that is more."""
     shown = show_hidden(text[:longest])
     if len(text) <= longest and len(shown) <= longest:
         return shown

@@ -336,7 +336,7 @@ def _limit_processes(inner_pid: int, most: int, uid: int | None) -> None:
 
 
 async def _read_info(fd: int) -> tuple[int, int | None]:
-    """What bwrap says about the first process inside; it is held before it runs anything."""
+    """Return what bwrap says about the first process inside; it is held before it runs anything."""
     loop = asyncio.get_running_loop()
     said: asyncio.Future[bytes] = loop.create_future()
     buffer = bytearray()
@@ -418,7 +418,7 @@ def _is_orphan(process: Path) -> bool:
 
 
 def is_descendant(pid: int, ancestor: int) -> bool:
-    """Whether a process is another, or was started below it."""
+    """Return True if a process is another, or was started below it."""
     while pid > 1:
         if pid == ancestor:
             return True
@@ -512,7 +512,7 @@ def find_trouble(bwrap: str | None, uid: int | None) -> str | None:
 
 
 def is_refusal(words: str) -> bool:
-    """Whether the machine says that it never will, and not that it lacks something now."""
+    """Return True if the machine says that it never will, and not that it lacks something now."""
     said = words.lower()
     if any(os.strerror(number).lower() in said for number in PASSING_ERRNOS):
         return False

@@ -190,14 +190,14 @@ def _read_delegated_controllers(base: Path) -> set[str]:
 
 
 def can_limit_memory(bases: CgroupBases) -> bool:
-    """Whether the memory of a sandbox can be limited here."""
+    """Return True if the memory of a sandbox can be limited here."""
     if "pids" in bases.v1 and os.access(bases.v1["pids"], os.W_OK):
         return "memory" in bases.v1 and os.access(bases.v1["memory"], os.W_OK)
     return bases.v2 is not None and _delegated(bases.v2) is not None
 
 
 def can_limit_cpu(bases: CgroupBases) -> bool:
-    """Whether processor time can be limited here."""
+    """Return True if processor time can be limited here."""
     if "pids" in bases.v1:
         return "cpu" in bases.v1 and os.access(bases.v1["cpu"], os.W_OK)
     base = _delegated(bases.v2) if bases.v2 is not None else None

@@ -108,7 +108,7 @@ def _open_folder(path: Path, mode: int = 0o755) -> None:
 
 
 def get_containers_folder(engine: str) -> Path:
-    """Where the containers of this user have their folders; nobody else may look in."""
+    """Return where the containers of this user have their folders; nobody else may look in."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.geteuid() == 0:
         folder = Path("/run/gatepost-containers")
@@ -168,7 +168,7 @@ def get_host_owner(plan: SandboxPlan) -> tuple[int, int]:
 
 
 def run_options(plan: SandboxPlan, container: str, place: ContainerFolder, *, image: bool) -> list[str]:
-    """What both engines understand, from `run` up to the image."""
+    """Return what both engines understand, from `run` up to the image."""
     uid, gid = get_host_owner(plan)
     size = str(plan.limits.tmpfs_bytes)
     options = [
@@ -257,7 +257,7 @@ def _bind(source: Path, target: str, writable: bool = False) -> list[str]:
 
 
 def engine_env(names: Iterable[str]) -> dict[str, str]:
-    """What the engine's own program is given of our environment."""
+    """Return what the engine's own program is given of our environment."""
     passed = {name: os.environ[name] for name in (*PASSED_ON, *names) if name in os.environ}
     return {"PATH": PATH, "LANG": "C.UTF-8", **passed}
 

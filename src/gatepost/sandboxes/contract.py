@@ -68,7 +68,7 @@ class Sandbox(Protocol):
 
     @property
     def memory_is_limited(self) -> bool:
-        """Whether the kernel holds all of it to the plan's memory. If not, the gateway watches it."""
+        """Return True if the kernel holds all of it to the plan's memory. If not, the gateway watches it."""
         ...
 
     def end_start(self) -> None:
@@ -76,7 +76,7 @@ class Sandbox(Protocol):
         ...
 
     def owns(self, pid: int) -> bool:
-        """Whether a process that connected to a socket lives in this sandbox."""
+        """Return True if a process that connected to a socket lives in this sandbox."""
         ...
 
 

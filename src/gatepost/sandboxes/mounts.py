@@ -58,7 +58,7 @@ def mount_arguments(mounts: Iterable[Mount], moved: dict[Path, Path]) -> list[st
 
 
 def staged(path: Path, moved: dict[Path, Path]) -> Path:
-    """Where the sandbox's uid finds a host path."""
+    """Return where the sandbox's uid finds a host path."""
     real = path.resolve()
     for root, stage in moved.items():
         if real.is_relative_to(root):
@@ -67,7 +67,8 @@ def staged(path: Path, moved: dict[Path, Path]) -> Path:
 
 
 def closed_roots(sources: Iterable[Path], uid: int) -> list[Path]:
-    """What must be staged so that `uid` gets to every source: the folder below the last closed one on its way."""
+    """Return what must be staged so that `uid` gets to every source: the folder below the last closed one on its
+    way."""
     found: list[Path] = []
     for source in sources:
         real = source.resolve()

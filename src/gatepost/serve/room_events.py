@@ -97,15 +97,15 @@ class RoomView(Struct, frozen=True):
 def read_view(
     db: Db, instance: str, address: str, after: int, settled: Mapping[int, RoomEvent | None] = _NOTHING
 ) -> RoomView:
-    """What a room shows after a cursor, in the order in which it was accepted, at most a page of it. `settled`: of an
-    earlier look, which need not be read again."""
+    """Return what a room shows after a cursor, in the order in which it was accepted, at most a page of it. `settled`:
+    of an earlier look, which need not be read again."""
     page = messages.ids_in_room(db, instance, address, after, WINDOW)
     more = len(page) == WINDOW
     return _make_view(db, page, after, more, WINDOW // 2 if more else 0, settled)
 
 
 def read_newest_view(db: Db, instance: str, address: str) -> RoomView:
-    """What a room shows now, for somebody who begins to follow it here."""
+    """Return what a room shows now, for somebody who begins to follow it here."""
     page = [each.id for each in messages.list_latest_in_room(db, instance, address, None, WINDOW)]
     return _make_view(db, page, 0, False, 0, _NOTHING)
 
@@ -306,7 +306,7 @@ class RoomFollower:
         return RoomUpdate(changed, turned, self._cursor, self._list_drafts())
 
     def draft_news(self) -> RoomUpdate:
-        """What is written meanwhile. The store is not asked: it has nothing of it."""
+        """Return what is written meanwhile. The store is not asked: it has nothing of it."""
         return RoomUpdate((), (), self._cursor, self._list_drafts(), looked=False)
 
     def _list_drafts(self) -> tuple[Draft, ...]:
@@ -331,7 +331,7 @@ def common_cursor(views: Iterable[RoomView], after: int) -> int:
 async def follow_room(
     store: Store, hub: LocalChannel, address: str | None, after: int, stopping: asyncio.Event, *, drafts: bool = False
 ) -> AsyncIterator[RoomUpdate]:
-    """What happens in a room (None: in every room of this channel) from a cursor on, until the gateway stops.
+    """Yield what happens in a room (None: in every room of this channel) from a cursor on, until the gateway stops.
 
     News without content comes now and then: it tells a reader that we are there, and us that the reader is. `drafts`:
     with what is being written.

@@ -82,7 +82,7 @@ def list_rows(db: Db) -> list[AclRow]:
 
 @quick
 def has_people_rows(db: Db) -> bool:
-    """Whether the list says anything about who may speak: asked with every message, and mostly no."""
+    """Return True if the list says anything about who may speak: asked with every message, and mostly no."""
     return db.row("SELECT 1 FROM acl WHERE action IN ('interact', 'admin', '*') LIMIT 1") is not None
 
 
@@ -105,7 +105,7 @@ def remove(db: Db, row_id: int) -> AclRow | None:
 
 
 def has_any(db: Db) -> bool:
-    """Whether anything but tiers decides about calls: a rule or a row. In one statement."""
+    """Return True if anything but tiers decides about calls: a rule or a row. In one statement."""
     return db.row("SELECT 1 FROM grants UNION ALL SELECT 1 FROM acl LIMIT 1") is not None
 
 

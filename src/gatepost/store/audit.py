@@ -103,7 +103,7 @@ def append(db: Db, *records: AuditRecord) -> str:
 
 
 def _name(gateway: str) -> tuple[str, ...]:
-    """What the hashes of a chain begin with: that of a gateway by itself has no name."""
+    """Return what the hashes of a chain begin with: that of a gateway by itself has no name."""
     return (gateway,) if gateway else ()
 
 
@@ -336,7 +336,7 @@ def count_repeated(db: Db) -> int:
 
 
 def find_damage(db: Db) -> str:
-    """What is wrong with the pages that keep the rows, though each may still be read; '' if nothing."""
+    """Return what is wrong with the pages that keep the rows, though each may still be read; '' if nothing."""
     return db.upkeep.find_damage("audit")
 
 
@@ -354,7 +354,7 @@ def get_newest(db: Db) -> int:
 
 
 def continues_from(db: Db, number: int, chained: str, gateway: str = "") -> bool:
-    """Whether a chain has that row, or begins after it."""
+    """Return True if a chain has that row, or begins after it."""
     if number == 0:
         return chained == START
     if (number, chained) == get_anchor(db, gateway):

@@ -188,7 +188,7 @@ def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[B
 
 @quick
 def get_remaining(db: Db, folder: str, user: str | None, now: int) -> int | None:
-    """What may still be reserved, in millionths of a USD; None: there is no limit."""
+    """Return what may still be reserved, in millionths of a USD; None: there is no limit."""
     return min((each.left for each in list_applicable(db, folder, user or "", now)), default=None)
 
 
@@ -259,7 +259,7 @@ def _list_periods(folder: str, user: str, at: int) -> Iterator[tuple[BudgetScope
 
 
 def claim_notices(db: Db, folder: str, user: str, now: int) -> tuple[BudgetNotice, ...]:
-    """What people must hear about the money that was spent; each thing is handed out once, however many ask."""
+    """Return what people must hear about the money that was spent; each thing is handed out once, however many ask."""
     high = [
         each for each in list_applicable(db, folder, user, now) if each.spent * 100 >= each.limit * NEAR and each.spent
     ]

@@ -45,7 +45,7 @@ def put(db: Db, instance: str, name: str, received: str, acknowledged: bool, now
 
 
 def update(db: Db, instance: str, name: str, change: Callable[[str], str], now: int) -> str:
-    """What it is then. Of several gateways that add to it at once, none loses what another added."""
+    """Return what it is then. Of several gateways that add to it at once, none loses what another added."""
     db.alone(LockKind.CURSOR, instance, name)
     row = get(db, instance, name)
     before = row.received if row is not None else ""

@@ -86,7 +86,7 @@ def add_external(db: Db, new: NewCost, now: int) -> bool:
 
 
 def sum_external(db: Db, folder: str, since: int) -> int:
-    """What a group and those below it said that they spent elsewhere."""
+    """Return what a group and those below it said that they spent elsewhere."""
     below = f"{folder}/"
     row = db.row(
         "SELECT COALESCE(SUM(micro), 0) FROM costs WHERE at >= ? AND source = 'external'"
@@ -98,16 +98,16 @@ def sum_external(db: Db, folder: str, since: int) -> int:
 
 @quick
 def find_payer(db: Db, turn_id: str) -> str:
-    """Whose budget a turn is paid from: who wrote the first message of its batch, or asked for it where an agent put
-    it in; '' for nobody."""
+    """Return whose budget a turn is paid from: who wrote the first message of its batch, or asked for it where an agent
+    put it in; '' for nobody."""
     found = next((each.person for each in origins.get_for_turn(db, turn_id).origins if each.person), "")
     return identities.get_person(db, found) if found else ""
 
 
 @quick
 def find_asker(db: Db, turn_id: str) -> str:
-    """Whose personal secrets a turn may use: who wrote the first message of its batch. An agent that put it in has
-    none, whoever is behind it."""
+    """Return whose personal secrets a turn may use: who wrote the first message of its batch. An agent that put it in
+    has none, whoever is behind it."""
     row = db.row(
         "SELECT m.sender FROM inbox i JOIN messages m ON m.id = i.message_id"
         " WHERE i.turn_id = ? AND m.kind = 'chat' ORDER BY i.seq LIMIT 1",
@@ -118,13 +118,13 @@ def find_asker(db: Db, turn_id: str) -> str:
 
 @quick
 def find_last_payer(db: Db, session_id: str) -> str:
-    """Whose budget a session is paid from between its turns: that of the last turn which somebody asked for."""
+    """Return whose budget a session is paid from between its turns: that of the last turn which somebody asked for."""
     last = origins.find_last_turn(db, session_id)
     return find_payer(db, last) if last else ""
 
 
 def list_for_turn(db: Db, turn_id: str, since: int) -> list[ModelCall]:
-    """What a turn asked of models; none was asked before `since`."""
+    """Return what a turn asked of models; none was asked before `since`."""
     rows = db.rows(
         "SELECT at, model, input + cache_read + cache_write, output, micro, measured FROM costs"
         " WHERE at >= ? AND turn_id = ? ORDER BY at, key",
@@ -140,7 +140,7 @@ def sum_for_session(db: Db, session_id: str) -> int:
 
 
 def sum_for_turns(db: Db, session_id: str, since: int) -> dict[str, int]:
-    """What each turn of a session cost, of what was spent since a moment."""
+    """Return what each turn of a session cost, of what was spent since a moment."""
     rows = db.rows(
         "SELECT turn_id, SUM(micro) FROM costs WHERE session_id = ? AND at >= ? GROUP BY turn_id", (session_id, since)
     )
@@ -148,14 +148,15 @@ def sum_for_turns(db: Db, session_id: str, since: int) -> dict[str, int]:
 
 
 def sum_since(db: Db, session_id: str, *moments: int) -> list[int]:
-    """What was spent in a session since each of these moments. It reads what came after the first of all, no more."""
+    """Return what was spent in a session since each of these moments. It reads what came after the first of all, no
+    more."""
     sums = ", ".join("COALESCE(SUM(CASE WHEN at >= ? THEN micro ELSE 0 END), 0)" for _ in moments)
     row = db.row(f"SELECT {sums} FROM costs WHERE session_id = ? AND at >= ?", (*moments, session_id, min(moments)))
     return [int(each) for each in row] if row else [0 for _ in moments]
 
 
 def list_models(db: Db, session_id: str) -> tuple[str, ...]:
-    """What it was spent on, the dearest first."""
+    """Return what it was spent on, the dearest first."""
     rows = db.rows(
         "SELECT model FROM costs WHERE session_id = ? GROUP BY model ORDER BY SUM(micro) DESC, model", (session_id,)
     )

@@ -88,7 +88,8 @@ def list_newest(db: Db, first: int, most: int) -> list[DroppedMessage]:
 
 
 def list_counted(db: Db, first: int, most: int) -> list[DroppedMessage]:
-    """What rows of the audit log from that one on stand for. The room is the channel's name there: `channel:NAME`."""
+    """Return what rows of the audit log from that one on stand for. The room is the channel's name there:
+    `channel:NAME`."""
     rows = db.rows(
         "SELECT at, actor, details FROM audit WHERE seq >= ? AND action = 'intake' AND verdict = 'refused'"
         " AND details IS NOT NULL ORDER BY seq DESC LIMIT ?",

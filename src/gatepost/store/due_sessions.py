@@ -51,7 +51,7 @@ def list_running(db: Db, instance: str, address: str, most: int) -> list[Running
 
 
 def has_only_tasks(db: Db, session_id: str) -> bool:
-    """Whether nothing but firings is open in this session: nobody waits for an answer."""
+    """Return True if nothing but firings is open in this session: nobody waits for an answer."""
     other = f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} AND mode <> 'task' LIMIT 1"
     return db.row(other, (session_id,)) is None
 
@@ -70,7 +70,8 @@ def defer_all_due(db: Db, now: int, until: int) -> None:
 
 
 def has_work(db: Db, session_id: str, now: int) -> bool:
-    """Whether anything of this session can be worked on now; whoever looked at a queued row last does not matter."""
+    """Return True if anything of this session can be worked on now; whoever looked at a queued row last does not
+    matter."""
     row = db.row(
         f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} AND (state = 'queued' OR (state IN ('retry', 'working')"
         " AND next_at <= ?)) LIMIT 1",

@@ -25,7 +25,7 @@ class Engagement(Struct, frozen=True):
         return self.until is None or self.until > now
 
     def is_fresh(self, now: int) -> bool:
-        """Whether more than half of its time is left: it need not be extended yet."""
+        """Return True if more than half of its time is left: it need not be extended yet."""
         return self.until is None or self.until - self.ttl // 2 > now
 
 

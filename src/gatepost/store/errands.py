@@ -124,7 +124,7 @@ def list_ids_below(db: Db, errand_id: str, most: int) -> list[str]:
 
 
 def sum_costs(db: Db, errand: Errand, now: int) -> int:
-    """What its own turns cost, in millionths."""
+    """Return what its own turns cost, in millionths."""
     row = db.row(
         "SELECT COALESCE(SUM(c.micro), 0) FROM costs c JOIN turns t ON t.id = c.turn_id"
         " WHERE c.session_id = ? AND c.at >= ? AND c.at <= ? AND t.thread = ?",
@@ -222,8 +222,8 @@ _parse_said = make_row_parser(_ResultEffect)
 
 
 def _list_effects(db: Db, errand: Errand) -> list[_ResultEffect]:
-    """What its own turns said and gave away in its room, oldest first; the last of it, if it is much. What another
-    conversation sends there is no part of it, whatever thread that names."""
+    """Return what its own turns said and gave away in its room, oldest first; the last of it, if it is much. What
+    another conversation sends there is no part of it, whatever thread that names."""
     rows = db.rows(
         "SELECT o.key, o.op, o.payload, SUBSTR(m.text, 1, CAST(? AS INTEGER))"
         " FROM messages m JOIN outbox o ON o.message_id = m.id"

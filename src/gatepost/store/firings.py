@@ -243,8 +243,8 @@ def record_end(db: Db, message_id: int, state: str, reason: str, turn_id: str | 
 
 
 def _is_awaited(db: Db, session_id: str) -> bool:
-    """Whether something comes back to a conversation: the result of an errand, or somebody's decision. It is closed
-    when nothing does (`errands.list_ended_runs`)."""
+    """Return True if something comes back to a conversation: the result of an errand, or somebody's decision. It is
+    closed when nothing does (`errands.list_ended_runs`)."""
     row = db.row(
         "SELECT 1 FROM errands WHERE caller_session = ? AND ended_at IS NULL"
         " UNION ALL SELECT 1 FROM requests WHERE session_id = ? AND notified_at IS NULL LIMIT 1",

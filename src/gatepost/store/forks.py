@@ -90,7 +90,7 @@ def get_usage(db: Db, folder: str, since: int) -> ForkUsage:
 
 
 def list_children(db: Db, parent_id: str, most: int) -> list[Fork]:
-    """What was forked from a session itself."""
+    """Return what was forked from a session itself."""
     return FORKS.list(db, "WHERE parent_id = ? ORDER BY created_at DESC LIMIT ?", parent_id, most)
 
 
@@ -114,7 +114,7 @@ def add_wanted(db: Db, message_id: int, parent_id: str, topic: str) -> None:
 
 
 def is_wanted(db: Db, message_id: int) -> bool:
-    """Whether a message asks for a fork, and has no answer yet."""
+    """Return True if a message asks for a fork, and has no answer yet."""
     return db.row("SELECT 1 FROM wanted_forks WHERE message_id = ?", (message_id,)) is not None
 
 

@@ -90,7 +90,7 @@ def find_order(own: GatewayIdentity, renewal: LeaseRenewal) -> str:
 
 
 def list_differences(own: GatewayIdentity, known: Iterable[GatewayRow], now: int) -> Iterator[GatewayDifference]:
-    """What the gateways that live have otherwise than this one. None of it keeps one from starting."""
+    """Yield what the gateways that live have otherwise than this one. None of it keeps one from starting."""
     for other in known:
         if other.name == own.name or not is_living(other, now):
             continue

@@ -205,7 +205,8 @@ def shorten_leases(db: Db, latest: int) -> int:
 
 
 def hold_gone(db: Db, name: str) -> bool:
-    """Whether it is gone, or was forgotten. One that is gone does not begin anew before this transaction ends."""
+    """Return True if it is gone, or was forgotten. One that is gone does not begin anew before this transaction
+    ends."""
     held = db.run("UPDATE gateways SET until = until WHERE name = ? AND state = 'gone'", (name,))
     return held == 1 or get(db, name) is None
 
@@ -240,7 +241,8 @@ def release_sessions(db: Db, gateway: str) -> list[str]:
 
 
 def claim_duties(db: Db, names: Sequence[str], gateway: str, now: int) -> set[str]:
-    """What one gateway at a time does: those of these that are nobody's become this one's. All that it has then."""
+    """Return what one gateway at a time does: those of these that are nobody's become this one's. All that it has
+    then."""
     for name in names:
         DUTIES.insert(
             db,

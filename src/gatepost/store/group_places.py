@@ -92,7 +92,7 @@ def list_worlds(db: Db, gateway: str) -> list[str]:
 
 
 def has_groups(db: Db, folder: str) -> bool:
-    """Whether there are any in a group's world."""
+    """Return True if there are any in a group's world."""
     world = get_world(folder)
     return bool(
         db.row("SELECT 1 FROM groups WHERE folder = ? OR (folder > ? AND folder < ?) LIMIT 1", (world, *below(world)))
@@ -153,5 +153,5 @@ def defer_due(db: Db, world: str, now: int, until: int) -> int:
 
 
 def below(world: str) -> tuple[str, str]:
-    """What the folders below it lie between: '0' comes after '/'."""
+    """Return what the folders below it lie between: '0' comes after '/'."""
     return f"{world}/", f"{world}0"

@@ -70,7 +70,7 @@ def record(db: Db, turn: Turn, text: str, now: int) -> bool:
 
 
 def is_message_already(db: Db, turn: Turn, text: str) -> bool:
-    """Whether this became a message meanwhile: a draft of it would say it twice."""
+    """Return True if this became a message meanwhile: a draft of it would say it twice."""
     row = db.row(
         "SELECT m.text FROM outbox o JOIN messages m ON m.id = o.message_id WHERE o.turn_id = ?"
         " AND o.origin = 'result' ORDER BY o.id DESC LIMIT 1",

@@ -30,7 +30,7 @@ def get(db: Db, identity: str) -> PairedIdentity | None:
 
 @quick
 def get_person(db: Db, identity: str) -> str:
-    """Whose identity it is."""
+    """Return whose identity it is."""
     row = db.row("SELECT person FROM identities WHERE identity = ?", (identity,))
     return str(row[0]) if row else identity
 

@@ -143,7 +143,7 @@ def hold(db: Db, message_id: int, folder: str, rights: str, request_id: str, unt
 
 
 def list_held(db: Db, folder: str, sender: str) -> list[tuple[InboxEntry, Message]]:
-    """What is held of somebody for a group, in the order of its arrival."""
+    """Return what is held of somebody for a group, in the order of its arrival."""
     rows = db.rows(
         f"{_PAIRS} WHERE {OPEN_I} AND i.state = 'held' AND i.folder = ? AND m.sender = ? ORDER BY i.id",
         (folder, sender),
@@ -161,7 +161,7 @@ def count_held(db: Db, folder: str, sender: str) -> int:
 
 
 def list_held_for_request(db: Db, folder: str, request_id: str) -> list[tuple[InboxEntry, Message]]:
-    """What is held until this request is decided, in the order of its arrival."""
+    """Return what is held until this request is decided, in the order of its arrival."""
     rows = db.rows(
         f"{_PAIRS} WHERE {OPEN_I} AND i.state = 'held' AND i.folder = ? AND i.reason = ? ORDER BY i.id",
         (folder, request_id),
@@ -232,7 +232,7 @@ def list_open(db: Db, session_id: str) -> list[tuple[InboxEntry, Message]]:
 
 
 def has_open(db: Db, session_id: str) -> bool:
-    """Whether anything of a session is not in an end state."""
+    """Return True if anything of a session is not in an end state."""
     return db.row(f"SELECT 1 FROM inbox WHERE session_id = ? AND {OPEN} LIMIT 1", (session_id,)) is not None
 
 

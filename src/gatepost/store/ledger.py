@@ -222,7 +222,7 @@ def find_message(db: Db, wanted: str) -> int | None:
 
 
 def was_removed(db: Db, message_id: int) -> bool:
-    """Whether a number lies before all that is kept: its message is gone because of its age."""
+    """Return True if a number lies before all that is kept: its message is gone because of its age."""
     row = db.row("SELECT id FROM messages ORDER BY id LIMIT 1")
     return row is not None and 0 < message_id < row[0]
 

@@ -58,7 +58,7 @@ def _is_held(db: Db, entry: InboxEntry) -> bool:
 
 
 def _join_texts(db: Db, entry: InboxEntry) -> str:
-    """What its turn said in the room of the message, oldest first."""
+    """Return what its turn said in the room of the message, oldest first."""
     rows = db.rows(
         "SELECT SUBSTR(said.text, 1, CAST(? AS INTEGER))"
         " FROM messages asked JOIN outbox o ON o.instance = asked.instance"

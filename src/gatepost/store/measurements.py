@@ -42,7 +42,7 @@ def measure(db: Db, now: int) -> StoreMeasurements:
 
 
 def check_answers(db: Db) -> int:
-    """Whether the store answers at all."""
+    """Return whether the store answers at all."""
     return _get_number(db, "SELECT 1")
 
 

@@ -208,7 +208,7 @@ def revise(db: Db, message_id: int, by: int, text: str | None) -> None:
 
 
 def is_thread_begun(db: Db, instance: str, address: str, thread: str) -> bool:
-    """Whether somebody who may speak said something in a thread, among the newest of its room."""
+    """Return True if somebody who may speak said something in a thread, among the newest of its room."""
     row = db.row(
         "SELECT 1 FROM (SELECT id, thread, direction FROM messages WHERE instance = ? AND address = ?"
         " ORDER BY id DESC LIMIT ?) newest WHERE thread = ? AND direction = 'in' AND EXISTS (SELECT 1 FROM inbox i"
@@ -323,7 +323,7 @@ def clear_platform_id(db: Db, message_id: int) -> None:
 
 
 def list_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[Message]:
-    """What happened in a room after a cursor, oldest first."""
+    """Return what happened in a room after a cursor, oldest first."""
     page = "WHERE instance = ? AND address = ? AND id > ? ORDER BY id LIMIT ?"
     return MESSAGES.list(db, page, instance, address, after, limit)
 
@@ -338,7 +338,7 @@ def list_beginnings(db: Db, message_ids: Sequence[int], chars: int) -> dict[int,
 
 
 def has_outgoing_after(db: Db, instance: str, address: str, message_id: int) -> bool:
-    """Whether anything was said by us in a room after a message."""
+    """Return True if anything was said by us in a room after a message."""
     later = "SELECT 1 FROM messages WHERE instance = ? AND address = ? AND id > ? AND direction = 'out' LIMIT 1"
     return db.row(later, (instance, address, message_id)) is not None
 

@@ -203,5 +203,5 @@ def fail(db: Db, newcomer_id: str, reason: str) -> bool:
 
 
 def has_folder(db: Db, folder: str) -> bool:
-    """Whether a newcomer has, or gets, the group of that name."""
+    """Return True if a newcomer has, or gets, the group of that name."""
     return db.row("SELECT 1 FROM newcomers WHERE folder = ? LIMIT 1", (folder,)) is not None

@@ -161,7 +161,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
 
 
 def _may_repeat(new: NewEffect) -> bool:
-    """Whether a later result of its turn may be the same again."""
+    """Return True if a later result of its turn may be the same again."""
     return new.turn_id is not None and new.op == Op.SEND and new.origin != EffectOrigin.STATUS
 
 
@@ -239,7 +239,7 @@ _parse_done = make_row_parser(DoneInTurn)
 
 
 def has_done_any(db: Db, turn_id: str) -> bool:
-    """Whether a turn has said or done anything, interim lines left out."""
+    """Return True if a turn has said or done anything, interim lines left out."""
     return db.row(f"SELECT 1 FROM outbox WHERE turn_id = ? AND {DONE} LIMIT 1", (turn_id,)) is not None
 
 
@@ -533,8 +533,8 @@ def _withdraw(db: Db, which: str, params: tuple[str, ...], state: EffectState, r
 
 
 def has_effect(db: Db, key: str, turn_id: str, instance: str, address: str, text: str) -> bool:
-    """Whether there is an effect of that key, or one of this turn that says this text in that room. One look at two
-    indexes: mostly there is neither."""
+    """Return True if there is an effect of that key, or one of this turn that says this text in that room. One look at
+    two indexes: mostly there is neither."""
     said = _digest(instance, address, text)
     found = "SELECT 1 FROM outbox WHERE key = ? OR (turn_id = ? AND digest = ?) LIMIT 1"
     return db.row(found, (key, turn_id, said)) is not None

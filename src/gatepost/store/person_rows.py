@@ -53,7 +53,7 @@ def list_direct_rooms(db: Db, names: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def has_others(db: Db, names: tuple[str, ...], instance: str, address: str) -> bool:
-    """Whether another person wrote in a room, or can be reached there."""
+    """Return True if another person wrote in a room, or can be reached there."""
     marks = make_marks(names)
     wrote = (
         "SELECT 1 FROM messages WHERE instance = ? AND address = ? AND direction = 'in' AND kind = 'chat'"
@@ -185,8 +185,8 @@ def _list_turn_requests(db: Db, turns: Sequence[str], most: int) -> list[str]:
 
 
 def list_system_messages(db: Db, session_id: str, after: int, most: int) -> tuple[list[int], int]:
-    """What the gateway itself told an agent, among the next `most` messages of its session; and the cursor, 0 at the
-    end. It repeats what was said, and it is of no use to a conversation that starts anew."""
+    """Return what the gateway itself told an agent, among the next `most` messages of its session; and the cursor, 0 at
+    the end. It repeats what was said, and it is of no use to a conversation that starts anew."""
     rows = db.rows(
         "SELECT i.seq, m.id, m.sender FROM inbox i JOIN messages m ON m.id = i.message_id"
         " WHERE i.session_id = ? AND i.seq > ? ORDER BY i.seq LIMIT ?",

@@ -80,7 +80,7 @@ class StorePlace(Struct, frozen=True):
     url: str = ""  # of the database, in whose place there is no file
 
     def exists(self) -> bool:
-        """Whether there may be something to read. A database is asked only when it is read."""
+        """Return True if there may be something to read. A database is asked only when it is read."""
         return bool(self.url) or self.path.is_file()
 
     def is_empty(self) -> bool:

@@ -119,7 +119,7 @@ class Db(Protocol):
 
     @property
     def upkeep(self) -> Upkeep:
-        """What the engine's files need besides rows."""
+        """Return what the engine's files need besides rows."""
         ...
 
 

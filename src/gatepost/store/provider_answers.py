@@ -22,7 +22,7 @@ def list_undelivered(db: Db, session_id: str) -> list[Request]:
 
 
 def list_decided_in_turn(db: Db, session_id: str, turn_id: str, most: int) -> list[Request]:
-    """What was decided about a provider's requests while no attempt of its turn was there to be told."""
+    """Return what was decided about a provider's requests while no attempt of its turn was there to be told."""
     decided = (
         "WHERE session_id = ? AND turn_id = ? AND asker = 'provider' AND state <> 'pending' AND notified_at IS NULL"
     )

@@ -47,7 +47,7 @@ def list_session_messages(db: Db, session_id: str) -> list[HistoryLine]:
 
 
 def is_away(db: Db, session_id: str, provider: str) -> bool:
-    """Whether another provider spoke last, so that this one's own conversation is not all of it."""
+    """Return True if another provider spoke last, so that this one's own conversation is not all of it."""
     return db.row(AWAY, (provider, session_id, provider)) is not None
 
 

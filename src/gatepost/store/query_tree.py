@@ -165,7 +165,7 @@ class _Parser:
         return self._tokens[self._at].sign in ("", "^", "{", "-") and self._find_operator() is None
 
     def _read_column(self) -> bool:
-        """Whether what follows is looked for elsewhere than in the text."""
+        """Return True if what follows is looked for elsewhere than in the text."""
         minus, names = self._is_sign("-"), {COLUMN}
         if minus:
             self._next()

@@ -79,7 +79,7 @@ def check_version(name: str, found: int) -> None:
 
 
 def find_damage(db: Db) -> str:
-    """What a quick look through the whole file finds wrong; '' if nothing."""
+    """Return what a quick look through the whole file finds wrong; '' if nothing."""
     return db.upkeep.find_damage()
 
 

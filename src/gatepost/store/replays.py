@@ -108,7 +108,7 @@ def list_rooms_about(db: Db, people: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def list_inputs(db: Db, turn_id: str) -> list[tuple[InboxEntry, Message]]:
-    """What a turn was given to answer. A turn that made its conversation shorter has none."""
+    """Return what a turn was given to answer. A turn that made its conversation shorter has none."""
     pairs = inbox.list_for_turn(db, turn_id)
     if any(entry.mode is InboxMode.COMPACT for entry, _ in pairs):
         return []
@@ -134,8 +134,8 @@ class ObservedMessage(Struct, frozen=True):
 
 
 def list_context(db: Db, session_id: str, turn_id: str, window: ContextWindow) -> list[ObservedMessage]:
-    """What a turn was shown beside its input: observed between the last turn that ended well and its own last message,
-    the newest that fit, oldest first."""
+    """Return what a turn was shown beside its input: observed between the last turn that ended well and its own last
+    message, the newest that fit, oldest first."""
     row = db.row("SELECT MIN(seq), MAX(seq) FROM inbox WHERE turn_id = ?", (turn_id,))
     if row is None or row[0] is None:
         return []

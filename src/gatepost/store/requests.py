@@ -235,7 +235,7 @@ def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
 
 
 def withdraw_replaced(db: Db, new: NewRequest, now: int) -> list[Request]:
-    """What its asker asked under the same name and with other words: nobody waits for that any more."""
+    """Return what its asker asked under the same name and with other words: nobody waits for that any more."""
     if new.session_id is None:
         return []
     replaced = "session_id = ? AND turn_id = ? AND name = ? AND digest <> ?"
@@ -244,7 +244,7 @@ def withdraw_replaced(db: Db, new: NewRequest, now: int) -> list[Request]:
 
 
 def find_same(db: Db, new: NewRequest) -> Request | None:
-    """What was asked before and is the same request."""
+    """Return what was asked before and is the same request."""
     if new.session_id is None:
         waiting = "WHERE session_id IS NULL AND state = 'pending' AND kind = ? AND folder = ? AND name = ?"
         return REQUESTS.get(db, waiting, new.kind, new.folder, new.name)
@@ -311,7 +311,7 @@ def record_answer(
 
 
 def set_answer(db: Db, request_id: str, given: dict[str, Any]) -> Request | None:
-    """What was answered so far of a request that goes on waiting. None if it does not wait."""
+    """Return what was answered so far of a request that goes on waiting. None if it does not wait."""
     row = db.row(
         f"UPDATE requests SET answer = ? WHERE id = ? AND state = 'pending' RETURNING {REQUESTS.columns}",
         (_json(given), request_id),
@@ -420,7 +420,7 @@ def count_of_kind_since(db: Db, kind: RequestKind, folder: str, since: int) -> i
 
 
 def list_for_turns(db: Db, session_id: str, turn_ids: Sequence[str], most: int) -> list[Request]:
-    """What a session asked in these turns, whatever became of it. At most so many of each turn."""
+    """Return what a session asked in these turns, whatever became of it. At most so many of each turn."""
     one = "WHERE session_id = ? AND turn_id = ? ORDER BY name LIMIT ?"
     return [each for turn_id in turn_ids for each in REQUESTS.list(db, one, session_id, turn_id, most)]
 

@@ -180,5 +180,5 @@ def _record_cost(
 
 
 def _clip(usage: TokenCounts) -> TokenCounts:
-    """What the other side says, within reason."""
+    """Return what the other side says, within reason."""
     return TokenCounts(*(min(max(each, 0), DEAREST) for each in astuple(usage)))

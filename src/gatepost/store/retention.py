@@ -90,7 +90,7 @@ def remove_refused_texts(db: Db, message_ids: Sequence[int]) -> int:
 
 
 def remove_refused_requests(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
-    """What the requests about such senders and their rooms, and the cards of these, repeat of their words."""
+    """Return what the requests about such senders and their rooms, and the cards of these, repeat of their words."""
     rows = db.rows("SELECT id, asked_at FROM requests WHERE id > ? ORDER BY id LIMIT ?", (after, most))
     old: list[str] = _list_old(rows, before)
     removed = 0
@@ -329,7 +329,7 @@ def merge_search_index(db: Db, pages: int) -> None:
 
 
 def can_shrink(db: Db) -> bool:
-    """Whether freed space is given back to the disk."""
+    """Return True if freed space is given back to the disk."""
     return db.upkeep.can_shrink()
 
 

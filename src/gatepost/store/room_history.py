@@ -167,7 +167,7 @@ def list_failed(db: Db, part: Subtree, limit: int) -> list[RoomFailures]:
 
 
 def has_written(db: Db, part: Subtree, sender: str) -> bool:
-    """Whether somebody wrote in a room of that part of the tree."""
+    """Return True if somebody wrote in a room of that part of the tree."""
     match = db.full_text.match("", [[make_mark("s", sender)]])
     row = db.row(
         f"WITH readable (instance, address) AS MATERIALIZED ({READABLE})"

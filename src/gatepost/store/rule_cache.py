@@ -60,7 +60,7 @@ class RuleState(StrEnum):
 
 @lru_cache(maxsize=4096)
 def find_changed_state(sql: str) -> RuleState | None:
-    """What a statement changes, if it writes to one of these tables."""
+    """Return what a statement changes, if it writes to one of these tables."""
     found = _WRITE.match(sql)
     table = found[1].lower() if found else ""
     return RuleState.RULES if table in TABLES else RuleState.PLACES if table in PLACES else None
@@ -104,7 +104,7 @@ class RuleCache(threading.local):
         self._states = states
 
     def read(self, db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        """What `fn` reads of these tables, and of no other. Nobody may change the answer: others get it, too."""
+        """Return what `fn` reads of these tables, and of no other. Nobody may change the answer: others get it, too."""
         self._compare()
         return _find_or_read(self._kept, db, fn, *args)
 

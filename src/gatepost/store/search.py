@@ -258,11 +258,11 @@ def _rank(query: str, texts: Sequence[tuple[int, str]], limit: int) -> list[tupl
 
 
 def _cut(whole: str, part: str) -> tuple[bool, bool]:
-    """Whether something was left out before it, and behind it."""
+    """Return whether something was left out before it, and behind it."""
     return not whole.startswith(part), len(part) < len(whole) and not whole.endswith(part)
 
 
 def _render_error(error: apsw.Error) -> str:
-    """What is wrong with a query, without the library's own name for it."""
+    """Return what is wrong with a query, without the library's own name for it."""
     why = str(error).removeprefix("fts5: ").removeprefix("SQLError: ")
     return f'{why}; put words with other characters than letters and digits in "double quotes"'

@@ -92,7 +92,7 @@ USES = Table("secret_uses", SecretUse)
 
 
 def list_scopes(folder: str, *people: str) -> tuple[str, ...]:
-    """Where to look, the nearest first: the person by each identity, the folder, those above it, the gateway."""
+    """Return where to look, the nearest first: the person by each identity, the folder, those above it, the gateway."""
     parts = folder.split("/") if folder else []
     folders = ["/".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
     return (*(SecretOwner(user_id=each).scope for each in people), *(SecretOwner(each).scope for each in folders), "")
@@ -250,7 +250,7 @@ def _read_and_record(
 
 
 def find_mark(db: Db, name: str, folder: str) -> bytes | None:
-    """What changes whenever the value that holds for a group does; None: there is none. No use is recorded."""
+    """Return what changes whenever the value that holds for a group does; None: there is none. No use is recorded."""
     found = find_version(db, name, folder)
     return found.mark if found is not None else None
 

@@ -92,7 +92,7 @@ class SnippetFinder:
         return found
 
     def _best(self, hits: list[PhraseHit]) -> int:
-        """Where to begin, so that most of the phrases are shown; of equal places the first."""
+        """Return where to begin, so that most of the phrases are shown; of equal places the first."""
         starts = [0, *(max(0, first - LEAD) for first, _, _ in hits[:TOKENS])]
 
         def shown(start: int) -> int:
@@ -121,7 +121,7 @@ def _fold(word: str) -> str:
 
 
 def _merge_hits(hits: list[PhraseHit], start: int, end: int) -> list[tuple[int, int]]:
-    """What is marked between two words; of what overlaps one mark is made."""
+    """Return what is marked between two words; of what overlaps one mark is made."""
     out: list[tuple[int, int]] = []
     for first, last, _ in sorted(hits):
         if first < start or last > end:

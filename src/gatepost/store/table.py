@@ -101,8 +101,8 @@ class Table(Generic[S]):
 
 
 def value_marks(rows: Sequence[Sequence[Any]]) -> str:
-    """What follows VALUES for so many rows. A statement that reads from them calls their columns `column1`, `column2`
-    and so on: SQLite and PostgreSQL both do."""
+    """Return what follows VALUES for so many rows. A statement that reads from them calls their columns `column1`,
+    `column2` and so on: SQLite and PostgreSQL both do."""
     return render_marks(len(rows), len(rows[0]))
 
 

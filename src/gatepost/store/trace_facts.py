@@ -235,7 +235,8 @@ def _list_own_deliveries(db: Db, message_id: int) -> list[TracedDelivery]:
 
 
 def _list_turn_deliveries(db: Db, entry: TracedEntry) -> list[TracedDelivery]:
-    """What answers this message, or nobody in particular. Those that are not over come first: one of them is enough."""
+    """Return what answers this message, or nobody in particular. Those that are not over come first: one of them is
+    enough."""
     rows = db.rows(
         f"{_EFFECTS} WHERE o.turn_id = ? AND (o.answers IS NULL OR o.answers = ?)"
         " ORDER BY CASE WHEN o.state IN ('pending', 'sending') THEN 0 ELSE 1 END, o.id LIMIT ?",
@@ -264,7 +265,7 @@ def _read_work(db: Db, message_id: int, entry: TracedEntry) -> TracedWork | None
 
 
 def _list_turn_messages(db: Db, turn_id: str) -> list[TracedCause]:
-    """What a turn worked on, oldest first; notes of the gateway left out."""
+    """Return what a turn worked on, oldest first; notes of the gateway left out."""
     rows = db.rows(
         "SELECT m.id, m.accepted_at, COALESCE(m.platform_id, '') FROM inbox i JOIN messages m ON m.id = i.message_id"
         " WHERE i.turn_id = ? AND i.mode <> 'observe' ORDER BY i.seq LIMIT ?",

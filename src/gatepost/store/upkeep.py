@@ -12,11 +12,11 @@ class Upkeep(Protocol):
     """Of one connection."""
 
     def find_damage(self, table: str = "") -> str:
-        """What is wrong with the pages that keep the rows, though each may still be read; '' if nothing."""
+        """Return what is wrong with the pages that keep the rows, though each may still be read; '' if nothing."""
         ...
 
     def can_shrink(self) -> bool:
-        """Whether freed space is given back to the disk."""
+        """Return True if freed space is given back to the disk."""
         ...
 
     def release_pages(self, pages: int) -> int:

@@ -21,7 +21,7 @@ def count_waiting_in_group(db: Db, folder: str) -> int:
 
 
 def list_of_people(db: Db, folder: str) -> list[Request]:
-    """What people ask of a group, and waits."""
+    """Return what people ask of a group, and waits."""
     return REQUESTS.list(db, "WHERE session_id IS NULL AND state = 'pending' AND folder = ? ORDER BY id", folder)
 
 
@@ -46,7 +46,7 @@ def count_pending_of_kind(db: Db, kind: RequestKind, folder: str) -> int:
 
 
 def is_turn_waiting(db: Db, turn_id: str) -> bool:
-    """Whether a turn waits for somebody."""
+    """Return True if a turn waits for somebody."""
     waits = "SELECT 1 FROM requests WHERE state = 'pending' AND turn_id = ? AND asker = 'provider' LIMIT 1"
     return db.row(waits, (turn_id,)) is not None
 

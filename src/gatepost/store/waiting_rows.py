@@ -53,7 +53,7 @@ class WaitingRow(Struct, frozen=True):
 
     @property
     def account(self) -> tuple[str, str]:
-        """Who wrote it, and who pays for it if that is somebody else; '' for what no person wrote."""
+        """Return who wrote it, and who pays for it if that is somebody else; '' for what no person wrote."""
         return self.sender if self.kind == MessageKind.CHAT else "", self.behalf or ""
 
 
@@ -125,7 +125,7 @@ def find_claimable(db: Db, session_id: str, provider: str, now: int, most: int) 
 
 
 def list_joining(db: Db, session_id: str, now: int, most: int, turn_id: str) -> list[WaitingRow]:
-    """What may join an open turn; one that has too many messages is joined by none."""
+    """Return what may join an open turn; one that has too many messages is joined by none."""
     rows = db.rows(
         f"{_WAITING}{_OPEN_ROWS} AND i.mode <> 'task'"
         " AND (SELECT COUNT(*) FROM inbox own WHERE own.turn_id = ?) <= ? ORDER BY i.seq LIMIT ?",

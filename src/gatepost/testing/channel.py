@@ -195,7 +195,7 @@ class FakeChannel:
         return list(pins)
 
     def texts(self, address: str = "") -> list[str]:
-        """What can be read in a room ('' for all), in order; edits not applied."""
+        """Return what can be read in a room ('' for all), in order; edits not applied."""
         return [sent.message.text for sent in self.sent if address in ("", sent.address)]
 
     # The channel.

@@ -98,7 +98,7 @@ class ModelScriptAnswer(Struct, frozen=True):
 
 
 def make_answer(script: ModelScript, lines: list[ModelScriptMessage], offered: list[OfferedTool]) -> ModelScriptAnswer:
-    """What the model says next."""
+    """Return what the model says next."""
     if script.tools and not offered:
         return ModelScriptAnswer("side", ModelScriptReply(say=script.side), script.side)
     at = max((index for index, line in enumerate(lines) if line.role == "user"), default=-1)

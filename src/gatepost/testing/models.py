@@ -191,7 +191,7 @@ class ModelEndpoint:
         return fault != "cut"
 
     def _fault(self, key: str, reply: ModelScriptReply) -> int | str:
-        """What goes wrong this time; '' if nothing does."""
+        """Return what goes wrong this time; '' if nothing does."""
         if reply.fault == "" or 0 <= reply.times <= self._faults[key]:
             return ""
         self._faults[key] += 1

@@ -48,7 +48,8 @@ class NetworkLink:
 
     @property
     def enter(self) -> list[str]:
-        """What a command begins with that runs behind the link. Unlike `ip netns exec` it leaves mounts as they are."""
+        """Return what a command begins with that runs behind the link. Unlike `ip netns exec` it leaves mounts as they
+        are."""
         return ["nsenter", f"--net={FOLDER / self.name}"]
 
     def __enter__(self) -> "NetworkLink":

@@ -149,7 +149,8 @@ def _parse_value(value: Any) -> object:
 
 
 def find_faults(spans: Sequence[ReceivedSpan]) -> list[str]:
-    """What is wrong with traces that are over: each has one first span, every parent is there, and nothing is twice."""
+    """Return what is wrong with traces that are over: each has one first span, every parent is there, and nothing is
+    twice."""
     found = [f"{span_id} is there {times} times" for span_id, times in _count(spans).items() if times > 1]
     for trace_id in dict.fromkeys(each.trace_id for each in spans):
         own = [each for each in spans if each.trace_id == trace_id]

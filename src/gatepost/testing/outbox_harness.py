@@ -137,7 +137,7 @@ class OutboxHarness:
         return await self.store.write(make, self.clock.now())
 
     async def list_context(self, session: Session) -> list[dict[str, Any]]:
-        """What the agent will read as context at its next turn."""
+        """Return what the agent will read as context at its next turn."""
         found = await self.store.read(
             mailbox_rows.list_to_project, session.id, ProjectionLimits(50, 10_000, 50, 10_000)
         )

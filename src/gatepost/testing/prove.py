@@ -47,7 +47,7 @@ def run_storms(storms: dict[str, Storm], seed: int, say: Callable[[str], None]) 
 
 
 def _run(run: Storm, seed: int) -> tuple[list[str], str]:
-    """What went wrong, and what was counted."""
+    """Return what went wrong, and what was counted."""
     with tempfile.TemporaryDirectory(prefix="gatepost-prove-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o711)  # agents have accounts of their own
         try:

@@ -56,7 +56,7 @@ class ScriptBuilder:
         return self._do({"status": text})
 
     def draft(self, text: str) -> "ScriptBuilder":
-        """What is written of the next message so far; `{now}` is the moment, in microseconds."""
+        """Return what is written of the next message so far; `{now}` is the moment, in microseconds."""
         return self._do({"draft": text})
 
     def wait(self, for_s: float) -> "ScriptBuilder":

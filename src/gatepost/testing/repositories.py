@@ -12,7 +12,7 @@ _ENV |= {**_SETTINGS, "GIT_CONFIG_NOSYSTEM": "1", "HOME": os.devnull}
 
 
 def git(folder: Path, *words: str) -> str:
-    """What it says; it must succeed."""
+    """Return what it says; it must succeed."""
     done = subprocess.run(
         ["git", *words], cwd=folder, env={**os.environ, **_ENV}, check=False, capture_output=True, text=True
     )

@@ -131,7 +131,7 @@ class BackendCounts(Struct, frozen=True, kw_only=True):
     rows: int
 
     def list_faults(self) -> list[str]:
-        """What went wrong; empty: nothing did."""
+        """Return what went wrong; empty: nothing did."""
         wrong = {
             f"{self.rows} rows of {self.units} units": self.rows != self.units,
             f"{self.numbers} answers of {self.units} units": self.numbers != self.units,

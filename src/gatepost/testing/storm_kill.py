@@ -110,7 +110,7 @@ def _kill(cluster: Cluster, victim: Victim, names: list[str]) -> float:
 
 
 def _find_left(cluster: Cluster, victim: Victim, listener: str) -> DaemonProcess:
-    """Who goes on; started again, if nobody does."""
+    """Return who goes on; started again, if nobody does."""
     other = cluster[find_other(listener)]
     if victim is Victim.BOTH:
         return other.start()

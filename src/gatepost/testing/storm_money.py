@@ -69,7 +69,7 @@ class MoneyCounts(Struct, frozen=True, kw_only=True):
     takeover_s: float  # from the kill until they were booked
 
     def list_faults(self) -> list[str]:
-        """What went wrong; empty: nothing did."""
+        """Return what went wrong; empty: nothing did."""
         wrong = {
             f"{self.peak} was spent and set aside, {LIMIT} is the limit": self.peak > LIMIT,
             f"{self.spent} is spent by the budget, {self.booked} by its costs": self.spent != self.booked,
@@ -248,7 +248,7 @@ def _settle(db: Db, name: str, now: int) -> str:
 
 
 async def _pay(till: CallPayments, spender: Spender, micro: int, hang: asyncio.Event | None) -> bool:
-    """Whether the call passed. One that may fit later is tried again, as agents do."""
+    """Return True if the call passed. One that may fit later is tried again, as agents do."""
     while True:
         try:
             async with till.paid(spender, _RandomPrice(micro)):

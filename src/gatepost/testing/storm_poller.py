@@ -100,7 +100,7 @@ class PolledPlatform(TelegramPlatform):
         return answer
 
     def is_left_by(self, gateway: str) -> bool:
-        """Whether another has polled last."""
+        """Return True if another has polled last."""
         with self.changed:
             return self.polls[-1].gateway != gateway
 
@@ -136,7 +136,7 @@ class PollerCounts(Struct, frozen=True, kw_only=True):
         return count_strays(self.terms)
 
     def list_faults(self) -> list[str]:
-        """What went wrong; empty: nothing did."""
+        """Return what went wrong; empty: nothing did."""
         wrong = {
             f"{self.updates - self.different} updates were lost": self.different != self.updates,
             f"{self.kept - self.different} updates were taken twice": self.kept != self.different,

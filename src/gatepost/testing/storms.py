@@ -166,7 +166,7 @@ class StormPeople:
 
     @property
     def are_held(self) -> bool:
-        """Whether all that is unanswered is kept open. Turns that are open now do not end by themselves."""
+        """Return True if all that is unanswered is kept open. Turns that are open now do not end by themselves."""
         waiting = [(room, text) for room, texts in self._waiting.items() for text in texts]
         rooms = {room for room, _ in waiting} | {room for room, left in self._left.items() if not left}
         return len(rooms) == self.size.rooms and all(text.startswith("h") for _, text in waiting)
@@ -256,7 +256,7 @@ class StormPeople:
 
 
 def list_answers(platform: EmulatedPlatform) -> list[str]:
-    """What was answered, in the order in which people saw it."""
+    """Return what was answered, in the order in which people saw it."""
     with platform.changed:
         shown = [each.text for each in platform.record if each.sender == "bot"]
     return [found[1] for text in shown if (found := ANSWER.search(text))]
@@ -277,7 +277,7 @@ def open_cluster(folder: Path, names: tuple[str, ...], places: int) -> Iterator[
 
 
 def start_all(cluster: Cluster, platform: EmulatedPlatform, rooms: int, script: ScriptBuilder) -> str:
-    """Who listens to the platform. So many people may write to the bot."""
+    """Return who listens to the platform. So many people may write to the bot."""
     prepare(cluster, platform)
     for daemon in cluster.daemons.values():
         daemon.start()
@@ -336,7 +336,7 @@ def run_command(daemon: DaemonProcess, *args: str) -> str:
 
 
 def find_listener(cluster: Cluster) -> str:
-    """Who listens to the platform, once somebody does."""
+    """Return who listens to the platform, once somebody does."""
     duty = channel_duty("telegram")
     block_until(lambda: bool(cluster.find_holder(duty)), "a gateway to listen")
     return cluster.find_holder(duty)

@@ -171,11 +171,11 @@ class HostAsker(Protocol):
     """Asks people about hosts that no rule speaks of, where a group's options say so. A target is `host:port`."""
 
     async def is_allowed(self, caller: "Caller", target: str) -> bool:
-        """Whether somebody allowed it for this session."""
+        """Return True if somebody allowed it for this session."""
         ...
 
     async def ask(self, caller: "Caller", target: str, *, tool: str = "", why: str = "") -> str:
-        """What the agent is told; '' if nobody is asked."""
+        """Return what the agent is told; '' if nobody is asked."""
         ...
 
 
@@ -299,8 +299,8 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
             raise Refused(self.caller.folder, self.tool, self.approved.id, "it was done before")
 
     def is_committed(self, db: Db) -> bool:
-        """Whether its effect and its row are there, whoever waited for them. To be asked in a transaction: whatever
-        the call had under way when it was cancelled is committed before that in its lane, or never."""
+        """Return True if its effect and its row are there, whoever waited for them. To be asked in a transaction:
+        whatever the call had under way when it was cancelled is committed before that in its lane, or never."""
         seq, _, chained = self._row.partition(":")
         return bool(seq) and audit.continues_from(db, int(seq), chained, db.gateway)
 

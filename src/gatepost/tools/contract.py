@@ -266,7 +266,7 @@ def _is_structure(kind: Any) -> bool:
 
 
 def _is_flat(schema: Mapping[str, Any]) -> bool:
-    """Whether an object of this schema has no list and no object in it."""
+    """Return True if an object of this schema has no list and no object in it."""
     fields = [*schema.get("properties", {}).values()]
     kinds = [kind for field in fields for kind in field.get("anyOf", [field])]
     return all(kind.get("type") in SCALARS for kind in kinds)

@@ -146,7 +146,7 @@ def find_target(db: Db, own: str, named: str) -> str | None:
 
 @quick
 def list_names(db: Db, own: str) -> list[str]:
-    """What a group calls others."""
+    """Return what a group calls others."""
     return [each.name for each in destinations.list_for_group(db, own) if each.kind == DestinationKind.GROUP]
 
 

@@ -280,7 +280,7 @@ def _line(seen: RoomHistoryEntry, zone: ZoneInfo, call: ToolCall) -> str:
 
 
 async def _ask_platform(call: ToolCall, before: Cursor, limit: int) -> tuple[list[Inbound], str]:
-    """What the platform remembers, and how that went."""
+    """Return what the platform remembers, and how that went."""
     place = call.place
     channel: object = call.around.channels.get(place.instance)
     if not isinstance(channel, SupportsHistory):

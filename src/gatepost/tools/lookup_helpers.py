@@ -61,7 +61,7 @@ class RouteInfo(Struct, frozen=True, kw_only=True):
 
 
 def is_visible_route(call: ToolCall, route: Route) -> bool:
-    """Whether it leads into the caller's part of the tree."""
+    """Return True if it leads into the caller's part of the tree."""
     if call.caller.folder == ROOT_FOLDER:
         return True
     try:

@@ -139,7 +139,7 @@ def require_feature(call: ToolCall, op: Op) -> None:
 
 
 def check_text(field: str, text: str) -> str:
-    """What is to be said, if it can be."""
+    """Return what is to be said, if it can be."""
     said = clean(text)
     if not said.strip():
         raise Invalid(field, "is empty")

@@ -153,8 +153,8 @@ async def discard_copies(call: ToolCall) -> None:
 
 
 def get_copy_folder(call: ToolCall) -> Path:
-    """Where the files of a call wait for their delivery. A call that is made again has the same key, and must not touch
-    the files of the first."""
+    """Return where the files of a call wait for their delivery. A call that is made again has the same key, and must
+    not touch the files of the first."""
     return call.around.home.media / "out" / f"{call.key.replace('/', '-')}-{call.now}"
 
 
@@ -188,7 +188,7 @@ def locate(call: ToolCall, path: str, field: str, start: StartFolder | None) -> 
 
 
 async def _start(call: ToolCall) -> StartFolder | None:
-    """Where the session works, if that is not its group's folder."""
+    """Return where the session works, if that is not its group's folder."""
     session = await call.read(sessions.get, call.caller.session_id) if call.caller.session_id else None
     return find_start_folder(call.around.home, call.around.config, session.cwd) if session and session.cwd else None
 

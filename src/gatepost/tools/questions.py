@@ -131,7 +131,7 @@ def _join_questions(
 
 
 def make_input(asked: list[UserQuestion]) -> dict[str, Any]:
-    """What is asked, checked, as a request keeps it."""
+    """Return what is asked, checked, as a request keeps it."""
     if not 1 <= len(asked) <= MOST_QUESTIONS:
         raise Invalid("questions", f"has {len(asked)} items; 1 to {MOST_QUESTIONS} are possible")
     made = [_check_question(f"questions: item {place}", each) for place, each in enumerate(asked, start=1)]

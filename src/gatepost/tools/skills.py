@@ -30,7 +30,7 @@ class WrittenSkill(Struct, frozen=True):
 
 
 async def preview_skill(call: ToolCall, arguments: Mapping[str, Any]) -> str:
-    """What the call would change, as a block of markdown."""
+    """Return what the call would change, as a block of markdown."""
     name, folder = str(arguments["name"]), arguments.get("folder") or call.caller.folder
     text = check_skill(name, str(arguments["content"]))
     await check_here(call.around.store, call.around.home, folder)

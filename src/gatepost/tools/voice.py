@@ -182,7 +182,7 @@ def _own_voice(home: Home, folder: str) -> str:
 
 
 def _touch(path: Path) -> bool:
-    """Whether it is there; what is used stays longest."""
+    """Return True if it is there; what is used stays longest."""
     try:
         os.utime(path)
     except OSError:

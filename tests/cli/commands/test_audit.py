@@ -96,7 +96,7 @@ def test_a_value_that_was_changed_by_sql_is_named_by_its_row(run: Run, home: Hom
 
 
 def cells(home: Home, seq: int) -> range:
-    """Where in the file the row lies: from its size to the end of its hash, which is its last column."""
+    """Return where in the file the row lies: from its size to the end of its hash, which is its last column."""
     ((chained, before),) = with_sql(home, f"SELECT hash, previous FROM audit WHERE seq = {seq}")
     pages = {page for (page,) in with_sql(home, "SELECT pageno FROM dbstat WHERE name = 'audit' AND pagetype = 'leaf'")}
     ((size,),) = with_sql(home, "PRAGMA page_size")

@@ -35,7 +35,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """What stands on standard input."""
+    """Return what stands on standard input."""
 
     def give(text: str, *, terminal: bool = False) -> None:
         monkeypatch.setattr(sys, "stdin", Terminal(text) if terminal else io.StringIO(text))

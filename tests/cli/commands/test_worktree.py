@@ -139,7 +139,7 @@ def test_what_was_done_is_fetched_with_the_command_that_is_told(daemon: DaemonPr
 
 
 def seen(shop: Path, told: str) -> str:
-    """What the two commands at the end of it show in the repository."""
+    """Return what the two commands at the end of it show in the repository."""
     fetch, look = (line.strip() for line in told.splitlines()[-2:])
     assert fetch.startswith("git fetch --no-tags ") and look.startswith("git log -p ")
     git(shop, *shlex.split(fetch)[1:])

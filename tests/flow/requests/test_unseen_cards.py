@@ -48,7 +48,7 @@ def say(
     said_at: int | None = None,
     local: bool = False,
 ) -> GivenAnswer | None:
-    """What a person writes, as intake reads it."""
+    """Return what a person writes, as intake reads it."""
     cards = request_cards.list_open_in_room(db, "fake", address)
     new = NewMessage(
         instance="fake",

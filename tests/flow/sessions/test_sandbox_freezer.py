@@ -34,7 +34,7 @@ def list_sizes(folder: Path) -> list[int]:
 
 
 async def is_still(folder: Path) -> bool:
-    """Whether nothing is written, while a process outside writes as fast as it can."""
+    """Return True if nothing is written, while a process outside writes as fast as it can."""
     before = list_sizes(folder)
     with tempfile.NamedTemporaryFile() as file:
         witness = await asyncio.create_subprocess_exec("/bin/sh", "-c", WITNESS, file.name)

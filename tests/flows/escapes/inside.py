@@ -110,7 +110,7 @@ def send(raw: str | bytes) -> SimpleNamespace:
 
 
 def passed(answer: SimpleNamespace) -> str:
-    """What got out, if it was let through; a failure behind the wall (5xx) shows that it was."""
+    """Return what got out, if it was let through; a failure behind the wall (5xx) shows that it was."""
     return "" if 400 <= answer.status < 500 else f"{answer.status} {answer.head[:100]} {answer.text[:100]}"
 
 
@@ -163,7 +163,7 @@ def tool(name: str, **arguments: Any) -> str:
 
 
 def told(answer: str) -> str:
-    """What a tool let out: '' if it said no."""
+    """Return what a tool let out: '' if it said no."""
     return "" if '"error"' in answer or '"isError":true' in answer.replace(" ", "") else answer[:200]
 
 
@@ -184,7 +184,7 @@ def plant(name: str, how: str, target: str = "") -> Path:
 
 
 def opened(path: str, flags: int = os.O_RDONLY) -> str:
-    """What stands in it, if it opens."""
+    """Return what stands in it, if it opens."""
     fd = os.open(path, flags | os.O_NONBLOCK)
     return f"opened {path}: {os.read(fd, 100)!r}" if flags == os.O_RDONLY else f"opened {path}"
 

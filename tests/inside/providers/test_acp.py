@@ -73,7 +73,7 @@ async def answer(agent: Acp, given: Batch, resume: str = "") -> tuple[str, Event
 
 
 def prompts(path: Path, conversation: str) -> list[list[str]]:
-    """What the agent was told, by its own account."""
+    """Return what the agent was told, by its own account."""
     lines = (path / "state" / "home" / conversation).read_text().splitlines()
     return [[block.get("text", block["type"]) for block in json.loads(line)] for line in lines]
 
@@ -172,7 +172,7 @@ async def test_somebody_is_asked_if_the_group_wants_that(tmp_path: Path, verdict
 
 
 async def asked_for(path: Path, store: SqliteStore, title: str, kind: str) -> list[str]:
-    """What somebody is asked for when an agent wants to use that; the gateway has `echo` among its tools."""
+    """Return what somebody is asked for when an agent wants to use that; the gateway has `echo` among its tools."""
     gate = await GateAgent.create(path / "home", store, tools=FEW)
     tools = ToolSocket(gate.dispatch, gate.caller, lambda pid: True)
     async with an_agent(path, permissions="ask") as agent:

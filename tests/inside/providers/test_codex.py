@@ -263,7 +263,7 @@ def asked_of(path: Path) -> list[dict[str, Any]]:
 
 
 def words_of(path: Path) -> list[str]:
-    """What it was told, turn by turn."""
+    """Return what it was told, turn by turn."""
     given = [each["params"]["input"][0]["text"] for each in asked_of(path) if each.get("method") == "turn/start"]
     return [str(text) for text in given]
 

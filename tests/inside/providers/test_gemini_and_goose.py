@@ -64,7 +64,7 @@ async def ask(agent: AcpAgent, row: int, resume: str = "") -> list[Event]:
 
 
 async def variables(path: Path, provider: str, model: str = "", **options: Any) -> dict[str, str]:
-    """What the program was started with, after a turn that went well."""
+    """Return what the program was started with, after a turn that went well."""
     agent = make(path, provider, model, **options)
     try:
         assert isinstance((await ask(agent, 1))[-1], TurnResult)

@@ -54,7 +54,7 @@ async def desk(opening: Opening, tmp_path: Path) -> AsyncIterator[ManagementClie
 
 
 async def activity(desk: ManagementClient, agent: str) -> list[str]:
-    """What an agent did and said, line by line."""
+    """Return what an agent did and said, line by line."""
     told = (await desk("get_agent_activity", agentId=agent))["content"]
     return [line for line in str(told).splitlines()[1:] if line]
 

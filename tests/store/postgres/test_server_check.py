@@ -31,7 +31,7 @@ def server() -> Iterator[PostgresServer]:
 
 
 def check(url: str, *, lanes: int = 4, unsafe: bool = True) -> str:
-    """What it says; '' if all is well."""
+    """Return what it says; '' if all is well."""
     try:
         check_server(url, lanes=lanes, unsafe=unsafe)
     except SetupError as error:

@@ -107,7 +107,7 @@ class BlueskyChannel:
             await self._around.cursor.save(str(newest_moment))
 
     async def _list_since(self, since: int) -> list[dict[str, Any]]:
-        """What is not received yet, oldest first."""
+        """Return what is not received yet, oldest first."""
         found: list[dict[str, Any]] = []
         cursor = ""
         for _ in range(MOST_PAGES):
@@ -171,7 +171,7 @@ class BlueskyChannel:
             await self._around.cursor.save(newest, CHAT_LOG)
 
     async def _find_newest_revision(self) -> str:
-        """Where the log ends before we came: what was said earlier is not ours to answer."""
+        """Return where the log ends before we came: what was said earlier is not ours to answer."""
         answer = await self._session.call(
             "GET", "chat.bsky.convo.listConvos", chat=True, params={"limit": 100}, action="list conversations"
         )

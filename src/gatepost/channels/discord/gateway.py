@@ -54,7 +54,7 @@ class GatewaySession(Struct, frozen=True):
 
 
 def read_close(code: int | None) -> NextStep:
-    """What to do after a close; raises ChannelEnded if nothing helps."""
+    """Return what to do after a close; raises ChannelEnded if nothing helps."""
     if code in ENDED:
         raise ChannelEnded(*ENDED[code])
     return NextStep.ANEW if code in NEW_SESSION else NextStep.RESUME

@@ -190,8 +190,8 @@ class ImapSession:
 
 
 def _has_unread_answer(client: imaplib.IMAP4) -> bool:
-    """Whether the server has said more than was read. What came in one piece with its last line is no longer in the
-    socket, where the library waits for it: a mail that arrived just then would be noticed minutes later."""
+    """Return True if the server has said more than was read. What came in one piece with its last line is no longer in
+    the socket, where the library waits for it: a mail that arrived just then would be noticed minutes later."""
     sock, buffered = client.sock, getattr(client, "_file", None)
     if isinstance(sock, ssl.SSLSocket) and sock.pending():
         return True

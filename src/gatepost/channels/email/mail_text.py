@@ -24,7 +24,8 @@ _EMPTY = re.compile(r"\n\s*\n\s*\n+")
 
 
 def read_html(text: str) -> str:
-    """What a person would read. Each search goes on where the last one ended; what is never closed ends the text."""
+    """Return what a person would read. Each search goes on where the last one ended; what is never closed ends the
+    text."""
     text = text[:LARGEST_HTML].replace("\r", "")
     parts: list[str] = []
     at = 0

@@ -56,7 +56,7 @@ def read_sender(headers: Sequence[str]) -> MailSender:
 
 
 def split_quoted(text: str) -> tuple[str, str]:
-    """What stands outside of quotation marks and comments, and what stands in quotation marks."""
+    """Return what stands outside of quotation marks and comments, and what stands in quotation marks."""
     plain: list[str] = []
     quoted: list[str] = []
     depth, inside, skip = 0, False, False

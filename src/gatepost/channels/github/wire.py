@@ -113,7 +113,7 @@ def strip_mark(text: str) -> str:
 
 
 def read_delivery(event: str, payload: dict[str, Any], bot: BotNames) -> Inbound | None:
-    """What a webhook brings; None if it is nothing that anybody said, or did to the issue."""
+    """Return what a webhook brings; None if it is nothing that anybody said, or did to the issue."""
     repository = _text(_object(payload.get("repository")).get("full_name"))
     action = _text(payload.get("action"))
     name = {"issue_comment": "issue", "issues": "issue"}.get(event, "pull_request")

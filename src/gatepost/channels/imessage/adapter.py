@@ -45,7 +45,7 @@ class BlueBubbles:
                 await backoff.wait(error.retry_after)
 
     async def _poll(self, receive: Receive) -> bool:
-        """Whether there may be more right now."""
+        """Return True if there may be more right now."""
         cursor = await self._around.cursor.load()
         if not cursor:  # what was said before the bot was there is not its own
             newest = wire.read_messages(await self._query({"limit": NEWEST, "sort": "DESC"}))

@@ -79,8 +79,8 @@ def fold(name: str, mapping: CaseMapping = CaseMapping.ASCII) -> str:
 
 
 def read_mapping(line: IrcLine) -> CaseMapping | None:
-    """What the network says of it in its list of features (005); None if this line does not. One that we do not know
-    counts as ASCII's: it may tell one person's spellings apart, and never takes two people for one."""
+    """Return what the network says of it in its list of features (005); None if this line does not. One that we do not
+    know counts as ASCII's: it may tell one person's spellings apart, and never takes two people for one."""
     for word in line.params[1:]:
         name, _, value = word.partition("=")
         if name.upper() == "CASEMAPPING":
@@ -157,7 +157,7 @@ def read_mention(text: str, own: str) -> tuple[str, bool]:
 
 
 def find_sender(line: IrcLine, trust_nicks: bool, mapping: CaseMapping) -> tuple[str, bool]:
-    """Who it is from, and whether that is proven."""
+    """Return who it is from, and whether that is proven."""
     if account := get_account(line):
         return f"irc:account/{fold(account, mapping)}", True
     return f"irc:nick/{fold(line.nick, mapping)}", trust_nicks

@@ -32,13 +32,13 @@ def has_signature(head: HookRequest, header: str) -> bool:
 
 
 def is_signed(request: HookRequest, header: str, secret: str) -> bool:
-    """Whether the header signs the body. Without a secret nothing is signed."""
+    """Return True if the header signs the body. Without a secret nothing is signed."""
     given = request.headers.get(header, "")
     return bool(secret) and hmac.compare_digest(sign(secret, request.body).encode(), given.encode())
 
 
 def is_same(given: str, secret: str) -> bool:
-    """Whether somebody knows a secret. Nobody knows an empty one."""
+    """Return True if somebody knows a secret. Nobody knows an empty one."""
     return bool(secret) and hmac.compare_digest(given.encode(), secret.encode())
 
 

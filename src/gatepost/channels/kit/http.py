@@ -305,7 +305,7 @@ def check_web_address(url: str) -> None:
 
 
 def explain_unreached(url: str, error: BaseException) -> str:
-    """Where nobody answered, and why, in words."""
+    """Return where nobody answered, and why, in words."""
     parts = urlsplit(url)
     return explain_no_connection(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80), error)
 
@@ -357,7 +357,7 @@ def _decode(response: httpx2.Response, raw: bytes) -> Any:
 
 
 def _find_detail(answer: Any) -> str:
-    """What the usual fields say."""
+    """Return what the usual fields say."""
     if isinstance(answer, Mapping):
         for name in ("description", "message", "error_description", "error", "errmsg", "msg", "detail"):
             value = answer.get(name)

@@ -75,7 +75,7 @@ class MarkdownReader:
         return self._blocks
 
     def _read_line(self, lines: list[str], at: int) -> int:
-        """Where to go on."""
+        """Return where to go on."""
         depth, line = _strip_quote(lines[at])
         if not line.strip():
             self._gap, self._open = True, None

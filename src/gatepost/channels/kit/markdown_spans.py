@@ -98,7 +98,7 @@ class SpanReader:
             self._nodes.append(TextSpan(kind=SpanKind.TEXT, text=text))
 
     def _read_special(self, sign: str, at: int) -> int:
-        """Where to go on."""
+        """Return where to go on."""
         text = self._text
         match sign:
             case "\\":

@@ -75,8 +75,8 @@ class SendAttempts:
         return found
 
     async def is_open(self, key: str) -> bool:
-        """Whether it may have begun, and its outcome is not known. Also where another gateway sends: nothing of what is
-        loaded is kept for that, since it grows old."""
+        """Return True if it may have begun, and its outcome is not known. Also where another gateway sends: nothing of
+        what is loaded is kept for that, since it grows old."""
         known = self._get_kept() or _read(await self._cursor.load(self._name))
         found = known.get(_digest(key))
         return self._has_dropped(known) if found is None else not found.done_at

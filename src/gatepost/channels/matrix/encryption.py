@@ -107,8 +107,8 @@ class RoomKeys:
                 )  # fmt: skip
 
     async def is_proved(self, event: Event, room_encrypted: bool) -> bool:
-        """Whether a device of the sender wrote it. The homeserver could put any name above a message; in a room that is
-        not encrypted there is nobody else to ask."""
+        """Return True if a device of the sender wrote it. The homeserver could put any name above a message; in a room
+        that is not encrypted there is nobody else to ask."""
         if not room_encrypted or event.sender == self._session.own_id:
             return True
         if not event.decrypted:

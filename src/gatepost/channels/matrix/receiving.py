@@ -278,8 +278,8 @@ class MatrixReceiver:
 
 
 def find_own_arrival(events: Sequence[AnyEvent], own_id: str) -> int | None:
-    """Where our story in this room begins: our invitation if it is among these, else our coming. What was said between
-    the two was said to us."""
+    """Return where our story in this room begins: our invitation if it is among these, else our coming. What was said
+    between the two was said to us."""
     found: dict[str, int] = {}
     for at, event in enumerate(events):
         source = event.source

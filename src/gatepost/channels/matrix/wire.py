@@ -64,7 +64,7 @@ def get_sender_address(user_id: str) -> str:
 def read_event(
     event: Mapping[str, Any], room: RoomFacts, get_name: GetName, open_file: OpenMatrixFile
 ) -> Inbound | None:
-    """What somebody did; None for what is not for us to know."""
+    """Return what somebody did; None for what is not for us to know."""
     sender, event_id = event.get("sender"), event.get("event_id")
     if not (is_id(sender, USER_ID) and is_id(event_id, EVENT_ID) and is_id(room.room_id, ROOM_ID)):
         return None
@@ -230,7 +230,7 @@ def _read_attachments(content: Mapping[str, Any], sticker: bool, open_file: Open
 
 
 def read_file(content: Mapping[str, Any]) -> MatrixFile | None:
-    """Where the file of a message lies; None if it names none that we could fetch."""
+    """Return where the file of a message lies; None if it names none that we could fetch."""
     encrypted = _get_mapping(content, "file")
     url = encrypted.get("url") or content.get("url")
     found = (

@@ -79,7 +79,7 @@ _SIGNS = {name: sign for sign, name in _NAMES.items()} | {"thumbsup": "👍", "t
 
 
 def get_name(reaction: str) -> str:
-    """What to call an emoji, or a name that is one already."""
+    """Return what to call an emoji, or a name that is one already."""
     plain = reaction.replace("\ufe0f", "")
     name = _NAMES.get(plain) or plain.strip(":").lower()
     if not _NAME.match(name):

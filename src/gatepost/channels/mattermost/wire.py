@@ -137,8 +137,8 @@ def read_post(
 
 
 def is_integration(props: Mapping[str, Any]) -> bool:
-    """Whether a program wrote the post under somebody's account: a webhook, a slash command, a plugin. It has the
-    `user_id` of whoever made it, and must not have their rights. A bot account has an id of its own."""
+    """Return True if a program wrote the post under somebody's account: a webhook, a slash command, a plugin. It has
+    the `user_id` of whoever made it, and must not have their rights. A bot account has an id of its own."""
     by_plugin = _is_set(props.get("from_plugin")) and not _is_set(props.get("from_bot"))
     return _is_set(props.get("from_webhook")) or by_plugin
 
@@ -215,8 +215,8 @@ def read_reaction(reaction: Mapping[str, Any], room: MattermostRoom, bot: Matter
 
 
 def read_missed(inbound: Inbound, post: Mapping[str, Any], since: int) -> list[Inbound]:
-    """What a post that changed since a moment (milliseconds) means. It may have been received before the change, so a
-    changed one is a message and an edit. A post also changes when somebody answers or reacts, which is neither."""
+    """Return what a post that changed since a moment (milliseconds) means. It may have been received before the change,
+    so a changed one is a message and an edit. A post also changes when somebody answers or reacts, which is neither."""
     if post.get("delete_at"):
         return [make_deletion(inbound)]
     found = [inbound] if int(post.get("create_at") or 0) > since else []

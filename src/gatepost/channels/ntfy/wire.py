@@ -108,7 +108,7 @@ def _read_attachments(line: Mapping[str, Any], open_file: Callable[[str], OpenFi
 
 
 def is_below(url: str, base: str) -> bool:
-    """Whether a file lies on the server itself."""
+    """Return True if a file lies on the server itself."""
     given, known = urlsplit(url), urlsplit(base)
     return (given.scheme, given.netloc) == (known.scheme, known.netloc) and given.path.startswith("/file/")
 

@@ -124,7 +124,8 @@ class RedditPosting:
         return found.name if found is not None else f"sent-{note.digest}"
 
     async def _find_parent(self, room: RedditRoom, message: Outbound) -> str:
-        """What is answered: what is named, else what was said last in the thread, else the thread, else the post."""
+        """Return what is answered: what is named, else what was said last in the thread, else the thread, else the
+        post."""
         if room.person:
             known = self._memory.find_room(message.reply_to) == room.address
             return message.reply_to if known else self._memory.find_newest(room.address, "")

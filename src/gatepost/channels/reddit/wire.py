@@ -126,7 +126,7 @@ def list_children(answer: Any) -> list[Mapping[str, Any]]:
 
 
 def read_after(answer: Any) -> str:
-    """Where the next page begins, '' after the last one."""
+    """Return where the next page begins, '' after the last one."""
     data = answer.get("data") if isinstance(answer, Mapping) else None
     after = data.get("after") if isinstance(data, Mapping) else None
     return str(after) if is_id(after) else ""

@@ -159,7 +159,7 @@ class RemoteProgram:
         self.exchange.ring()
 
     async def poll(self, program: str, poll: int, wait_s: float) -> list[RemoteEffect]:
-        """What is to be done now; nothing after so long, or if a newer poll waits."""
+        """Return what is to be done now; nothing after so long, or if a newer poll waits."""
         self.seat.open_polls += 1
         try:
             async with asyncio.timeout(wait_s):

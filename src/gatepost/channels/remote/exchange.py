@@ -114,7 +114,7 @@ class EffectExchange:
             await self._changed.wait()
 
     def claim(self, program: str) -> list[RemoteEffect]:
-        """What waits, the oldest first. From now on it may happen."""
+        """Return what waits, the oldest first. From now on it may happen."""
         found = list(self._typing.values())
         self._typing.clear()
         while self._waiting and len(found) < MOST_AT_ONCE + MOST_TYPING:

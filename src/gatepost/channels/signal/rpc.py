@@ -125,7 +125,7 @@ async def parse_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[DaemonEven
 
 
 def explain(method: str, error: dict[str, Any], reads: bool) -> GatepostError:
-    """What an error of the daemon means to us."""
+    """Return what an error of the daemon means to us."""
     code, words = error.get("code"), " ".join(str(error.get("message", "")).split())[:300]
     if LOST_ACCOUNT.search(words):
         return ChannelEnded(EndReason.TOKEN, f"Signal no longer accepts the account ({words[:120]})", LINK)

@@ -82,7 +82,7 @@ def get_group_address(group: str) -> str | None:
 
 
 def read_event(params: dict[str, Any], own: OwnAccount, open_attachment: OpenAttachment) -> Inbound | None:
-    """What an envelope brings; None if nobody said anything (receipts, typing, our own other devices)."""
+    """Return what an envelope brings; None if nobody said anything (receipts, typing, our own other devices)."""
     envelope = _object(params.get("envelope"))
     sender = _text(envelope.get("sourceUuid")) or _text(envelope.get("sourceNumber"))
     if not is_person(sender) or own.is_ours(envelope.get("sourceUuid"), envelope.get("sourceNumber")):

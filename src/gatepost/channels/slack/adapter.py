@@ -112,7 +112,7 @@ class SlackChannel:
         return self._http
 
     async def _find_self(self) -> SlackSelf:
-        """Who we are; the platform may have been asked before."""
+        """Return who we are; the platform may have been asked before."""
         if not self._me.user:
             self._me = await _ask_self(await self._get_http())
         return self._me

@@ -43,7 +43,7 @@ class SlackHttp(PlatformHttp):
         return _check_object(answer, uncertain=not reads)
 
     def is_own_place(self, url: str) -> bool:
-        """Whether files of the platform lie there: the token goes to no other place."""
+        """Return True if files of the platform lie there: the token goes to no other place."""
         parts, own = urlsplit(url), urlsplit(self.base_url)
         real = own.hostname == SLACK_HOST and own.scheme == "https"
         return (parts.scheme, parts.netloc) == (own.scheme, own.netloc) or (

@@ -159,7 +159,7 @@ def _make_others_error() -> ChannelEnded:
 
 
 def find_room(payload: dict[str, Any]) -> str:
-    """What must stay in order with it."""
+    """Return what must stay in order with it."""
     event = payload.get("event") or {}
     where = payload.get("container") or event.get("item") or event.get("assistant_thread") or {}
     found = event.get("channel") or where.get("channel") or where.get("channel_id") or payload.get("channel_id")

@@ -84,7 +84,7 @@ def render_ts(at: int) -> str:
 
 
 def list_people(event: Payload) -> list[str]:
-    """Whose names an event needs, at most a few."""
+    """Return whose names an event needs, at most a few."""
     inner = event.get("message") or event.get("previous_message") or event
     called = _CALLED.findall(str(inner.get("text") or ""))[:10]
     return list(dict.fromkeys(each for each in (inner.get("user"), event.get("user"), *called) if is_id(each)))

@@ -77,7 +77,7 @@ def check_message_id(text: str) -> str:
 
 
 def is_below(url: str, origins: tuple[str, ...]) -> bool:
-    """Whether answers may be sent there: the token goes along."""
+    """Return True if answers may be sent there: the token goes along."""
     given = urlsplit(url)
     known = [(each.scheme, each.netloc) for each in map(urlsplit, origins)]
     return (given.scheme, given.netloc) in known and not (given.query or given.fragment)
@@ -96,7 +96,7 @@ def read_room(activity: Mapping[str, Any]) -> TeamsRoom | None:
 
 
 def read_tenant(activity: Mapping[str, Any]) -> str:
-    """Whose people speak there."""
+    """Return whose people speak there."""
     told = activity.get("conversation")
     data = activity.get("channelData")
     tenant = data.get("tenant") if isinstance(data, Mapping) else None

@@ -15,7 +15,7 @@ class CardChoices:
         return self._chosen.get(card, frozenset())
 
     def toggle(self, card: CardKey, choice: str) -> frozenset[str]:
-        """What is checked from now on. The oldest cards are forgotten."""
+        """Return what is checked from now on. The oldest cards are forgotten."""
         chosen = self._chosen[card] = self.get(card) ^ {choice}
         self._chosen.move_to_end(card)
         if len(self._chosen) > self._most:

@@ -51,12 +51,12 @@ def render_words(text: str, limit: int = LONGEST_TEXT) -> RenderedText:
 
 
 def count_shown(made: str) -> int:
-    """What the platform counts: units of UTF-16 without tags."""
+    """Return what the platform counts: units of UTF-16 without tags."""
     return measure(html.unescape(_TAG.sub("", made)), TextUnit.UTF16)
 
 
 def _escape_words(text: str) -> str:
-    """What somebody else wrote, as words that call nobody."""
+    """Return what somebody else wrote, as words that call nobody."""
     return escape_entities(break_names(text))
 
 

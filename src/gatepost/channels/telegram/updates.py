@@ -28,7 +28,7 @@ class UpdateTracker:
 
     @property
     def offset(self) -> int:
-        """What the next poll may confirm; 0 before the first update."""
+        """Return what the next poll may confirm; 0 before the first update."""
         return min(map(int, self._queues.list_marks()), default=self._next)
 
     @property
@@ -92,7 +92,7 @@ def is_urgent(update: Payload) -> bool:
 
 
 def find_album(update: Payload) -> Any:
-    """What its parts have in common; None if it is no part of an album."""
+    """Return what its parts have in common; None if it is no part of an album."""
     message = update.get("message") or update.get("channel_post") or {}
     album = message.get("media_group_id")
     return (find_chat(update), album) if album else None

@@ -213,7 +213,7 @@ def _read_joins(
 
 
 def _read_reactions(reaction: Payload, me: TelegramSelf, moved: Mapping[int, int]) -> Iterator[Inbound]:
-    """What was added. Emoji that only one chat has carry no meaning for others, and are left out."""
+    """Yield what was added. Emoji that only one chat has carry no meaning for others, and are left out."""
     room = read_room(reaction.get("chat") or {}, {}, moved)
     if room is None or not isinstance(reaction.get("message_id"), int):
         return
@@ -312,7 +312,7 @@ def _names_me(message: Payload, me: TelegramSelf) -> bool:
 
 
 def _read_quote(message: Payload) -> Quote | None:
-    """What is answered. In a topic everything answers the notice that began it: that is no quote."""
+    """Return what is answered. In a topic everything answers the notice that began it: that is no quote."""
     answered = message.get("reply_to_message") or {}
     ident = answered.get("message_id")
     if not answered and (message.get("external_reply") or message.get("quote")):

@@ -44,8 +44,8 @@ def may_be_proved(head: HookRequest, secret: str) -> bool:
 
 
 def is_by_token(request: HookRequest) -> bool:
-    """Whether it is the secret itself that proves it, and no signature. Asked in one place: what proves a post also
-    decides by what it is known."""
+    """Return True if it is the secret itself that proves it, and no signature. Asked in one place: what proves a post
+    also decides by what it is known."""
     return request.headers.get("authorization", "").partition(" ")[0].lower() == "bearer"
 
 

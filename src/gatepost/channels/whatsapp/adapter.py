@@ -170,7 +170,7 @@ class WhatsAppCloud:
             await self._around.report_failure(failure)
 
     async def _load_reports(self) -> dict[str, str]:
-        """What an earlier process was told, and other gateways."""
+        """Return what an earlier process was told, and other gateways."""
         saved = await self._around.cursor.load(REPORTS)
         return json.loads(saved) if saved else {}
 
@@ -377,7 +377,7 @@ class WhatsAppCloud:
 
 
 def _is_below(url: str, base: str) -> bool:
-    """Whether an address has the origin of another."""
+    """Return True if an address has the origin of another."""
     given, known = urlsplit(url), urlsplit(base)
     return (given.scheme, given.netloc) == (known.scheme, known.netloc)
 

@@ -45,7 +45,7 @@ def check_hooks(answer: Any, instance: str) -> None:
 
 
 def list_notes(number: dict[str, Any]) -> tuple[str, ...]:
-    """What the operator should know of the number."""
+    """Return what the operator should know of the number."""
     notes = []
     quality, status = number.get("quality_rating"), number.get("status")
     if quality in ("YELLOW", "RED"):

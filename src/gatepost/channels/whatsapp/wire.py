@@ -325,7 +325,7 @@ def name_untaken(message: Outbound) -> Outbound:
 
 
 def has_caption(kind: str, text: str) -> bool:
-    """Whether the words fit below the file. Sound has none."""
+    """Return True if the words fit below the file. Sound has none."""
     return kind != "audio" and len(render(text, WHATSAPP)) <= LONGEST_CAPTION
 
 

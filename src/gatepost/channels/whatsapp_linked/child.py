@@ -291,7 +291,7 @@ class LinkedDevice:
 
 
 def judge_error(text: str) -> tuple[AnswerState, float]:
-    """What an error of the library means, and how long to wait. One that is not known may have happened."""
+    """Return what an error of the library means, and how long to wait. One that is not known may have happened."""
     words = text.lower()
     if "rate-overlimit" in words or "error 429" in words:
         return AnswerState.UNAVAILABLE, RATE_PAUSE_S

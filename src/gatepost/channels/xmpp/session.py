@@ -371,7 +371,7 @@ def _cannot_reach(why: object) -> Unavailable:
 
 
 def read_error(stanza: Element, action: str) -> GatepostError:
-    """What an error means for us: `wait` is for later, everything else is a no."""
+    """Return what an error means for us: `wait` is for later, everything else is a no."""
     error = stanza.find(f"{{{CLIENT}}}error")
     condition, text, kind = "unknown", "", ""
     if error is not None:

@@ -107,7 +107,7 @@ def read_time(text: str | None) -> int | None:
 
 
 def find_real_jid(stanza: Element) -> str:
-    """Whose nickname it is, as the room says; '' if it does not. Two such elements: one of them is forged."""
+    """Return whose nickname it is, as the room says; '' if it does not. Two such elements: one of them is forged."""
     if len(stanza.findall(f"{{{MUC_USER}}}x")) != 1:
         return ""
     item = stanza.find(f"{{{MUC_USER}}}x/{{{MUC_USER}}}item")
@@ -159,7 +159,7 @@ def find_origin_of(message: Element, facts: StanzaFacts) -> MessageOrigin | None
 
 
 def read_message(message: Element, facts: StanzaFacts, find_id: FindId, open_url: OpenUrl) -> list[Inbound]:
-    """What somebody did; nothing for what is not for us to know."""
+    """Return what somebody did; nothing for what is not for us to know."""
     origin = find_origin_of(message, facts)
     if origin is None:
         return []

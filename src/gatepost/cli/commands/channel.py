@@ -260,7 +260,7 @@ def logs(home: str | None, instance: str, follow: bool, lines: int, raw: bool) -
 
 
 def is_about(line: str, instance: str) -> bool:
-    """Whether a line of the log names this instance as what it is about."""
+    """Return True if a line of the log names this instance as what it is about."""
     try:
         facts = json.loads(line)
     except ValueError:

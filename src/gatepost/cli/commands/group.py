@@ -46,7 +46,7 @@ def add(run: CommandRun, made: dict[str, Any]) -> None:
 
 
 def _describe_folder(home: Home, folder: str) -> str:
-    """Where it lies, which may be on another gateway."""
+    """Return where it lies, which may be on another gateway."""
     from gatepost.flow.gateways.folder_check import find_elsewhere
     from gatepost.flow.gateways.group_place import PLACE, SHARED_FOLDER, place_home
     from gatepost.store.gateway_identity import NAME
@@ -80,7 +80,7 @@ def _effective_values(group: dict[str, Any], defaults: dict[str, str]) -> list[s
 
 
 def _effective_value(group: dict[str, Any], key: str, defaults: dict[str, str]) -> str:
-    """What holds for a group: its own value, or the gateway's with a word that it is that."""
+    """Return what holds for a group: its own value, or the gateway's with a word that it is that."""
     own = group[key]
     return str(own) if own not in ("", None) else f"{defaults[key]} (default)" if key in defaults else "-"
 

@@ -95,7 +95,7 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
 def choose_kind(
     config: Config, group: Group, provider: str, no_walls: bool, registry: Registry[MakeSandboxKind] = SANDBOXES
 ) -> SandboxKind:
-    """What a session of the group gets, if it has walls; what has none is only run if that was asked for."""
+    """Return what a session of the group gets, if it has walls; what has none is only run if that was asked for."""
     try:
         name, kind = choose_sandbox(config, group, provider, registry)
     except SetupError as error:

@@ -100,7 +100,7 @@ def print_settings(place: Home, as_json: bool) -> None:
 
 
 def _read_running_settings(home: Home) -> dict[str, Any] | None:
-    """What the gateway that runs has; None: none does, or it does not answer."""
+    """Return what the gateway that runs has; None: none does, or it does not answer."""
     if home_lock.find_holder(home) is None:
         return None
     try:
@@ -110,7 +110,7 @@ def _read_running_settings(home: Home) -> dict[str, Any] | None:
 
 
 def list_differences(config: Config, used: dict[str, Any]) -> list[str]:
-    """What whoever changes a setting beside a running gateway must know."""
+    """Return what whoever changes a setting beside a running gateway must know."""
     out = []
     for name, each in SETTINGS.items():
         value = _json_roundtrip(get_visible_value(each, config))

@@ -71,7 +71,7 @@ def command(home: str | None, as_json: bool) -> int:
 
 
 def read_status(home: Home) -> dict[str, Any]:
-    """What the lock, the daemon itself and the store say. The daemon's own word wins."""
+    """Return what the lock, the daemon itself and the store say. The daemon's own word wins."""
     holder = home_lock.find_holder(home)
     status: dict[str, Any] = {
         "running": holder is not None,
@@ -163,7 +163,7 @@ def _parse_sandbox(name: str, note: str) -> dict[str, Any]:
 
 
 def _sandbox(home: Home) -> dict[str, Any]:
-    """What agents would get, asked of this machine."""
+    """Return what agents would get, asked of this machine."""
     from gatepost.cli.sandbox_isolation import get_isolation
 
     found = get_isolation(home, settings.load_declared(home.path))

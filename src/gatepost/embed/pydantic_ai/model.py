@@ -161,7 +161,7 @@ class ClaudeCodeModel(Model[Any]):
         model_settings: ModelSettings | None = None,
         model_request_parameters: ModelRequestParameters | None = None,
     ) -> AsyncGenerator[Any, None]:
-        """What Claude Code says, as the SDK has it, while it says it. Leave it with `aclosing` to stop early."""
+        """Yield what Claude Code says, as the SDK has it, while it says it. Leave it with `aclosing` to stop early."""
         settings, parameters = self.prepare_request(
             model_settings, model_request_parameters or ModelRequestParameters()
         )

@@ -170,7 +170,7 @@ def split_text(text: str, limit: int, unit: TextUnit = TextUnit.CHARACTERS) -> l
 
 
 def _cut(text: str, start: int, room: int, unit: TextUnit) -> int:
-    """Where to end a part. A break in the first quarter would waste most of it."""
+    """Return where to end a part. A break in the first quarter would waste most of it."""
     end = find_end(text, start, room, unit)
     least = start + (end - start) // 4
     for mark in ("\n\n", "\n", " "):
@@ -183,7 +183,7 @@ def _cut(text: str, start: int, room: int, unit: TextUnit) -> int:
 
 
 def _skip(text: str, at: int) -> int:
-    """Where the next part begins: behind the line breaks, or behind the space, at which the last one ended."""
+    """Return where the next part begins: behind the line breaks, or behind the space, at which the last one ended."""
     spaced = text[at : at + 1] == " " and is_boundary(text, at + 1, at)
     while text[at : at + 1] == "\n":
         at += 1

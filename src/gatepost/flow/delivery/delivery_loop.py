@@ -115,7 +115,7 @@ class DeliveryLoop:
         self._sender.passing = passing
 
     def is_sending(self, instance: str) -> bool:
-        """Whether a lane of this channel is at work."""
+        """Return True if a lane of this channel is at work."""
         return self._running.get(instance, 0) > 0
 
     async def write(self, instance: str, address: str, fn: Callable[[Db], T], *, lane: str = "") -> T:
@@ -341,8 +341,8 @@ class DeliveryLoop:
                 return job
 
     def _durable(self, lane: DeliveryLane) -> bool:
-        """Whether "sending" must be on the disk before the channel is called. Where a repeated send is one effect, or
-        can be looked up, a power cut that forgets the state harms nobody."""
+        """Return True if "sending" must be on the disk before the channel is called. Where a repeated send is one
+        effect, or can be looked up, a power cut that forgets the state harms nobody."""
         return not self._terms.reach.features(lane.instance) & {Feature.KEYED, Feature.LOOKUP}
 
     async def _write_last(self, outcome: SendOutcome) -> None:

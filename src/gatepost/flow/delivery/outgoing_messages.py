@@ -91,7 +91,7 @@ class ChannelInstances:
         return kind.pace if kind else UNPACED
 
     def shows_drafts(self, instance: str) -> bool:
-        """Whether an answer grows there while it is written."""
+        """Return True if an answer grows there while it is written."""
         kind = self._kinds.get(instance)
         return kind is not None and kind.drafts
 
@@ -101,7 +101,7 @@ class ChannelInstances:
         return kind is not None and kind.read_marks
 
     def policy(self, instance: str) -> RoomPolicy:
-        """Who may speak in a room of this instance that nobody has said anything about."""
+        """Return who may speak in a room of this instance that nobody has said anything about."""
         kind = self._kinds.get(instance)
         return kind.policy if kind else RoomPolicy.STRICT
 
@@ -115,7 +115,7 @@ class ChannelInstances:
         return instance in self._kinds
 
     def is_local(self, instance: str) -> bool:
-        """Whether the gateway itself is the platform: what people see there is the ledger."""
+        """Return True if the gateway itself is the platform: what people see there is the ledger."""
         kind = self._kinds.get(instance)
         return kind is not None and kind.always
 
@@ -136,13 +136,14 @@ class ChannelInstances:
         return server_senders.add_server(kind, instance, inbound) if kind else inbound
 
     def remove_server(self, instance: str, identity: str) -> str:
-        """What the channel calls this person; '' if nobody of this instance is meant."""
+        """Return what the channel calls this person; '' if nobody of this instance is meant."""
         kind = self._kinds.get(instance)
         return server_senders.remove_server(kind, instance, identity) if kind else ""
 
     def own_names(self, instance: str) -> frozenset[str]:
-        """What this bot is called on its platform, in lower case; empty if its channel does not know (`HasOwnNames`).
-        Asked with each message, and to ask whether a channel is of a protocol costs more than all else there."""
+        """Return what this bot is called on its platform, in lower case; empty if its channel does not know
+        (`HasOwnNames`). Asked with each message, and to ask whether a channel is of a protocol costs more than all else
+        there."""
         names: frozenset[str] = getattr(self._channels.get(instance), "own_names", frozenset())
         return frozenset(map(str.lower, names)) if names else names
 

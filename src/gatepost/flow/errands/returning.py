@@ -48,7 +48,7 @@ def _render(errand: Errand, outcome: ErrandOutcome) -> dict[str, Any]:
 
 
 def _list_attachments(outcome: ErrandOutcome) -> list[StoredAttachment]:
-    """Where the channel of errands keeps them."""
+    """Return where the channel of errands keeps them."""
     names = make_safe_names([Attachment(name=each.name, mime=each.mime) for each in outcome.files])
     return [
         StoredAttachment(

@@ -6,8 +6,8 @@ from gatepost.store.port import Db
 
 
 def stop_errand(db: Db, errand: Errand, now: int) -> bool:
-    """Whether its turn was running: then its sandbox is to be ended. The next level is marked, and not walked here: a
-    unit of the writer stays small however far errands reach."""
+    """Return True if its turn was running: then its sandbox is to be ended. The next level is marked, and not walked
+    here: a unit of the writer stays small however far errands reach."""
     turn = turns.find_open(db, errand.session_id)
     own = turn is not None and (turn.instance, turn.thread) == (errands.INSTANCE, errand.id)
     ended = turn is not None and own and turns.cancel(db, turn.id, errand.reason, now)

@@ -65,8 +65,8 @@ class GatewayCommands:
         return await self._store.read(commands.find_owner, session_id)
 
     async def ask(self, kind: CommandKind, session_id: str, **arguments: Any) -> Answer | None:
-        """What the gateway that runs a session answers. None: no other one runs it, or it does not answer in time; then
-        it does this all the same, unless it dies."""
+        """Return what the gateway that runs a session answers. None: no other one runs it, or it does not answer in
+        time; then it does this all the same, unless it dies."""
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_S):
                 while await self.find_owner(session_id) not in ("", self.gateway):
@@ -81,8 +81,8 @@ class GatewayCommands:
         return None
 
     async def ask_gateway(self, kind: CommandKind, gateway: str, arguments: Mapping[str, Any], within: float) -> Answer:
-        """What another gateway answers to what is of no session. Raises Unavailable if it is away, or does not answer
-        in time: then it may do this all the same."""
+        """Return what another gateway answers to what is of no session. Raises Unavailable if it is away, or does not
+        answer in time: then it may do this all the same."""
         now = self._clock.now()
         command = await self._store.write(commands.add_for_gateway, kind, gateway, arguments, self.gateway, now)
         if command is None:

@@ -75,7 +75,7 @@ class Duties:
         return self._held or frozenset()
 
     def sends_to(self, instance: str) -> bool:
-        """Whether this gateway sends on a channel."""
+        """Return True if this gateway sends on a channel."""
         return self._held is None or channel_duty(instance) in self._held
 
     def get_term(self, name: str) -> int:

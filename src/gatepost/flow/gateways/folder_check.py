@@ -30,7 +30,7 @@ class FolderElsewhere(Invalid):
 
 
 def has_files(home: Home, folder: str) -> bool:
-    """Whether there is anything of a group's world in this home."""
+    """Return True if there is anything of a group's world in this home."""
     try:
         with open_untrusted(home.group(group_places.get_world(folder))) as found:
             return not found.is_empty()

@@ -29,11 +29,11 @@ class SessionClaims(Protocol):
         ...
 
     def is_run_elsewhere(self, session: Session) -> bool:
-        """Whether another gateway has it awake now."""
+        """Return True if another gateway has it awake now."""
         ...
 
     async def is_elsewhere(self, session: Session) -> bool:
-        """Whether it is not to be woken here: another has it awake, or its group's folder."""
+        """Return True if it is not to be woken here: another has it awake, or its group's folder."""
         ...
 
     async def list_here(self, due: list[DueSession]) -> list[DueSession]:

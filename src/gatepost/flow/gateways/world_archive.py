@@ -194,7 +194,7 @@ def _frame(entry: ArchiveEntry) -> bytes:
 
 
 def measure(home: Path, tops: Sequence[str], limits: ArchiveLimits) -> ArchiveSummary:
-    """What lies there, read from the disk."""
+    """Return what lies there, read from the disk."""
     tree = _Tree(home, tops, limits)
     for root, path, entry in tree.walk():
         content = hashlib.sha256()

@@ -22,7 +22,7 @@ class TextAddress(Struct, frozen=True):
 
 
 def may_be_addressed(text: str) -> bool:
-    """Whether it is worth a look: most texts begin with a letter."""
+    """Return True if it is worth a look: most texts begin with a letter."""
     return _START.match(text) is not None
 
 

@@ -38,7 +38,7 @@ SPANNING = (SessionMode.SHARED, SessionMode.AGENT_SHARED)  # whose conversations
 
 
 def make_routed(reach: ChannelInstances, arrival: Arrival, verb: Verb, parent: Message | None) -> RoutedMessage:
-    """What of it decides who gets it. `parent`: the message that it is about."""
+    """Return what of it decides who gets it. `parent`: the message that it is about."""
     inbound = arrival.inbound
     return RoutedMessage(
         instance=arrival.instance,
@@ -124,7 +124,7 @@ def _skip_forbidden(
 
 
 def asks_first(target: TargetAccess) -> bool:
-    """Whether its sender would be let in once somebody agrees."""
+    """Return True if its sender would be let in once somebody agrees."""
     return target.reason == senders.ASKS_FIRST and not target.chosen.observe
 
 
@@ -141,7 +141,7 @@ def find_spent_budget(
 def decide_route(
     db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, policy: RoomPolicy, now: int
 ) -> RouteDecision:
-    """Who gets it."""
+    """Return who gets it."""
     parent = find_parent_of(db, arrival.instance, arrival.inbound)
     verb = read_verb(db, arrival.instance, arrival.inbound, parent)
     said = make_routed(reach, arrival, verb, parent)
@@ -174,8 +174,8 @@ def _judge(
 
 
 def wants_files(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> bool:
-    """Whether somebody would get this message, told by reading alone: only then are its files fetched. A guess, which
-    `accept` corrects (`FilesWanted`)."""
+    """Return True if somebody would get this message, told by reading alone: only then are its files fetched. A guess,
+    which `accept` corrects (`FilesWanted`)."""
     inbound = arrival.inbound
     if arrival.stale or _is_known(db, arrival):
         return False
@@ -196,8 +196,8 @@ def _is_known(db: Db, arrival: Arrival) -> bool:
 
 
 def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple[str, ...]:
-    """What `accept` would have stopped for this command, told by reading alone. Nothing for one that was there before,
-    or is too old."""
+    """Return what `accept` would have stopped for this command, told by reading alone. Nothing for one that was there
+    before, or is too old."""
     inbound, command = arrival.inbound, arrival.command
     if command is None or arrival.fault or arrival.stale or _is_known(db, arrival):
         return ()

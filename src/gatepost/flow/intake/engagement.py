@@ -75,8 +75,8 @@ def make_engagement(place: tuple[str, str, str], folder: str, route_id: int | No
 def apply_engagements(
     question: RouteQuestion, routed: RouteDecision, engaged: Sequence[Engagement]
 ) -> RouteDecision | None:
-    """Who gets a message that speaks to nobody while these are engaged; None if that changes nothing. `routed`: who
-    gets it otherwise. Who only observes still does; another who would be woken is, if the engaged routes go on."""
+    """Return who gets a message that speaks to nobody while these are engaged; None if that changes nothing. `routed`:
+    who gets it otherwise. Who only observes still does; another who would be woken is, if the engaged routes go on."""
     woken = [each for each in routed.chosen if not each.observe]
     if any(routing.needs_words(each.route) for each in woken):
         return None  # it names somebody

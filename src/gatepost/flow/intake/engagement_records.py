@@ -42,8 +42,8 @@ def record_engagements(db: Db, message: EngagingMessage, given: Sequence[RouteCh
 
 
 def _engages(message: EngagingMessage, chosen: RouteChoice) -> bool:
-    """Whether this message speaks to the group: by a mention, a reply, its name, in a direct room, or by whatever its
-    route asks for if that names a time."""
+    """Return True if this message speaks to the group: by a mention, a reply, its name, in a direct room, or by
+    whatever its route asks for if that names a time."""
     said, by, route = message.said, message.target.by, chosen.route
     if not said.is_spoken or is_program(said.sender) or said.is_command:
         return False

@@ -394,7 +394,7 @@ _parse = lru_cache(maxsize=4096)(addresses.parse)  # the same rooms and people a
 
 
 def _is_plain(inbound: Inbound) -> bool:
-    """Whether there is nothing to clean: the usual case, and it should cost nothing."""
+    """Return True if there is nothing to clean: the usual case, and it should cost nothing."""
     if inbound.reply_to or inbound.attachments or inbound.extra or inbound.click or inbound.heading:
         return False
     names = inbound.sender_name + inbound.thread + inbound.room_name + inbound.forward_from

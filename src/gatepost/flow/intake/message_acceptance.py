@@ -146,7 +146,7 @@ def _show_change(db: Db, arrival: Arrival, receipt: Receipt) -> None:
 
 
 def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRules | None) -> IntakeResult:
-    """Who gets it, and whether its sender may speak there."""
+    """Return who gets it, and whether its sender may speak there."""
     db, rules, reach, arrival = case.db, case.rules, case.reach, case.arrival
     inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)

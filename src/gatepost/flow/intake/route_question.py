@@ -22,15 +22,15 @@ class RouteQuestion(Struct, frozen=True):
     exists: Callable[[str], bool]
 
     def decide(self) -> RouteDecision:
-        """Who gets it as it is."""
+        """Return who gets it as it is."""
         return routing.decide(self.routes, self.facts, self.exists)
 
     def list_addressed(self) -> tuple[RouteChoice, ...]:
-        """Who is woken by it as a mention."""
+        """Return who is woken by it as a mention."""
         return _list_woken(self._decide_mention(_waive_nothing))
 
     def list_woken_plainly(self) -> tuple[RouteChoice, ...]:
-        """Who is woken by other words of the same sender here that speak to nobody."""
+        """Return who is woken by other words of the same sender here that speak to nobody."""
         plain = replace(self.facts, verb=Verb.MESSAGE, text="")
         return _list_woken(routing.decide(self.routes, plain, self.exists))
 

@@ -45,7 +45,7 @@ class RoutedMessage(Struct, frozen=True, kw_only=True):
 
     @property
     def is_spoken(self) -> bool:
-        """Whether a person said it: an edit, a reaction or what a task says is none."""
+        """Return True if a person said it: an edit, a reaction or what a task says is none."""
         return self.kind is MessageKind.CHAT and self.event == "message" and senders.is_person(self.sender)
 
 
@@ -89,7 +89,8 @@ def make_question(db: Db, rules: RuleCache, said: RoutedMessage) -> RouteQuestio
 
 
 def read_spoken(db: Db, rules: RuleCache, said: RoutedMessage, now: int) -> Spoken:
-    """What a person says besides what routes ask for. It costs nothing where nobody is engaged and nobody chose."""
+    """Return what a person says besides what routes ask for. It costs nothing where nobody is engaged and nobody
+    chose."""
     if said.kind is not MessageKind.CHAT or said.verb is Verb.UNTRUSTED or not senders.is_person(said.sender):
         return NOTHING_SPOKEN
     parent = said.parent

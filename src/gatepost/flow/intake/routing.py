@@ -70,7 +70,7 @@ def _waive_nothing(route: Route) -> bool:
 
 
 def asks_sender(routes: Iterable[Route]) -> bool:
-    """Whether any of them may depend on who the sender is."""
+    """Return True if any of them may depend on who the sender is."""
     return any("sender" in route.match for route in routes)
 
 
@@ -269,18 +269,18 @@ def why_unreadable(route: Route) -> str:
 
 
 def is_address(token: MatchCondition) -> bool:
-    """Whether it says how somebody speaks to the agent: by a verb, or by words. `text=*` asks for any."""
+    """Return True if it says how somebody speaks to the agent: by a verb, or by words. `text=*` asks for any."""
     return token.key in ("verb", "text") and not token.negated and token.written != "text=*"
 
 
 def needs_words(route: Route) -> bool:
-    """Whether its match asks for words by which somebody speaks to the agent."""
+    """Return True if its match asks for words by which somebody speaks to the agent."""
     tokens = _parse_stored_match(route.match)
     return not isinstance(tokens, str) and any(token.key == "text" and is_address(token) for token in tokens)
 
 
 def names_verb(route: Route) -> bool:
-    """Whether its match asks for certain verbs."""
+    """Return True if its match asks for certain verbs."""
     tokens = _parse_stored_match(route.match)
     if isinstance(tokens, str):
         return False
@@ -331,7 +331,7 @@ def _apply_agent_routes(
     exists: Callable[[str], bool],
     waives: Waiver,
 ) -> tuple[RouteChoice, ...]:
-    """What becomes of a message that was given to a group, by the routes of one above it or its own."""
+    """Return what becomes of a message that was given to a group, by the routes of one above it or its own."""
     if not covers(maker, given.folder):
         return (given,)
     led = _decide([*theirs, given.route], facts, exists, waives).chosen  # theirs first: the operator has had a say
@@ -359,7 +359,7 @@ def in_order(routes: Iterable[Route]) -> list[Route]:
 
 
 def resolve_target(route: Route, facts: MatchInput, exists: Callable[[str], bool]) -> tuple[RouteChoice | None, str]:
-    """Where a route that holds leads (None: to nobody, it drops), or why it is passed over after all."""
+    """Return where a route that holds leads (None: to nobody, it drops), or why it is passed over after all."""
     try:
         target = route_targets.parse(route.target)
     except Invalid as fault:

@@ -66,7 +66,7 @@ class SlashCommand(Struct, frozen=True):
 
     @property
     def rest(self) -> str:
-        """What follows its name."""
+        """Return what follows its name."""
         return self.text[len(self.head) :].strip()
 
 
@@ -137,7 +137,7 @@ def _parse_word(text: str) -> SlashCommand | None:
 
 
 def skip_own_mention(text: str, own_names: frozenset[str]) -> int:
-    """Where the text begins that is meant: behind blanks, and behind our own name if we know that it is ours."""
+    """Return where the text begins that is meant: behind blanks, and behind our own name if we know that it is ours."""
     start, named = _parse_opening(text, own_names)
     if named and named.lower() in own_names:
         return start

@@ -103,7 +103,7 @@ def _narrow(routed: RouteDecision, way: RouteChoice) -> RouteDecision:
 
 
 def _apply_topic(question: RouteQuestion, spoken: Spoken, found: TargetDecision) -> TargetDecision:
-    """What the sender says of the topic, where a route says nothing of it and somebody is woken."""
+    """Return what the sender says of the topic, where a route says nothing of it and somebody is woken."""
     address, decision = spoken.address, found.decision
     inline = address.topic if address is not None and address.rest else None
     if inline and address is not None and address.group and found.by is not DecidedBy.CHILD:
@@ -119,7 +119,8 @@ def _apply_topic(question: RouteQuestion, spoken: Spoken, found: TargetDecision)
 
 
 def _find_change(question: RouteQuestion, spoken: Spoken) -> TargetDecision | None:
-    """What a text that is nothing but `@group` or `#topic` asks for. The groups are those whose agents it concerns."""
+    """Return what a text that is nothing but `@group` or `#topic` asks for. The groups are those whose agents it
+    concerns."""
     address, choice = spoken.address, spoken.choice
     if address is None or address.rest or spoken.parent:
         return None

@@ -37,12 +37,12 @@ def parent_of(inbound: Inbound) -> str:
 
 
 def is_by_thread(inbound: Inbound) -> bool:
-    """Whether it is about another message only because both are of one thread."""
+    """Return True if it is about another message only because both are of one thread."""
     return inbound.event == "message" and bool(inbound.thread) and parent_of(inbound) in ("", inbound.thread)
 
 
 def find_verb(inbound: Inbound) -> Verb:
-    """What the person did, whoever wrote the message it is about."""
+    """Return what the person did, whoever wrote the message it is about."""
     emoji = reaction_of(inbound.event)
     if not emoji or inbound.verb is Verb.UNTRUSTED:
         return inbound.verb
@@ -55,7 +55,7 @@ def promote(verb: Verb, parent: Message | None) -> Verb:
 
 
 def is_agents(message: Message) -> bool:
-    """Whether an agent said it, and not the gateway itself."""
+    """Return True if an agent said it, and not the gateway itself."""
     return message.direction == Direction.OUT and message.sender != SYSTEM
 
 

@@ -127,7 +127,7 @@ def list_open_facts(work: OpenWork) -> list[AgentFacts]:
 
 
 def _is_shell(facts: AgentFacts, usual: ProviderDefaults) -> bool:
-    """Whether nobody uses a group that every gateway has: the place of managed agents, and the root."""
+    """Return True if nobody uses a group that every gateway has: the place of managed agents, and the root."""
     return facts.folder in (usual.borrower, ROOT_FOLDER) and not (facts.session_id or facts.requests or facts.queued)
 
 

@@ -144,7 +144,7 @@ class StandingAgent(Struct, frozen=True):
 
 
 def sort_agents(found: Iterable[AgentFacts], *, halted: bool) -> list[StandingAgent]:
-    """Who needs somebody first, then who works; among equals the latest first."""
+    """Return who needs somebody first, then who works; among equals the latest first."""
     standing = [StandingAgent(each, find_standing(each, halted=halted)) for each in found]
     return sorted(
         standing,

@@ -108,7 +108,8 @@ class GivenAnswer(Struct, frozen=True):
 
 
 def is_decided(reason: str) -> bool:
-    """Whether the ledger's reason of a message says that it decided a request, or answered one of its questions."""
+    """Return True if the ledger's reason of a message says that it decided a request, or answered one of its
+    questions."""
     return bool(get_decided_request(reason))
 
 

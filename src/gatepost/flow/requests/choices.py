@@ -305,7 +305,7 @@ def show_beginning(text: str, longest: int) -> str:
 
 
 def is_edited(request: Request) -> bool:
-    """Whether it was allowed with other arguments than were asked for."""
+    """Return True if it was allowed with other arguments than were asked for."""
     answers = request.kind in (RequestKind.QUESTION, RequestKind.ROOM)  # what is given there is the answer itself
     return request.state is RequestState.ALLOWED and bool(request.answer) and not answers
 

@@ -36,7 +36,7 @@ CHAT, DIRECT = "chat", "direct"  # what a request says of its room besides the a
 
 
 def describe_room(room: SeenRoom) -> dict[str, str]:
-    """What a request keeps of the room that it is about."""
+    """Return what a request keeps of the room that it is about."""
     about = {CHAT: room.name, DIRECT: "yes" if room.direct else ""}
     return {name: value for name, value in about.items() if value}
 

@@ -114,7 +114,7 @@ def find_clicked(question: AgentQuestion, numbers: str) -> str | None:
 
 
 def get_answers(request: Request) -> dict[str, str]:
-    """What was answered so far, by the question's key."""
+    """Return what was answered so far, by the question's key."""
     found = request.answer.get(ANSWERS)
     return {str(key): str(value) for key, value in found.items()} if isinstance(found, Mapping) else {}
 

@@ -82,7 +82,8 @@ def asks_people(db: Db, folder: str) -> bool:
 
 
 def can_ask(db: Db, folder: str, session_id: str) -> bool:
-    """Whether there is anybody to be told the answer, and the group asks. By reading alone: a try costs no write."""
+    """Return True if there is anybody to be told the answer, and the group asks. By reading alone: a try costs no
+    write."""
     session = sessions.get(db, session_id)
     return session is not None and session.closed_at is None and asks_people(db, folder)
 

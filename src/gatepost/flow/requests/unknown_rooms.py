@@ -79,7 +79,7 @@ def hold(
 
 
 def may_hold(db: Db, room: SeenRoom, now: int) -> bool:
-    """Whether people are asked about a room, or can be, however many others they are asked about."""
+    """Return True if people are asked about a room, or can be, however many others they are asked about."""
     if not _PLAIN.fullmatch(room.address) or not _PLAIN.fullmatch(room.instance):
         return False
     return not was_refused(requests.find_last(db, RequestKind.ROOM, NOBODYS, make_name(room)), now)
@@ -104,7 +104,7 @@ def _add_held(
 
 
 def _describe(db: Db, new: NewMessage, room: SeenRoom, now: int) -> dict[str, object] | None:
-    """What the card says. None: nobody is asked, because too much was, or there is no group to choose."""
+    """Return what the card says. None: nobody is asked, because too much was, or there is no group to choose."""
     db.alone(LockKind.QUOTA, "requests", NOBODYS)
     waiting = waiting_requests.list_of_people(db, NOBODYS)
     own = sum(each.about == new.sender for each in waiting)

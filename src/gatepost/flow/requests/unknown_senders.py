@@ -73,7 +73,7 @@ def hold(
 
 
 def may_hold(db: Db, folder: str, sender: str, now: int) -> bool:
-    """Whether people are asked about a sender, or can be, whatever the size of what they write."""
+    """Return True if people are asked about a sender, or can be, whatever the size of what they write."""
     if "*" in sender:  # a row of the access list that blocks it would be a pattern
         return False
     db.alone(LockKind.QUOTA, "requests", folder)
@@ -85,7 +85,7 @@ def may_hold(db: Db, folder: str, sender: str, now: int) -> bool:
 
 
 def _fits(db: Db, new: NewMessage, folder: str) -> bool:
-    """Whether a message can be held besides those of its sender that are."""
+    """Return True if a message can be held besides those of its sender that are."""
     size = sum_files(json.loads(new.content))
     if not size:
         return True
@@ -94,7 +94,7 @@ def _fits(db: Db, new: NewMessage, folder: str) -> bool:
 
 
 def was_refused(last: Request | None, now: int) -> bool:
-    """Whether somebody said no lately, or nobody said anything."""
+    """Return True if somebody said no lately, or nobody said anything."""
     said_no = last is not None and last.state in (RequestState.DENIED, RequestState.EXPIRED)
     return last is not None and said_no and (last.answered_at or 0) > now - PAUSE
 
@@ -116,7 +116,7 @@ def follow(db: Db, reach: ChannelInstances, request: Request, now: int) -> Relea
 
 
 def is_unknown(db: Db, request: Request) -> bool:
-    """Whether its sender is still somebody whom nothing lets in and nothing shuts out."""
+    """Return True if its sender is still somebody whom nothing lets in and nothing shuts out."""
     return sender_rights.find_rights(db, request.name, request.folder) == "guest"
 
 

@@ -20,7 +20,7 @@ PAGE = 50  # tasks that one transaction counts again
 
 
 def is_behind(now: int, seen: int | None) -> bool:
-    """Whether the clock was set back since it showed `seen`."""
+    """Return True if the clock was set back since it showed `seen`."""
     return seen is not None and seen - now > MARGIN
 
 
@@ -30,7 +30,7 @@ def find_last_seen(db: Db) -> int | None:
 
 
 def plan_recount(db: Db, after: str, now: int) -> tuple[list[TaskMove], str]:
-    """What is to be moved among the next tasks by id, and the last of these ids; '': there are no more."""
+    """Return what is to be moved among the next tasks by id, and the last of these ids; '': there are no more."""
     page = tasks.list_recurring(db, after, now, PAGE)
     ahead = firings.list_judged_ahead(db, [each.id for each in page], now, now + MARGIN) if page else {}
     moves = [_move(each, ahead[each.id], now) for each in page if each.id in ahead]

@@ -99,8 +99,9 @@ def plan_firing(
 
 
 def make_move(plan: FiringPlan, ran: int) -> TaskMove:
-    """Where its task goes once so many of its times are fired. A time that is skipped is no run, so it ends none. Whose
-    text is held is not over before the next look: until then it is not known which of its times are asked about."""
+    """Return where its task goes once so many of its times are fired. A time that is skipped is no run, so it ends
+    none. Whose text is held is not over before the next look: until then it is not known which of its times are asked
+    about."""
     task, open_ends = plan.task, plan.held is not None and bool(plan.fire)
     if task.max_runs is not None and task.runs + ran >= task.max_runs and not open_ends:
         return TaskMove(task, None, f"it has run {task.max_runs} times (maxRuns)", ran)
@@ -251,7 +252,7 @@ def _hold(db: Db, reach: ChannelInstances, plan: FiringPlan, now: int) -> FiredR
 
 
 def has_way(db: Db, folder: str, instance: str, address: str) -> bool:
-    """Whether a group may speak in a room: it has been told of it, or has a conversation there."""
+    """Return True if a group may speak in a room: it has been told of it, or has a conversation there."""
     if destinations.find_by_room(db, folder, instance, address) is not None:
         return True
     there = sessions.list_in_room(db, address)

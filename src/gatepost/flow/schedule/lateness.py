@@ -8,7 +8,7 @@ LATE = MINUTE  # what comes so long after its time is late
 
 
 def render_late(task: Task, due_at: int, now: int) -> str:
-    """What is said with something that comes late; '' if it does not."""
+    """Return what is said with something that comes late; '' if it does not."""
     if now - due_at <= LATE:
         return ""
     due, today = render_local(due_at - due_at % SECOND, task.zone), render_local(now, task.zone)

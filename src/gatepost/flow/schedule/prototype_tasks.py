@@ -72,8 +72,8 @@ class GroupSeed(Struct, frozen=True, kw_only=True):
 
 
 def pop_seed(prototype: FolderPrototype | None, place: SeedPlace, rules: TaskRules, now: int) -> GroupSeed | None:
-    """What the prototype has for a new group besides files, whoever makes it. The file is the gateway's: the group gets
-    what it says, and not the file. None: there is none."""
+    """Return what the prototype has for a new group besides files, whoever makes it. The file is the gateway's: the
+    group gets what it says, and not the file. None: there is none."""
     data = prototype.files.pop(SEED_FILE, None) if prototype is not None else None
     return parse_seed(data, place, rules, now) if data is not None else None
 

@@ -127,7 +127,7 @@ class TaskLoop:
 
 
 def plan_due(db: Db, now: int, most: int, most_late: int, asking: AskingRules = USUAL_ASKING) -> list[FiringPlan]:
-    """What is to be done now. While everything is stopped nothing is: it is late then, and each policy says what
+    """Return what is to be done now. While everything is stopped nothing is: it is late then, and each policy says what
     becomes of it. A read: schedules are walked through off the loop, and nobody's writes wait for it."""
     due = tasks.list_due(db, now, most)
     judged = judge_tasks(db, due, placed=True)  # whether they are is looked at where they are fired

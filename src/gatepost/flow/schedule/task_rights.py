@@ -82,7 +82,7 @@ def agree_to_holds(db: Db, task: Task) -> None:
 
 
 def load_access_rules(db: Db) -> AccessRules:
-    """What decides about calls. Which tools a group is shown has no say in it."""
+    """Return what decides about calls. Which tools a group is shown has no say in it."""
     if not acl.has_any(db):
         return NO_RULES
     rules: dict[str, list[GrantRule]] = defaultdict(list)
@@ -155,7 +155,8 @@ class TaskJudge:
         return tuple(each for each in found if (each.folder, each.rule) not in agreed)
 
     def _may_speak(self, task: Task, origin: Origin) -> bool:
-        """Whether somebody could still ask for it where they asked. Who made it by a command needs another right."""
+        """Return True if somebody could still ask for it where they asked. Who made it by a command needs another
+        right."""
         person = origin.person
         if not person or person == OPERATOR or not is_person(person):
             return True
@@ -243,7 +244,7 @@ def _make_request(tool: str, tier: Tier, scope: str, task: Task) -> AccessReques
 
 
 def render_send_params(task: Task) -> dict[str, str]:
-    """What rules about `send` may speak of."""
+    """Return what rules about `send` may speak of."""
     return {"text": task.text, "jid": task.address, "chatJid": task.address}
 
 

@@ -147,8 +147,9 @@ def parse_cron(text: str, zone: str, now: int, field: str = "cron", examples: st
 
 
 def _has_day(fields: str) -> bool:
-    """Whether any day fits. A month has one of 28 shapes: its length, and the weekday that it begins with. Each shape
-    that a month can have comes within fifty years, so these few days stand for all that would be walked through."""
+    """Return True if any day fits. A month has one of 28 shapes: its length, and the weekday that it begins with.
+    Each shape that a month can have comes within fifty years, so these few days stand for all that would be walked
+    through."""
     cron = _make_cron(fields, datetime(2000, 1, 1))  # only days are asked for
     lengths = {
         length for month in cron.months for length in ((28, 29) if month == 2 else (monthrange(2001, month)[1],))

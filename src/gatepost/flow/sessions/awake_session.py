@@ -169,7 +169,7 @@ class AwakeSession:
             self.kill(Ending.by_gateway(reason))
 
     def trees(self, folders: Sequence[str]) -> list[DiskTree]:
-        """What its files are charged to. `folders`: of all groups."""
+        """Return what its files are charged to. `folders`: of all groups."""
         home, folder = self.parts.home, self.session.folder
         worktree = [DiskTree(self._start.granted.mount.source)] if self._start and self._start.managed else []
         return [group_tree(home.group(folder), folder, folders), DiskTree(home.session(self.session.id)), *worktree]
@@ -181,7 +181,7 @@ class AwakeSession:
 
     @property
     def _replays(self) -> bool:
-        """Whether it repeats another session: it works on copies, and nothing that it does reaches anybody."""
+        """Return True if it repeats another session: it works on copies, and nothing that it does reaches anybody."""
         return self.session.instance == replays.INSTANCE
 
     async def _measure(self) -> None:
@@ -371,8 +371,8 @@ class AwakeSession:
         return {entry.id for entry, _ in pairs}
 
     async def _open_rows(self) -> tuple[list[tuple[InboxEntry, Message]], list[Destination]]:
-        """What the mailbox holds: of what waits only so much as the next claim can take. A claim that takes a row
-        beyond that is answered when the row is there."""
+        """Return what the mailbox holds: of what waits only so much as the next claim can take. A claim that takes a
+        row beyond that is answered when the row is there."""
         store, config, group = self.parts.store, self.parts.config, self.group
         limits = ProjectionLimits(
             observed=config[WINDOW] if group.window_messages is None else group.window_messages,

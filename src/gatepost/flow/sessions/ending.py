@@ -57,7 +57,7 @@ class Ending(Struct, frozen=True):
         return Ending(shortage, Retry.LATER)
 
     def to_failure(self, turn: Turn, *, final: bool) -> FailureCause:
-        """What it means for the turn that ran."""
+        """Return what it means for the turn that ran."""
         spared = self.retry is Retry.LATER and turn.spared < MOST_SPARED
         counts = self.counts and not spared
         return FailureCause(

@@ -141,7 +141,7 @@ def grant_mounts(config: Config, home: Home, wishes: Iterable[MountRequest]) -> 
 
 
 def find_ban(real: Path, home: Home) -> str:
-    """What no allow-list can allow; '' if this is nothing of that."""
+    """Return what no allow-list can allow; '' if this is nothing of that."""
     own = home.path.resolve()
     if own == real or own.is_relative_to(real) or real.is_relative_to(own):
         return "the gateway's own home is there"

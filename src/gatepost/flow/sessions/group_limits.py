@@ -78,7 +78,8 @@ def _in_force(config: Config, name: str, group: Group, parents: Sequence[Group])
 
 
 def read_limit(config: Config, name: str, raw: str) -> int | None:
-    """What an operator wrote for one limit, judged; None, which is what nothing means: as the groups above it."""
+    """Return what an operator wrote for one limit, judged; None, which is what nothing means: as the groups above
+    it."""
     if name not in _OF_GATEWAY:
         near = did_you_mean(name, NAMES)
         raise Invalid(f"limits.{name}", f"there is no such limit; there are: {', '.join(NAMES)}{near}")

@@ -25,7 +25,7 @@ class SandboxIsolation(Struct, frozen=True):
 def find_isolation(
     config: Config, group: Group = ANYBODY, provider: str = "", registry: Registry[MakeSandboxKind] = SANDBOXES
 ) -> SandboxIsolation:
-    """What a session of this group gets. May start a sandbox to see; not for the event loop."""
+    """Return what a session of this group gets. May start a sandbox to see; not for the event loop."""
     try:
         name, kind = choose_sandbox(config, group, provider, registry)
     except SetupError as error:

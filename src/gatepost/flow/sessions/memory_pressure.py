@@ -51,7 +51,8 @@ def check_memory(
 
 
 def read_memory(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> HostMemory | None:
-    """What is free for us: of the machine, or of our own cgroup's limit where that is less. None: it is not told."""
+    """Return what is free for us: of the machine, or of our own cgroup's limit where that is less. None: it is not
+    told."""
     meminfo = _numbers(proc / "meminfo")
     if "MemAvailable:" not in meminfo:
         return None

@@ -139,7 +139,7 @@ def _with_place(wish: NewRequest, session: Session, turn: Turn) -> NewRequest:
 def _repeat_answer(
     db: Db, session: Session, turn: Turn, asked: Request, now: int
 ) -> runner_frames.PermissionAnswerFrame:
-    """What somebody answered to the same request before."""
+    """Return what somebody answered to the same request before."""
     if session.agent:
         told = {"requestId": asked.id, "name": asked.tool, "status": asked.state, "again": True}
         timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
@@ -158,7 +158,7 @@ def _repeat_answer(
 
 
 def parse_permission_request(event: runner_frames.EventFrame) -> NewRequest:
-    """What was asked, within bounds: whatever is inside could have made it up. Only a plan has consequences."""
+    """Return what was asked, within bounds: whatever is inside could have made it up. Only a plan has consequences."""
     data, name, digest = event.data, _plain(event.data.get("id")), digest_of(event)
     if event.kind == EventKind.QUESTION:
         about, cut = excerpt({"question": data.get("text"), "options": data.get("options")})

@@ -33,7 +33,7 @@ def list_provider_names(home: Home) -> tuple[str, ...]:
 
 
 def load_spec(home: Home, provider: str) -> ProviderSpec:
-    """What a provider declares; nothing if there is no such file, which the runner reports better."""
+    """Return what a provider declares; nothing if there is no such file, which the runner reports better."""
     path = find_provider_file(home, provider)
     if path is None:
         return ProviderSpec(name=provider)

@@ -200,7 +200,7 @@ def check_wish(wish: ReplayWish) -> ReplayWish:
 
 
 def render_changes(wish: ReplayWish) -> dict[str, str]:
-    """What is not as it was, for people: a text is named and not repeated."""
+    """Return what is not as it was, for people: a text is named and not repeated."""
     named = {"provider": wish.provider, "model": wish.model, "AGENTS.md": "changed" if wish.agents_md else ""}
     named |= {f"skills/{name}": "changed" for name in sorted(wish.skills)}
     return {name: value for name, value in named.items() if value}

@@ -134,7 +134,7 @@ class RunnerSocket(asyncio.Protocol):
         return not self.lost
 
     async def frames(self) -> list[runner_frames.FromRunner]:
-        """What has arrived since the last call, at least one; empty when the connection is over."""
+        """Return what has arrived since the last call, at least one; empty when the connection is over."""
         while True:
             await self._arrived.wait()
             taken, self._frames = self._frames, []

@@ -43,7 +43,7 @@ class SandboxFreezer:
                 self._keeper.remove(sandbox)
 
     def set_frozen(self, frozen: bool) -> bool:
-        """Whether that is a change."""
+        """Return True if that is a change."""
         if frozen == self.is_frozen:
             return False
         self.is_frozen = frozen
@@ -52,8 +52,8 @@ class SandboxFreezer:
         return True
 
     def may_go_on(self) -> bool:
-        """Whether a sandbox may run now. If not, all are frozen from here on: whoever held some for a moment must not
-        let them go."""
+        """Return True if a sandbox may run now. If not, all are frozen from here on: whoever held some for a moment
+        must not let them go."""
         if not self.is_frozen and not self._may_act():
             self.set_frozen(True)
         return not self.is_frozen

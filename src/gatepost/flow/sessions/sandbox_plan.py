@@ -84,7 +84,7 @@ _kinds: WeakKeyDictionary[Config, dict[MakeSandboxKind, SandboxKind]] = WeakKeyD
 
 
 def name_prefix(home: Home) -> str:
-    """What the names of this home's sandboxes begin with, so that a sweep ends no other home's."""
+    """Return what the names of this home's sandboxes begin with, so that a sweep ends no other home's."""
     return f"gatepost-{hashlib.sha256(os.fsencode(home.path)).hexdigest()[:8]}-"
 
 

@@ -175,7 +175,7 @@ def _status(pid: int) -> int:
 
 
 def _shares(pid: int) -> int:
-    """What is a process's own, with its share of what it has in common with others."""
+    """Return what is a process's own, with its share of what it has in common with others."""
     rollup = Path(f"/proc/{pid}/smaps_rollup")
     found = _sum(rollup, (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
     return found or _status(pid)
@@ -192,7 +192,7 @@ def _sum(path: Path, names: tuple[bytes, ...]) -> int:
 
 
 def _tmpfs(inner_pid: int) -> int:
-    """What lies in the sandbox's own file systems in memory. One that is the host's own is not looked at."""
+    """Return what lies in the sandbox's own file systems in memory. One that is the host's own is not looked at."""
     total = 0
     for place in IN_MEMORY:
         with suppress(OSError):

@@ -108,7 +108,7 @@ def find_program(config: Config, home: Home, name: str) -> Path | None:
 
 
 def find_native(path: Path, name: str) -> Path:
-    """What a link leads to; of an npm package's script, the executable that it would start."""
+    """Return what a link leads to; of an npm package's script, the executable that it would start."""
     real = path.resolve()
     for folder in (parent for parent in real.parents if parent.name == "node_modules"):
         scope, *rest = real.relative_to(folder).parts

@@ -75,7 +75,8 @@ def stop_own_work(
 
 
 def works_for(db: Db, turn: Turn, names: tuple[str, ...]) -> bool:
-    """Whether a turn answers this person: who asked first, and so pays for it. Who joined it later cannot end it."""
+    """Return True if a turn answers this person: who asked first, and so pays for it. Who joined it later cannot end
+    it."""
     return costs.find_payer(db, turn.id) == names[0]
 
 

@@ -76,7 +76,7 @@ class SessionSupervisor:
         return session_id in self._live
 
     def is_at_rest(self, session_id: str) -> bool:
-        """Whether it is neither awake nor about to be claimed. One that stands in line is at rest."""
+        """Return True if it is neither awake nor about to be claimed. One that stands in line is at rest."""
         return session_id not in self._live and not self._slots.has_place(session_id)
 
     @property
@@ -211,7 +211,7 @@ class SessionSupervisor:
         return [live.session.id for live in self.awake if live.talk.requests.awaited and not live.ending]
 
     def is_awaited(self, session_id: str, request: str) -> bool:
-        """Whether a runner waits for the answer to this."""
+        """Return True if a runner waits for the answer to this."""
         live = self._live.get(session_id)
         return live is not None and not live.ending and request in live.talk.requests.awaited
 
@@ -257,7 +257,8 @@ class SessionSupervisor:
         return len(ended)
 
     def follows(self, panic: Switch | None) -> bool:
-        """Whether it is done here as the switch says. What somebody has just said here, and is not written, counts."""
+        """Return True if it is done here as the switch says. What somebody has just said here, and is not written,
+        counts."""
         return (panic is not None) == self.halted or self._halting or switches.PANIC in self._owed
 
     async def halt(self, turn_on: Callable[[], Awaitable[bool]]) -> PanicResult:

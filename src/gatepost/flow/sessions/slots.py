@@ -31,7 +31,7 @@ class SessionSlots:
     _awake_in_background: set[str] = field(default_factory=set)  # of those that hold a place
 
     def __contains__(self, session_id: str) -> bool:
-        """Whether it holds a place or waits for one."""
+        """Return True if it holds a place or waits for one."""
         return session_id in self._awake or session_id in self._people or session_id in self._background
 
     def has_place(self, session_id: str) -> bool:
@@ -74,7 +74,7 @@ class SessionSlots:
         (self._background if background else self._people).add(session_id, folder)
 
     def is_in_background(self, session_id: str) -> bool:
-        """Whether it waits for a place, and no person for it."""
+        """Return True if it waits for a place, and no person for it."""
         return session_id in self._background
 
     def list_waiting_people(self) -> list[str]:

@@ -85,7 +85,8 @@ def _in_worktree(home: Home, project: str, slug: str, below: str) -> StartFolder
 
 
 def is_repository(home: Home, group_folder: str, start: StartFolder | None) -> bool:
-    """Whether git would find a repository from where it starts. Looked at from outside, without running anything."""
+    """Return True if git would find a repository from where it starts. Looked at from outside, without running
+    anything."""
     root_path = home.group(group_folder) if start is None else start.granted.mount.source
     steps = [""] if start is None else _upwards(start.below)
     try:

@@ -25,7 +25,7 @@ class TimelineQuota:
         self._events = self._bytes = 0
 
     def count(self, data: dict[str, Any]) -> bool:
-        """Whether that was the last."""
+        """Return True if that was the last."""
         self._events, self._bytes = self._events + 1, self._bytes + size_of(json.dumps(data, ensure_ascii=False))
         return self.is_full()
 
@@ -54,7 +54,7 @@ def make_timeline_entry(event: runner_frames.EventFrame) -> tuple[TimelineKind, 
 
 
 def clean_value(value: Any, depth: int = 0, longest: int = LONGEST, most: int = MOST_ITEMS) -> Any:
-    """What came from inside, cleaned and within bounds."""
+    """Return what came from inside, cleaned and within bounds."""
     if isinstance(value, str):
         return clean(value)[:longest]
     if isinstance(value, dict):

@@ -220,7 +220,7 @@ def start_trial_session(db: Db, wish: TrialRequest, now: int) -> tuple[Session, 
 
 
 def _end_trial_session(db: Db, session_id: str, message_id: int, now: int) -> tuple[str, int, tuple[str, ...]]:
-    """What it said, what it cost and what it ran on; then nothing of it is open any more."""
+    """Return what it said, what it cost and what it ran on; then nothing of it is open any more."""
     said = [
         each.text[:LONGEST_SAID]
         for entry in inbox.list_for_message(db, message_id)

@@ -85,7 +85,7 @@ class WakeLimits:
         return now - self._waiting_since >= PATIENCE_S
 
     def has_room(self) -> bool:
-        """Whether the machine's memory has room for one more; if not, the one that rests longest makes way."""
+        """Return True if the machine's memory has room for one more; if not, the one that rests longest makes way."""
         first = self._slots.pick_memory_eviction(self._list_idle())
         verdict = memory_pressure.check_memory(
             self.read_memory(), self._least_free, self._slots.awake, [(0, first)] if first else []

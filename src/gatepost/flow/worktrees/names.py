@@ -27,7 +27,7 @@ def check_ref(name: str, what: str) -> str:
 
 
 def make_worktree_name(name: str, base: str, branch: str, pr: int) -> str:
-    """What a worktree is called, with everything else that was said about it checked."""
+    """Return what a worktree is called, with everything else that was said about it checked."""
     if sum((bool(base), bool(branch), bool(pr))) > 1:
         raise Invalid("target", "say one of them: a base to begin from, a branch that there is, or a pull request")
     if base:

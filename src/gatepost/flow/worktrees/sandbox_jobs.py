@@ -207,7 +207,7 @@ class SandboxJobs:
 
 
 def find_breach(home: Home, sandbox: Sandbox, bounds: Mapping[Path, int], memory_mb: int) -> SandboxJobResult | None:
-    """What it takes too much of, if anything. Deleted files that it holds open count with each of its places."""
+    """Return what it takes too much of, if anything. Deleted files that it holds open count with each of its places."""
     (pids,) = sandbox_processes.list_pids([sandbox])
     deleted = sandbox_processes.measure_unlinked_files(pids, [home.path.stat().st_dev]).deleted
     for place, most in bounds.items():
@@ -222,7 +222,8 @@ def find_breach(home: Home, sandbox: Sandbox, bounds: Mapping[Path, int], memory
 
 
 def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, int]:
-    """What each place may take. What an agent has filled beyond that can still be saved, so there it may double."""
+    """Return what each place may take. What an agent has filled beyond that can still be saved, so there it may
+    double."""
     sizes = [most << number for number in range(MOST_DOUBLED)] if saving else []
     # A tree that is too deep to be counted is larger than anything.
     return {place: next((size for size in sizes if not is_larger(place, size)), most) for place in places}

@@ -92,7 +92,7 @@ class Worktrees:
         return self._home.worktree(worktree.project, worktree.slug)
 
     def bundle(self, worktree: Worktree) -> Path | None:
-        """What was saved of it."""
+        """Return what was saved of it."""
         place = self._bundle(worktree)
         return place if place.is_file() else None
 

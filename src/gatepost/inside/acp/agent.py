@@ -70,7 +70,8 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         return {}
 
     def _reads_agents_file(self) -> bool:
-        """Whether the program is known to read AGENTS.md where it is started: told as well, it would have it twice."""
+        """Return True if the program is known to read AGENTS.md where it is started: told as well, it would have it
+        twice."""
         return False
 
     async def push(self, batch: Batch) -> None:

@@ -43,7 +43,7 @@ class AcpEventBuilder:
         return self._written.join(self._pieces)
 
     def rest(self) -> str:
-        """What was said since the last whole message."""
+        """Return what was said since the last whole message."""
         text, self._pieces, self._size, self._written = "".join(self._pieces), [], 0, GrowingText()
         return text if text.strip() else ""
 

@@ -229,13 +229,13 @@ def _values(options: Iterable[ConfigValue]) -> Iterable[str]:
 
 
 def key_of(tool_call: Json, taken: Container[str]) -> str:
-    """What a request is called: as the call that it is about, or by a name that is given once."""
+    """Return what a request is called: as the call that it is about, or by a name that is given once."""
     key = str(tool_call.get("toolCallId") or "")
     return key if key and key not in taken else uuid4().hex
 
 
 def input_of(tool_call: Json) -> Json:
-    """What somebody is asked about: the call's input, or whatever else it says of itself."""
+    """Return what somebody is asked about: the call's input, or whatever else it says of itself."""
     given = tool_call.get("rawInput")
     if isinstance(given, dict) and given:
         return given
@@ -260,7 +260,7 @@ def text_of(content: object) -> str:
 
 
 def result_of(update: SessionUpdate) -> str:
-    """What a tool's end says came of it."""
+    """Return what a tool's end says came of it."""
     pieces = update.content if isinstance(update.content, list) else []
     found = [_piece(piece) for piece in pieces if isinstance(piece, dict)]
     text = "\n".join(each for each in found if each)
@@ -289,7 +289,7 @@ def tool_name(title: str) -> str:
 
 
 def plan_line(entries: Sequence[PlanEntry]) -> str:
-    """What it is at, of all that it plans; '' if nothing."""
+    """Return what it is at, of all that it plans; '' if nothing."""
     now = next((entry for entry in entries if entry.status == "in_progress"), None)
     if now is None or not now.content.strip():
         return ""

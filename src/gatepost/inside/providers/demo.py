@@ -79,7 +79,7 @@ def write_notes(work: str, notes: list[str]) -> str:
 
 
 def files_of(item: Item) -> str:
-    """What came with a message, in words; '' if nothing did."""
+    """Return what came with a message, in words; '' if nothing did."""
     listed = item.content.get("attachments")
     told = [_file(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     if len(told) < 2:

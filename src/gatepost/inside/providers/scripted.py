@@ -173,7 +173,7 @@ class Scripted:
     # The conversation.
 
     def _held(self) -> list[ScriptedMessage]:
-        """What the conversation has of this turn already."""
+        """Return what the conversation has of this turn already."""
         return [line for line in self._history() if isinstance(line, ScriptedMessage) and line.turn == self._turn]
 
     def _history(self) -> list[ScriptedMessage | ScriptedToolCall | ScriptedChoice]:
@@ -331,7 +331,7 @@ class Scripted:
         return [value["count"] for value in values if "count" in value]
 
     def _count(self, name: str, most: int) -> bool:
-        """Whether this may happen once more; if so, it is on disk that it did. Negative: always."""
+        """Return True if this may happen once more; if so, it is on disk that it did. Negative: always."""
         if most == 0:
             return False
         if 0 < most <= self._counted().count(name):
@@ -341,7 +341,7 @@ class Scripted:
 
 
 def read_completed_effects(batch: Batch) -> list[CompletedEffect]:
-    """What the gateway says was said and done before the turn broke off."""
+    """Return what the gateway says was said and done before the turn broke off."""
     done = [each for item in batch.items if _is_continuation(item) for each in item.content.get("done") or []]
     return msgspec.convert(done, list[CompletedEffect])
 

@@ -43,7 +43,7 @@ def parse_new_worktree(wanted: AgentSpec, folder: str) -> NewWorktree:
 
 
 def check_start(parts: SessionDeps, cwd: str, uid: int | None) -> tuple[str, list[str]]:
-    """Where it starts, and what is to be known about that. It is judged again whenever it wakes."""
+    """Return where it starts, and what is to be known about that. It is judged again whenever it wakes."""
     if not cwd:
         return "", []
     path = check_path(cwd)
@@ -54,7 +54,7 @@ def check_start(parts: SessionDeps, cwd: str, uid: int | None) -> tuple[str, lis
 
 
 def setup_to_json(worktree: Worktree) -> dict[str, str]:
-    """What became of its setup, for the timeline."""
+    """Return what became of its setup, for the timeline."""
     untrusted = f"not run: nobody has trusted it; `gatepost worktree trust {worktree.name}`"
     told = {SetupState.UNTRUSTED: untrusted, SetupState.TRUSTED: "not run yet"}.get(
         worktree.setup_state, worktree.setup_output

@@ -108,7 +108,7 @@ ELICITING: ContextVar[CallingClient | None] = ContextVar("eliciting", default=No
 
 
 def supports_forms(capabilities: object) -> bool:
-    """Whether a client that declares this can show a form. Naming no mode means forms."""
+    """Return True if a client that declares this can show a form. Naming no mode means forms."""
     declared = capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None
     return isinstance(declared, Mapping) and ("form" in declared or "url" not in declared)
 

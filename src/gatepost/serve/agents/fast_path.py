@@ -55,7 +55,7 @@ class McpHeaders:
 
     @property
     def old(self) -> bool:
-        """Whether it is of the revisions that have sessions."""
+        """Return True if it is of the revisions that have sessions."""
         return self.version is None or self.version in _VERSIONS
 
     @property
@@ -218,7 +218,7 @@ class FastPath:
         return params if plain else None
 
     def _is_modern(self, head: McpHeaders, message: JsonRpcMessage, params: McpParams) -> bool:
-        """Whether it is the 2026 revision's, and its headers say the same as its body."""
+        """Return True if it is the 2026 revision's, and its headers say the same as its body."""
         name = params.name.encode() if isinstance(params, CallParams) else None
         meta = params.meta or {}
         return (
@@ -230,7 +230,7 @@ class FastPath:
         )
 
     async def _wants_headers(self, caller: Caller, params: McpParams) -> bool:
-        """Whether an argument of the tool that is called must also be a header."""
+        """Return True if an argument of the tool that is called must also be a header."""
         listed = await self._dispatch.listed_for(caller)
         if self._judged[0] is not listed:
             self._judged = (listed, _tools_with_headers(listed))

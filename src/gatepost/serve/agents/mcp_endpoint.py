@@ -340,7 +340,7 @@ async def _send_refusal(send: Send, start: AsgiMessage, body: AsgiMessage, known
 
 
 def _is_message(message: JsonRpcMessage) -> bool:
-    """Whether it is one of JSON-RPC's. The SDK takes it from there."""
+    """Return True if it is one of JSON-RPC's. The SDK takes it from there."""
     if message.jsonrpc != "2.0":
         return False
     if message.method is not None:
@@ -350,7 +350,7 @@ def _is_message(message: JsonRpcMessage) -> bool:
 
 
 def _cancel(session: McpHttpSession, message: JsonRpcMessage) -> bool:
-    """Whether it is about a call that was just begun here."""
+    """Return True if it is about a call that was just begun here."""
     try:
         running = session.begun.get(mcp_messages.read_cancelled(message.params).requestId)
     except (ValueError, RecursionError):

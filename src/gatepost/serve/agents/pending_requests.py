@@ -26,7 +26,7 @@ class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
 def list_pending(
     db: Db, eyes: ViewContext, after: str = "", most: int = MOST_LISTED
 ) -> list[tuple[RequestingAgent, PendingRequest]]:
-    """What waits for an answer, the oldest first; behind the request `after`, which need not wait any more."""
+    """Return what waits for an answer, the oldest first; behind the request `after`, which need not wait any more."""
     last = requests.get(db, after) if after else None
     if after and last is None:
         raise NotFound("request", after, "give the id of the last one of a list")
@@ -64,7 +64,7 @@ def find_request(db: Db, named: str) -> Request | None:
 
 
 def get_only_request(db: Db, session_id: str, named: str) -> Request | None:
-    """What an agent asks, if it is one thing."""
+    """Return what an agent asks, if it is one thing."""
     found = waiting_requests.list_pending(db, session_id)
     if len(found) > 1:
         raise _ambiguous_error(named, [each.id for each in found])

@@ -129,7 +129,7 @@ def _find_missing_connection(db: Db, parts: SessionDeps, known: ProviderSpec) ->
 def _has_endpoint(
     db: Db, parts: SessionDeps, known: ProviderSpec, folder: str, options: Mapping[str, Any] | None = None
 ) -> bool:
-    """Whether the endpoint is the operator's own and needs no key, or a key is there that was given for it."""
+    """Return True if the endpoint is the operator's own and needs no key, or a key is there that was given for it."""
     where = BASES[known.vendor]
     if any(each[where] != where.default for each in (settings.load_declared(parts.home.path, where), parts.config)):
         return True

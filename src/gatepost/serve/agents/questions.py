@@ -13,7 +13,7 @@ HOW_TO_ANSWER = 'a question is answered by {"answers": {"the question": "your an
 
 
 def make_answers(asked: PendingRequest, texts: list[str]) -> dict[str, Any]:
-    """What a question is allowed with, or the group that is chosen for a room; nothing for what is neither."""
+    """Return what a question is allowed with, or the group that is chosen for a room; nothing for what is neither."""
     if asked.kind == RequestKind.ROOM and len(texts) == 1:
         return {GROUP: texts[0]}
     if asked.kind != RequestKind.QUESTION:

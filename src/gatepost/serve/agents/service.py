@@ -141,7 +141,7 @@ class AgentService:
         return structs.replace(told, notes=notes + (agent_creation.list_setup_notes(worktree) if worktree else []))
 
     def _chain(self, db: Db, parent: str) -> OriginChain | None:
-        """Who is behind an agent that is made by another one: those for whom that one works now."""
+        """Return who is behind an agent that is made by another one: those for whom that one works now."""
         turn = turns.find_open(db, parent) if parent else None
         if turn is None:
             return None
@@ -358,8 +358,8 @@ class AgentService:
     async def follow(
         self, agent_id: str, after: int | None, seen: tuple[str, frozenset[str]], timeout: float, limit: int
     ) -> AgentUpdate:
-        """What came after a cursor (None: the newest `limit`); waits until there is something, or the state or the
-        requests that wait are others than those `seen`."""
+        """Return what came after a cursor (None: the newest `limit`); waits until there is something, or the state or
+        the requests that wait are others than those `seen`."""
         session, clock = await self.find(agent_id), self._parts.clock
         until = clock.monotonic() + int(timeout * 1_000_000)
         with self._hub.watch(session.address) as watch:
@@ -431,7 +431,7 @@ class AgentService:
     async def _decide(
         self, wish: Request, by: str, words: str, given: dict[str, Any], *, allow: bool, lasts: AnswerLasts
     ) -> str:
-        """What people are asked in chats, too: whoever decides first decides."""
+        """Return what people are asked in chats, too: whoever decides first decides."""
         choice = AnswerChoice("", RequestState.ALLOWED if allow else RequestState.DENIED, lasts)
         if allow and lasts is AnswerLasts.ALWAYS and wish.kind is RequestKind.CALL and not wish.rule:
             raise Invalid("lasts", f"no rule says just what {wish.id} asks; allow it once or for the session")
@@ -492,12 +492,12 @@ class AgentService:
         return await providers.list_providers(self._parts)
 
     def models(self, provider: str) -> list[ModelInfo]:
-        """What an agent of this provider can be made with, and what it costs."""
+        """Return what an agent of this provider can be made with, and what it costs."""
         return providers.list_models(self._parts.home, provider)
 
 
 def _check_updated(wish: Request, updated: Mapping[str, Any] | None, *, allow: bool) -> dict[str, Any]:
-    """What a provider may use instead of its input; nothing: as it was asked."""
+    """Return what a provider may use instead of its input; nothing: as it was asked."""
     if allow and wish.kind == RequestKind.QUESTION and not isinstance((updated or {}).get(ANSWERS), dict):
         raise Invalid("updatedInput", HOW_TO_ANSWER)
     return check_edited(wish, updated or {}, AnswerLasts.ONCE) if allow else {}

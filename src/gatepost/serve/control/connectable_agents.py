@@ -57,7 +57,7 @@ def list_key_names(chosen: ProviderSpec) -> tuple[str, ...]:
 
 
 def has_command(chosen: ProviderSpec, group: Group) -> bool:
-    """Whether the group says which program it is, where that is needed."""
+    """Return True if the group says which program it is, where that is needed."""
     return not chosen.command_options or any(group.options.get(name) for name in chosen.command_options)
 
 
@@ -75,7 +75,7 @@ def has_program(home: Home, chosen: ProviderSpec) -> bool:
 
 
 def list_requirements(chosen: ProviderSpec) -> list[str]:
-    """What its extra stands for, by the package's own word."""
+    """Return what its extra stands for, by the package's own word."""
     listed = metadata.requires("gatepost") or []
     wanted = re.compile(rf"extra\s*==\s*['\"]{re.escape(chosen.name)}['\"]")
     return [line.partition(";")[0].strip() for line in listed if wanted.search(line.partition(";")[2])]

@@ -184,7 +184,7 @@ class Operation(Struct, frozen=True):
 
 
 def _is_writable(value: Any) -> bool:
-    """Whether it can be written as UTF-8: what a terminal or JSON gives may hold surrogates."""
+    """Return True if it can be written as UTF-8: what a terminal or JSON gives may hold surrogates."""
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -193,8 +193,8 @@ def _is_writable(value: Any) -> bool:
 
 
 def _has_plain_numbers(value: Any) -> bool:
-    """Whether rows and timers can hold each number: none over 64 bits, and neither `nan` nor `inf`, which a form may
-    have and JSON has not. A timer that is no number would break the order of all others."""
+    """Return True if rows and timers can hold each number: none over 64 bits, and neither `nan` nor `inf`, which a form
+    may have and JSON has not. A timer that is no number would break the order of all others."""
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -28,7 +28,7 @@ class OperationPasser:
         self._commands = commands
 
     async def __call__(self, deps: OperationDeps, gateway: str, name: str, given: dict[str, Any]) -> Any:
-        """What it answers there, as JSON; raises what it refuses there."""
+        """Return what it answers there, as JSON; raises what it refuses there."""
         asked = {"name": name, "given": given, "caller": deps.caller, "via": deps.via, "login": deps.login}
         answer = await self._commands.ask_gateway(CommandKind.OPERATE, gateway, asked, WITHIN_S)
         if "error" in answer:

@@ -19,5 +19,5 @@ def has_right(db: Db, caller: str, action: str, scope: str, args: OperationArgs 
 
 
 def may_run(rights: OperationRights, info: OperationInfo, scope: str = ROOT_FOLDER) -> bool:
-    """Whether an operation may be offered there. One that answers each as far as their rights go, always."""
+    """Return True if an operation may be offered there. One that answers each as far as their rights go, always."""
     return info.answers_all or rights.allows(f"op:{info.right}", scope)

@@ -126,7 +126,7 @@ def _list_asked(db: Db, session: Session, shown: Sequence[Turn]) -> Iterator[Ses
 
 
 def _list_copies(db: Db, session: Session, window: _Window) -> Iterator[SessionEvent]:
-    """What was given to others, and what began with what this conversation knows."""
+    """Yield what was given to others, and what began with what this conversation knows."""
     for errand in errands.list_lately_given_out(db, session.id, MOST_ERRANDS):
         if window.has(errand.created_at):
             yield SessionEvent(

@@ -138,7 +138,7 @@ def _make_reply(effect: outbox.OutboxEffect) -> ChatReply:
 
 
 def _list_decisions(db: Db, message: Message, entries: list[inbox.InboxEntry]) -> Iterator[outbox.OutboxEffect]:
-    """What the card in the message's room says since the message decided it."""
+    """Yield what the card in the message's room says since the message decided it."""
     for request_id in filter(None, (get_decided_request(entry.reason) for entry in entries)):
         for card in request_cards.list_for_request(db, request_id):
             effect = outbox.find_by_key(db, make_decided_key(card))
@@ -148,7 +148,7 @@ def _list_decisions(db: Db, message: Message, entries: list[inbox.InboxEntry]) -
 
 
 def _list_gateway_replies(db: Db, message: Message, entries: list[inbox.InboxEntry]) -> Iterator[outbox.OutboxEffect]:
-    """What the gateway itself said to a message: why it was not taken, or what a command came to."""
+    """Yield what the gateway itself said to a message: why it was not taken, or what a command came to."""
     key, part = f"{NOTICE}{message.id}", 1
     while (effect := outbox.find_by_key(db, key if part == 1 else f"{key}/{part}")) is not None:
         yield effect

@@ -57,7 +57,7 @@ class HealthCheck:
         self._checking: asyncio.Task[None] | None = None
 
     async def list_findings(self) -> list[Finding]:
-        """What is not well, the worst first."""
+        """Return what is not well, the worst first."""
         self._renew()
         if self._checked_at is None and self._checking is not None:
             await asyncio.wait({self._checking}, timeout=FIRST_WAIT_S)

@@ -65,7 +65,7 @@ def check_late(db: Db, now: int) -> Iterator[Finding]:
 
 
 def check_rows(db: Db, config: Config, now: int) -> list[Finding]:
-    """What waits for nobody, matches nothing or was given up."""
+    """Return what waits for nobody, matches nothing or was given up."""
     found: list[Finding] = []
     waiting, unreached = waiting_requests.count_pending(db)
     if unreached:

@@ -191,7 +191,7 @@ class OtlpClient:
 
 
 def judge_answer(status: int, headers: Mapping[str, str], answer: bytes) -> SendResult:
-    """What an answer means for the spans. A page that is no receiver of traces may also answer 200."""
+    """Return what an answer means for the spans. A page that is no receiver of traces may also answer 200."""
     if status == 200:
         rejected = _count_rejected(headers.get("content-type", ""), answer)
         if rejected is None:

@@ -80,7 +80,7 @@ def make_trace(facts: TraceFacts) -> list[TraceSpan]:
 
 
 def clean_name(text: str) -> str:
-    """What looks like a name of something, as it is; else a word for the rest."""
+    """Return what looks like a name of something, as it is; else a word for the rest."""
     return text if _NAME.match(text) else OTHER
 
 

@@ -89,7 +89,7 @@ class TraceExporter:
             cursor, pause = await self._export(cursor, until, pause)
 
     def _find_cursor(self, newest: int) -> int:
-        """Where the last run came to. The first one begins here, and so does the first one on an older store."""
+        """Return where the last run came to. The first one begins here, and so does the first one on an older store."""
         found = read_cursor(self._file)
         if found is None or found > newest:
             write_cursor(self._file, newest)
@@ -120,7 +120,7 @@ class TraceExporter:
         return cursor, 0.0
 
     async def _export_page(self, cursor: int, until: int) -> tuple[SendResult, int]:
-        """What became of it, and the cursor after it."""
+        """Return what became of it, and the cursor after it."""
         try:
             page = await self._store.read(read_page, cursor, until, self._page_steps, within=PAGE_S, lane=LANE)
         except Unavailable as error:

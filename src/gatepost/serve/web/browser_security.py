@@ -56,7 +56,8 @@ def port_of(header: str) -> str:
 
 
 def host_allowed(header: str, listens: str, further: Iterable[str]) -> bool:
-    """Whether a request may name us so. An address in numbers cannot be bent by a name server; a name must be known."""
+    """Return True if a request may name us so. An address in numbers cannot be bent by a name server; a name must be
+    known."""
     host = host_of(header)
     if not host:
         return False
@@ -74,15 +75,15 @@ def _is_number(host: str) -> bool:
 
 
 def write_allowed(headers: Headers) -> bool:
-    """Whether a write comes from our own page."""
+    """Return True if a write comes from our own page."""
     host, origins = headers.get("host"), [each.partition("://") for each in headers.getlist("origin")]
     ours = all(scheme in ("http", "https") and origin == host for scheme, _, origin in origins)
     return bool(origins) and ours and headers.get(OUR_HEADER) == "1"
 
 
 def read_allowed(headers: Headers) -> bool:
-    """Whether a read is ours. Browsers say for whom they ask: another page may lead a person here, and no more. It
-    could not see the answer, but a stream that it opens would end the person's own."""
+    """Return True if a read is ours. Browsers say for whom they ask: another page may lead a person here, and no more.
+    It could not see the answer, but a stream that it opens would end the person's own."""
     foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
     return not foreign or headers.get("sec-fetch-mode") == "navigate"
 

@@ -89,7 +89,7 @@ class CardClicks:
             check_edited(asked, parse_edited(words), AnswerLasts.ONCE)
 
     async def list_arguments(self, request: Request) -> Response:
-        """What a card's form has to change, whole, for who may decide about it."""
+        """Return what a card's form has to change, whole, for who may decide about it."""
         token = await read_text_field(request, "token", LARGEST_TOKEN)
         arguments = await self._store.read(read_arguments, self._hub.instance, request.state.user, token)
         return JSONResponse({"ok": True, "arguments": arguments})

@@ -92,7 +92,7 @@ class Chat:
         ]
 
     async def start(self, request: Request) -> Response:
-        """What a page needs first. Its cursor was taken in the same snapshot: nothing falls between."""
+        """Return what a page needs first. Its cursor was taken in the same snapshot: nothing falls between."""
         visitor: WebVisitor = request.state.visitor
         places, cursor = await self._store.read(read_start, self._hub, visitor.room)
         return JSONResponse(
@@ -216,7 +216,7 @@ class Chat:
 
 
 def _read_stream_state(db: Db, browser: str, now: int) -> tuple[WebVisitor | None, bool]:
-    """Who uses the browser now, and whether everything is stopped."""
+    """Return who uses the browser now, and whether everything is stopped."""
     return find_visitor(db, browser, now), switches.get(db, switches.PANIC) is not None
 
 

@@ -88,7 +88,8 @@ def _threads(db: Db, hub: LocalChannel, room: str) -> tuple[list[ThreadEntry], i
 
 
 def _make_title(message: Message) -> str:
-    """What a message could be the title of; the page does the same. A command says nothing about a conversation."""
+    """Return what a message could be the title of; the page does the same. A command says nothing about a
+    conversation."""
     if message.direction != Direction.IN or slash_commands.parse_command(message.text):
         return ""
     files = room_events.parse_files(message.content)

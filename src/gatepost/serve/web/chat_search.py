@@ -54,7 +54,7 @@ class ChatSearch:
 
 
 def _is_shown(db: Db, hit: Hit) -> bool:
-    """Whether the room shows it: a reply that waits for its delivery is found when it has been said."""
+    """Return True if the room shows it: a reply that waits for its delivery is found when it has been said."""
     message = messages.get(db, hit.id)
     return message is not None and read_event(db, message)[0] is not None
 

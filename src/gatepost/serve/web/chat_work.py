@@ -64,8 +64,8 @@ class ChatWork:
 def merge_calls(
     turn: str, judged: list[tuple[int, str, str, str]], told: Sequence[TimelineToolCall]
 ) -> list[dict[str, str]]:
-    """What the gate judged, and between it what the agent told of its own tools, which no gate sees. An agent tells of
-    all that it uses: what it calls by a name that the gate has judged in this turn is the gate's to tell."""
+    """Return what the gate judged, and between it what the agent told of its own tools, which no gate sees. An agent
+    tells of all that it uses: what it calls by a name that the gate has judged in this turn is the gate's to tell."""
     names = {action for _, _, action, _ in judged}
     found = [(at, action, verdict) for at, _, action, verdict in judged]
     found += [

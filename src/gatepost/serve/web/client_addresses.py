@@ -37,7 +37,8 @@ class ClientAddresses:
         return self._find_named(scope) or (str(client[0]) if client is not None else "")
 
     def find_own(self, scope: Scope) -> str:
-        """Whose budget a request uses up: an address, of IPv6 the network. '' for what may be a proxy of everybody."""
+        """Return whose budget a request uses up: an address, of IPv6 the network. '' for what may be a proxy of
+        everybody."""
         if named := self._find_named(scope):
             return peer_of(named)
         client = scope.get("client")
@@ -47,12 +48,12 @@ class ClientAddresses:
         return peer_of(str(client[0])) if address is not None and address.is_global else ""
 
     def comes_by_proxy(self, scope: Scope) -> bool:
-        """Whether the operator has said that this peer asks for somebody else."""
+        """Return True if the operator has said that this peer asks for somebody else."""
         client = scope.get("client")
         return self._is_proxied or self._is_proxy(str(client[0]) if client is not None else None)
 
     def _find_named(self, scope: Scope) -> str:
-        """What the last proxy that is trusted says. What stands before it is somebody else's word."""
+        """Return what the last proxy that is trusted says. What stands before it is somebody else's word."""
         client = scope.get("client")
         if not self._header or not self._is_proxy(str(client[0]) if client is not None else None):
             return ""

@@ -25,7 +25,7 @@ def make_csrf_token(browser: str) -> str:
 
 
 def is_write_proven(request: Request, browser: str) -> bool:
-    """Whether it changes nothing, or carries the token of its browser."""
+    """Return True if it changes nothing, or carries the token of its browser."""
     shown = request.headers.get(HEADER, "").encode("utf-8", "replace")
     return request.method in READS or hmac.compare_digest(shown, make_csrf_token(browser).encode())
 

@@ -200,7 +200,7 @@ def read_bearer(headers: Headers) -> str:
 
 
 def is_local(request: Request) -> bool:
-    """Whether who asks is on this machine. A proxy is too, but says that it asks for somebody else."""
+    """Return True if who asks is on this machine. A proxy is too, but says that it asks for somebody else."""
     peer = request.client.host if request.client is not None else ""
     try:
         near = ipaddress.ip_address(peer).is_loopback

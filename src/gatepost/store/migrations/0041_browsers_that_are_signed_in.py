@@ -1,4 +1,4 @@
-"""Facts that a person sees of their browsers: how each signed in, from where, and when it was last here."""
+"""What a person sees of her browsers: how each signed in, from where, and when it was last here."""
 
 from gatepost.store.port import Db
 

@@ -179,7 +179,7 @@ class GatewayLease:
             self._db.connection.finish()
 
     def open_board(self, hear: Callable[[list[Notice]], None]) -> NoticeBoard:
-        """Where gateways leave words for each other. `hear` is called on this loop."""
+        """Return where gateways leave words for each other. `hear` is called on this loop."""
         return NoticeBoard(self.url, self.name, hear, self._guard)
 
     def may_write(self, db: Db) -> bool:
@@ -187,7 +187,7 @@ class GatewayLease:
         return self._server.is_known(db)
 
     def render_opening(self) -> str:
-        """What a transaction of this life begins with: the number of the transaction, if this life goes on."""
+        """Return what a transaction of this life begins with: the number of the transaction, if this life goes on."""
         name = self.name.replace("'", "''")
         return f"SELECT pg_current_xact_id()::text FROM gateways WHERE name = '{name}' AND epoch = {self.epoch}"
 

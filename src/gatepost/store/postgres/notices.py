@@ -175,7 +175,7 @@ class NoticeLine:
         self._wire.flush()
 
     def receive(self) -> list[bytes]:
-        """What was said, by whomever."""
+        """Return what was said, by whomever."""
         self._wire.consume_input()
         while self._awaited is not None and not self._wire.is_busy():
             result = self._wire.get_result()

@@ -272,7 +272,7 @@ class PostgresDb:
             self._columns.clear()
 
     def _decode(self, name: bytes, result: pq.abc.PGresult) -> list[Row]:
-        """What the prepared statement of this name found."""
+        """Return what the prepared statement of this name found."""
         count = result.ntuples
         if not count:
             return []

@@ -79,7 +79,7 @@ def _read_facts(connection: psycopg.Connection) -> ServerFacts:
 
 
 def find_unfit(server: ServerFacts, *, unsafe: bool) -> str:
-    """What is wrong with it, and the way out; '' if nothing."""
+    """Return what is wrong with it, and the way out; '' if nothing."""
     if server.version_num < OLDEST:
         return f"is PostgreSQL {server.version}, which is too old; gatepost needs 13 or newer"
     if server.is_standby:
@@ -98,7 +98,7 @@ def find_unfit(server: ServerFacts, *, unsafe: bool) -> str:
 
 
 def _find_few_connections(connection: psycopg.Connection, lanes: int) -> str:
-    """What the server lets in, the database, the user; each may have a limit of its own."""
+    """Return what the server lets in, the database, the user; each may have a limit of its own."""
     wanted = lanes + CONNECTIONS_BESIDE + COMMANDS
     found = min(read_limits(PostgresDb(connection.pgconn)), key=lambda each: each.most, default=None)
     if found is None or found.most >= wanted:

@@ -104,7 +104,7 @@ def _overlay(*placed: tuple[int, Phrase]) -> str:
 
 
 def _unite(one: QueryWord, other: QueryWord) -> QueryWord | None:
-    """What is both; None if no word is."""
+    """Return what is both; None if no word is."""
     short, long = sorted((one, other), key=lambda each: (len(each.word), not each.prefix))
     fits = short.word == long.word or (short.prefix and long.word.startswith(short.word))
     return long if fits else None

@@ -70,7 +70,8 @@ def render_table(by_kind: Mapping[str, Sequence[Grade]]) -> str:
 
 
 def render_notes(by_kind: Mapping[str, Sequence[Grade]]) -> list[str]:
-    """What lies behind each mark that is no plain pass and no missing feature; the same words for several in one."""
+    """Return what lies behind each mark that is no plain pass and no missing feature; the same words for several in
+    one."""
     found: dict[tuple[str, GradeState, str], list[str]] = {}
     for kind in sorted(by_kind):
         for each in by_kind[kind]:

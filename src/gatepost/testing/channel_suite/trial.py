@@ -140,7 +140,7 @@ class ChannelTrial:
         await close_channel(self.channel)
 
     async def wait_for_end(self) -> BaseException | None:
-        """What `listen` ended with."""
+        """Return what `listen` ended with."""
         assert self._listening is not None, "the channel does not listen"
         await self.until(self._listening.done, "the end of listen")
         return self._listening.exception()
@@ -253,7 +253,7 @@ class ChannelTrial:
 
     @property
     def is_used(self) -> bool:
-        """Whether the single faults have happened."""
+        """Return True if the single faults have happened."""
         return not self.platform.list_unused()
 
     def require_used(self) -> None:

@@ -223,11 +223,11 @@ class EmulatedPlatform:
         raise NotImplementedError
 
     def get_address(self, room: str) -> str:
-        """What the channel calls a room."""
+        """Return what the channel calls a room."""
         raise NotImplementedError
 
     def get_sender(self, person: str) -> str:
-        """What the channel calls a person."""
+        """Return what the channel calls a person."""
         raise NotImplementedError
 
     # What people do. Each returns the platform's id of the message that it is about, as the channel names it.
@@ -247,7 +247,7 @@ class EmulatedPlatform:
         return self.receive(GivenMessage(text, room, sender, thread, reply_to, files, mention))
 
     def receive(self, given: GivenMessage) -> str:
-        """What `send` was called with."""
+        """Return what `send` was called with."""
         raise NotImplementedError
 
     def edit(self, room: str, message: str, text: str, *, sender: str = "ann") -> str:
@@ -273,7 +273,7 @@ class EmulatedPlatform:
     # What can be seen.
 
     def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
-        """What is there now, oldest first, without what was deleted."""
+        """Return what is there now, oldest first, without what was deleted."""
         with self.changed:
             return [
                 each
@@ -282,7 +282,7 @@ class EmulatedPlatform:
             ]
 
     def texts(self, room: str = "") -> list[str]:
-        """What the bot says in a room."""
+        """Return what the bot says in a room."""
         return [each.text for each in self.list_shown(room)]
 
     def find(self, message: str) -> ShownMessage:
@@ -290,7 +290,7 @@ class EmulatedPlatform:
             return next(each for each in self.record if each.id == message)
 
     def list_woken(self) -> list[str]:
-        """What in the bot's words wakes somebody."""
+        """Return what in the bot's words wakes somebody."""
         if self.ping_rule is None:
             raise NotOffered
         return [found for each in self.list_shown() for found in self.ping_rule.find_woken(each)]
@@ -345,7 +345,7 @@ class EmulatedPlatform:
             self.changed.notify_all()
 
     def is_faulty(self, fault: PlatformFault) -> bool:
-        """Whether a lasting fault holds."""
+        """Return True if a lasting fault holds."""
         with self.changed:
             return fault in self._lasting
 

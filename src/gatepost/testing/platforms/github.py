@@ -420,7 +420,7 @@ class GitHubPlatform(HookedPlatform):
 
 
 def _strip(body: str) -> str:
-    """What people see: marks are resolved, comments in HTML are hidden."""
+    """Return what people see: marks are resolved, comments in HTML are hidden."""
     return strip_markdown(body.partition("<!--")[0]).strip()
 
 

@@ -69,7 +69,7 @@ class HookedPlatform(EmulatedPlatform):
                         self.changed.notify_all()
 
     async def _deliver(self, client: httpx2.AsyncClient, event: Event) -> bool:
-        """Whether it is done with."""
+        """Return True if it is done with."""
         headers, body = self.render_delivery(event)
         try:
             answer = await client.post(f"{self.hook_url}{self.hook_query}", headers=headers, content=body)

@@ -106,7 +106,7 @@ class IrcServerPlatform(EmulatedPlatform):
         self.come_back()
 
     def is_present(self) -> bool:
-        """Whether the bot is in the channel."""
+        """Return True if the bot is in the channel."""
         with self.changed:
             return BOT in self._present
 

@@ -205,8 +205,8 @@ class MailServer(EmulatedPlatform):
         super().heal()
 
     def _find_verdict(self, password: str) -> bool | None:
-        """Whether Dovecot lets the bot in; None: it cannot be asked. It reads the file of passwords once a second at
-        most: whoever is quicker is judged by the old one."""
+        """Return whether Dovecot lets the bot in; None: it cannot be asked. It reads the file of passwords once a
+        second at most: whoever is quicker is judged by the old one."""
         try:
             client = imaplib.IMAP4("127.0.0.1", self.dovecot.imap_port, timeout=PATIENCE_S)
         except OSError:

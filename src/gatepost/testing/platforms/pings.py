@@ -86,7 +86,8 @@ def find_by_bluesky(shown: ShownMessage) -> list[str]:
 
 
 def find_by_matrix(shown: ShownMessage) -> list[str]:
-    """What `m.mentions` lists. Without it programs search the words for names, as they did before there was one."""
+    """Return what `m.mentions` lists. Without it programs search the words for names, as they did before there was
+    one."""
     content = shown.raw or {}
     mentions = content.get("m.mentions")
     if mentions is None:

@@ -230,7 +230,7 @@ class SlackPlatform(EmulatedPlatform):
         return message
 
     def make_click(self, room: str, message: str, labels: Sequence[str], sender: str = "ann") -> dict[str, Any]:
-        """What the platform says of it."""
+        """Return what the platform says of it."""
         channel, shown = self.find_channel(room), self.find_message(message)
         parts = [part for block in shown.get("blocks") or () for part in block.get("elements") or ()]
         boxes = [part for part in parts if part["type"] == "checkboxes"]

@@ -49,7 +49,7 @@ class CommandDesk:
         return await self.intake.receive("fake", Inbound(**{**defaults, **given}))
 
     async def ask(self, text: str, sender: str = ADA, **given: Any) -> str:
-        """What is answered to a command."""
+        """Return what is answered to a command."""
         before = len(await self.notices(given.get("address", ROOM)))
         await self.say(text, sender, **given)
         return "\n---\n".join((await self.notices(given.get("address", ROOM)))[before:])

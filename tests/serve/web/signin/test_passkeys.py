@@ -87,7 +87,7 @@ async def test_a_passkey_is_added_and_signs_in_without_a_name(site: Any, device:
 
 
 async def list_audit(site: Any) -> list[tuple[str, dict[str, Any]]]:
-    """What was done, and the details."""
+    """Return what was done, and the details."""
     return [(row[3], json.loads(row[5])) for row in await site.store.read(audit.list_latest, 50)]
 
 

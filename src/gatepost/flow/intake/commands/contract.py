@@ -85,7 +85,7 @@ class CommandCall(Struct, frozen=True):
 
 
 def is_commanding(target: TargetAccess) -> bool:
-    """Whether the sender is an owner or an admin of this agent."""
+    """Return True if the sender is an owner or an admin of this agent."""
     return target.rights in COMMANDING
 
 

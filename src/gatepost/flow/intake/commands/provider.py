@@ -76,7 +76,8 @@ def choose_provider(call: CommandCall) -> IntakeResult:
 
 
 def _asks_first(call: CommandCall, group: Group) -> bool:
-    """Whether the group wants its agent to ask before it acts. Another provider would go by a mode of its own."""
+    """Return True if the group wants its agent to ask before it acts. Another provider would go by a mode of its
+    own."""
     spec = call.facts.choices.specs.get(group.provider)
     chosen = group.options.get(spec.mode_option) if spec is not None else None
     return bool(spec is not None and chosen and spec.modes and chosen != spec.modes[0].id)

@@ -121,7 +121,7 @@ def _table(values: Json) -> str:
 
 
 def simplify_models(catalog: bytes) -> bytes:
-    """What Codex knows about models, with their tools in the open; b"" if that is not what it said."""
+    """Return what Codex knows about models, with their tools in the open; b"" if that is not what it said."""
     try:
         known = msgspec.json.decode(catalog)
         models = [{**model, **PLAIN} for model in known["models"]]
@@ -241,7 +241,7 @@ def render_answer(
 
 
 def render_collaboration(*, plan: bool, model: str, effort: str) -> Json:
-    """Whether it plans or works; the instructions to that are its own."""
+    """Return whether it plans or works; the instructions to that are its own."""
     settings = {"model": model, "reasoning_effort": effort or None, "developer_instructions": None}
     return {"mode": "plan" if plan else "default", "settings": settings}
 

@@ -154,7 +154,7 @@ class Opencode(CodingAgent[OpencodeServer, OpencodeOptions, OpencodeEvent]):
         return str((await server.ask("POST", "/session", {"title": TITLE}))["id"])
 
     async def _list_messages(self, server: OpencodeServer, conversation: str) -> frozenset[str]:
-        """What words are called in a conversation."""
+        """Return what words are called in a conversation."""
         found = await server.ask("GET", f"/session/{conversation}/message")
         return frozenset(str(each["info"]["id"]) for each in found)
 

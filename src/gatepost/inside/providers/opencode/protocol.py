@@ -135,7 +135,7 @@ class OpencodeAttachment(msgspec.Struct, frozen=True):
 def render_prompt(
     id: str, text: str, system: str, agent: str, shown: Sequence[OpencodeAttachment] = ()
 ) -> dict[str, object]:
-    """What is handed over. Said again under the same names, it is still said once."""
+    """Return what is handed over. Said again under the same names, it is still said once."""
     names = part_ids(id, len(shown))
     parts = [each.part(name) for name, each in zip(names[1:], shown, strict=True)]
     return {

@@ -89,7 +89,7 @@ class OpencodeServer:
         return server
 
     async def ask(self, method: str, path: str, body: object = None) -> Any:
-        """What it answers. Raises OpencodeError."""
+        """Return what it answers. Raises OpencodeError."""
         if not self.is_alive:
             raise OpencodeError("it has ended")
         return await asyncio.to_thread(self._request, method, path, body)

@@ -82,7 +82,7 @@ class BridgeConnection:
         return size > 0
 
     async def read_until(self, mark: bytes) -> bytes:
-        """What comes before the mark, which is dropped."""
+        """Return what comes before the mark, which is dropped."""
         start = 0
         while (end := self.buffer.find(mark, start)) < 0:
             start = max(0, len(self.buffer) - len(mark))

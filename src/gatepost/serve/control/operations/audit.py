@@ -81,7 +81,7 @@ def _name_chain(gateway: str, chains: Collection[str] = ()) -> str:
 
 
 def _compare_head(db: Db, gateway: str, number: int, chained: str) -> str:
-    """What is wrong, if a chain does not go on from there."""
+    """Return what is wrong, if a chain does not go on from there."""
     row = f"row {number}{_name_chain(gateway, audit.list_chains(db))}"
     if 0 < number < audit.get_anchor(db, gateway)[0]:
         return f"{row} was removed because of its age (keep.audit_days); compare a newer head"

@@ -363,7 +363,7 @@ async def restart(deps: OperationDeps, args: RestartChannelArgs) -> ChannelListI
 
 
 async def _wait_until_settled(supervisor: ChannelSupervisor, instance: str) -> ChannelReport | None:
-    """What can be said of it after a moment."""
+    """Return what can be said of it after a moment."""
     deadline = asyncio.get_running_loop().time() + SETTLE_S
     while True:
         report = supervisor.find_report(instance)

@@ -203,7 +203,7 @@ def _options(deps: OperationDeps, given: dict[str, str]) -> dict[str, Any]:
 
 
 def _model_settings(deps: OperationDeps) -> dict[str, str]:
-    """Where the gateway's models and their prices are, by what the settings say now."""
+    """Return where the gateway's models and their prices are, by what the settings say now."""
     now = settings.load_declared(deps.home.path, *BASES.values(), FILE)
     return {each.name: now[each] for each in (*BASES.values(), FILE)}
 
@@ -274,7 +274,8 @@ async def store_key(deps: OperationDeps, args: ConnectArgs, base: VendorBaseUrl)
 
 
 def find_nearest_owner(db: Db, folder: str, name: str, origins: tuple[str, ...] | None = None) -> SecretOwner | None:
-    """Whose secret of that name holds for a group, of those that were given for these endpoints; None: nobody's."""
+    """Return whose secret of that name holds for a group, of those that were given for these endpoints; None:
+    nobody's."""
     parts = folder.split("/")
     places = [SecretOwner("/".join(parts[:depth])) for depth in range(len(parts), 0, -1)]
     return next(

@@ -52,7 +52,7 @@ class DoctorRuns:
 
 
 async def run_doctor(home: Home) -> bytes:
-    """What the command prints. It is ended if it takes too long or prints too much."""
+    """Return what the command prints. It is ended if it takes too long or prints too much."""
     words = (sys.executable, "-m", "gatepost", "--home", str(home.path), "doctor", "--json")
     null = asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(

@@ -126,7 +126,7 @@ async def send(deps: OperationDeps, args: SendToSessionArgs) -> SentToSession:
 
 
 def _add_message(db: Db, standing: SessionStanding, caller: str, text: str, now: int) -> int:
-    """What somebody says, for the agent. People in the room see the answer alone."""
+    """Return what somebody says, for the agent. People in the room see the answer alone."""
     session, rights = standing.session, _check_speaker(standing, caller)
     if why := inbox.check_room(db, session.id, rights, len(text), MOST_WAITING, LARGEST_WAITING):
         raise Refused(caller, "write", session.id, f"{why}; wait until the agent has answered some")

@@ -43,11 +43,11 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     operations: Registry[Operation] = OPERATIONS
 
     async def ask(self, operation: str, **args: Any) -> Any:
-        """What an operation answers this person, as its JSON is. Raises Refused without the right."""
+        """Return what an operation answers this person, as its JSON is. Raises Refused without the right."""
         return await self.operations[operation](replace(self.office, caller=self.person), args)
 
     async def may(self, *operations: str, scope: str = ROOT_FOLDER) -> bool:
-        """Whether this person may run all of them for that group."""
+        """Return True if this person may run all of them for that group."""
         rights = await self.office.store.read(read_operation_rights, self.person)
         return all(may_run(rights, self.operations[name].info, scope) for name in operations)
 

@@ -31,7 +31,7 @@ CHECKS = frozenset({"connector.check"})  # they change nothing, and what they fo
 
 
 def is_question(operation: OperationInfo) -> bool:
-    """Whether its answer is what somebody wants of it."""
+    """Return True if its answer is what somebody wants of it."""
     return operation.reads or operation.right.endswith(".read") or operation.name in CHECKS
 
 

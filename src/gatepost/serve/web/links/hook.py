@@ -129,7 +129,7 @@ class HookLinks:
         return await self._deps.store.read(tokens.find_valid, TokenKind.WEBHOOK, secret, self._deps.clock.now())
 
     async def _read(self, request: Request, link: Token, visit: HookVisit) -> Response | LinkPost:
-        """What was posted, once it is proved; or what is answered in its place."""
+        """Return what was posted, once it is proved; or what is answered in its place."""
         if link.signature is SignatureScheme.NONE:  # the address itself is the proof
             visit.admit()
         try:

@@ -124,7 +124,7 @@ def _find_delivery(scheme: SignatureScheme, headers: Headers, given: dict[str, A
 
 
 def _find_event(headers: Headers, given: dict[str, Any]) -> str:
-    """What happened, as the sender calls it: a word, or nothing."""
+    """Return what happened, as the sender calls it: a word, or nothing."""
     named = [headers.get(each) for each in EVENTS]
     found = next((each for each in (*named, given.get("type")) if isinstance(each, str) and each), "")
     return found if _EVENT.match(found) else ""

@@ -71,7 +71,7 @@ async def show_kind(request: PageRequest) -> PageView:
 
 
 def make_form(kind: Answer) -> StepForm:
-    """What the kind asks for, then what it may be told besides."""
+    """Return what the kind asks for, then what it may be told besides."""
     asked = {each["name"] for each in kind["asks"]}
     name = FormInput(
         name="instance",

@@ -36,6 +36,6 @@ async def show_logs(request: PageRequest) -> PageView:
 
 
 def list_traces(lines: list[Answer]) -> list[Block]:
-    """Where the last errors came from."""
+    """Return where the last errors came from."""
     traced = [each for each in lines if each["exception"]][:MOST_TRACES]
     return [LongText(title=shorten(f"{each['event']} ({each['at']})", 100), text=each["exception"]) for each in traced]

@@ -55,7 +55,7 @@ class BrowserLogins:
         self._seen_at: dict[str, int] = {}  # what was written of late, or is being written
 
     async def find_visitor(self, request: Request) -> WebVisitor | None:
-        """Who is signed in with the cookie of this request."""
+        """Return who is signed in with the cookie of this request."""
         return await self.find_by_token(request, self.get_token(request))
 
     async def find_by_token(self, request: Request, token: str) -> WebVisitor | None:
@@ -190,6 +190,6 @@ def get_device(request: Request) -> str:
 
 
 def is_secure(request: Request) -> bool:
-    """Whether the browser came by https. Behind a proxy only the Origin of its write says so."""
+    """Return True if the browser came by https. Behind a proxy only the Origin of its write says so."""
     origin = request.headers.get("origin", "")
     return origin.startswith("https://") if origin else request.url.scheme == "https"

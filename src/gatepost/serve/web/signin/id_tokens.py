@@ -93,7 +93,7 @@ def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
 
 
 def check_token(token: str, key: Mapping[str, Any], expected: TokenExpectation, now_s: int) -> str:
-    """Who it is: the value of the claim. Raises NotProven."""
+    """Return who it is: the value of the claim. Raises NotProven."""
     return read_value(check_claims(_check_signature(token, key), expected, now_s), expected.claim)
 
 

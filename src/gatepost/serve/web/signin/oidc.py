@@ -79,7 +79,7 @@ def find_linked_user(db: Db, identity: str, ticket: SignInTicket, now: int) -> s
 
 
 def render_address(place: str, client_id: str, redirect_uri: str, ticket: dict[str, str], claim: OidcClaim) -> str:
-    """Where the browser is led to."""
+    """Return where the browser is led to."""
     proof = hashlib.sha256(ticket["verifier"].encode()).digest()
     asked = {
         "response_type": "code",
@@ -95,7 +95,7 @@ def render_address(place: str, client_id: str, redirect_uri: str, ticket: dict[s
 
 
 def read_code(request: Request, ticket: SignInTicket, issuer: str) -> str:
-    """What the provider gave the browser for us. Raises NotProven."""
+    """Return what the provider gave the browser for us. Raises NotProven."""
     given = request.query_params
     if not hmac.compare_digest(given.get("state", "").encode(), ticket.values["state"].encode()):
         raise NotProven("it is the answer to another sign-in")
@@ -150,8 +150,8 @@ class OidcSignIn:
         ]
 
     async def begin(self, request: Request) -> Response:
-        """Where the page leads the browser to. A write, so that no other site can begin it, and with the Origin that
-        the browser comes back to."""
+        """Return where the page leads the browser to. A write, so that no other site can begin it, and with the Origin
+        that the browser comes back to."""
         following = parse_next(get_text(await read_object(request, LARGEST_BODY), "next"))
         values = {
             "state": ids.token(),
@@ -205,7 +205,7 @@ class OidcSignIn:
         return answer or await _render_page("unknown", 403, identity=identity, typed=shlex.quote(identity))
 
     async def _find_value(self, code: str, ticket: SignInTicket) -> str:
-        """Who it is at the provider. Raises NotProven."""
+        """Return who it is at the provider. Raises NotProven."""
         values, issuer = ticket.values, self._provider.issuer
         secret = await self._secrets.get(SECRET, "", purpose=f"sign-in at {issuer}")
         client = ClientIdentity(issuer=issuer, client_id=self._client_id, secret=secret)

@@ -61,7 +61,7 @@ class PasskeySignIn:
         ]
 
     async def begin(self, request: Request) -> Response:
-        """What the browser asks the authenticator for."""
+        """Return what the browser asks the authenticator for."""
         party, challenge = find_party(request), os.urandom(CHALLENGE_BYTES)
         options = await asyncio.to_thread(webauthn.render_request, party, challenge)
         answer = JSONResponse({"options": options})
@@ -88,7 +88,7 @@ class PasskeySignIn:
     async def _check(
         self, party: RelyingParty, ticket: SignInTicket, given: dict[str, Any]
     ) -> Callable[[Db, int], str | None] | None:
-        """What decides in the transaction of the sign-in; None: the signature proves nothing."""
+        """Return what decides in the transaction of the sign-in; None: the signature proves nothing."""
         try:
             credential_id = await asyncio.to_thread(webauthn.read_credential_id, given)
             known = await self._deps.store.read(passkeys.find_credential, credential_id)
@@ -146,7 +146,7 @@ class PasskeySignIn:
         return answer
 
     async def _find_visitor(self, request: Request) -> WebVisitor | Response:
-        """Who adds a passkey, or why nobody does."""
+        """Return who adds a passkey, or why nobody does."""
         visitor = await self._deps.browsers.find_visitor(request)
         if visitor is None:
             return error_response("signed_out", "You are not signed in.", 401)
@@ -163,7 +163,7 @@ def find_party(request: Request) -> RelyingParty:
 
 
 async def read_label(request: Request) -> tuple[dict[str, Any], str]:
-    """What the authenticator said, and how the person calls it."""
+    """Return what the authenticator said, and how the person calls it."""
     body = await read_object(request, LARGEST_BODY)
     given, label = body.get("credential"), " ".join(clean(get_text(body, "label")).split())
     if not isinstance(given, dict):

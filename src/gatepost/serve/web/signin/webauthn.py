@@ -81,7 +81,7 @@ def _is_number(host: str) -> bool:
 
 
 def render_creation(party: RelyingParty, owner: PasskeyOwner, challenge: bytes, known: Iterable[bytes]) -> Any:
-    """What `navigator.credentials.create` is given, with bytes as base64url."""
+    """Return what `navigator.credentials.create` is given, with bytes as base64url."""
     from fido2.webauthn import (
         PublicKeyCredentialDescriptor,
         PublicKeyCredentialType,
