@@ -292,7 +292,7 @@ def outer_command(
     filtered = seccomp.make_filter(linger=can_refuse_descriptors())
     arguments += ["--chdir", plan.cwd, "--seccomp", ends.give(filtered), *ends.arguments()]
     arguments += ["--remount-ro", "/"]
-    packed = ends.give(b"".join(os.fsencode(each) + b"\0" for each in arguments))
+    packed = ends.give(os.fsencode("\0".join(arguments)) + b"\0")
     chain = [
         *_rlimits(plan.limits, cgroup),
         *_setpriv_command(plan.uid),

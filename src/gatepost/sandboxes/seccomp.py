@@ -8,6 +8,7 @@ of holes. It is the second wall, behind the namespaces.
 import errno
 import platform
 import struct
+from functools import cache
 
 from msgspec import Struct, field
 
@@ -186,6 +187,7 @@ def supported(machine: str = "") -> bool:
     return (machine or platform.machine()) in MACHINES
 
 
+@cache
 def make_filter(machine: str = "", *, linger: bool = True) -> bytes:
     """The filter for bwrap's `--seccomp`. `linger`: sockets may linger when they are closed, which is refused where a
     sandbox can have the gateway close one."""

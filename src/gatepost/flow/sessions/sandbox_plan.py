@@ -292,7 +292,7 @@ def _own_mounts(home: Home, session_id: str) -> list[Mount]:
     ]
 
 
-def _library_mounts(home: Home, libraries: list[Path]) -> list[Mount]:
+def _library_mounts(home: Home, libraries: Sequence[Path]) -> list[Mount]:
     mounts = [Mount(source=Path(sys.base_prefix).resolve(), target=PYTHON)]
     for source, target in zip(libraries, _library_targets(libraries), strict=True):
         mounts.append(Mount(source=source, target=target))
@@ -319,6 +319,7 @@ def _variables(config: Config, provider: str) -> dict[str, str]:
     return env
 
 
+@cache
 def _executable() -> str:
     """The interpreter's path below its prefix."""
     prefix, real = Path(sys.base_prefix).resolve(), Path(sys.executable).resolve()
@@ -327,7 +328,8 @@ def _executable() -> str:
     return f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _libraries() -> list[Path]:
+@cache
+def _libraries() -> tuple[Path, ...]:
     """The folders that hold what the runner imports."""
     found: list[Path] = []
     for name in NEEDED_INSIDE:
@@ -337,7 +339,7 @@ def _libraries() -> list[Path]:
         folder = Path(spec.origin).resolve().parent.parent
         if folder not in found:
             found.append(folder)
-    return found
+    return tuple(found)
 
 
 @cache
@@ -362,5 +364,5 @@ def _open_to_read(folder: Path) -> None:
             path.chmod(found.st_mode | readable)
 
 
-def _library_targets(libraries: list[Path]) -> list[str]:
+def _library_targets(libraries: Sequence[Path]) -> list[str]:
     return [LIBRARIES + (f"-{number}" if number else "") for number in range(len(libraries))]
