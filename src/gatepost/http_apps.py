@@ -1,4 +1,4 @@
-"""What a gateway serves over HTTP: the control API with its MCP endpoints, and the web site.
+"""Servers of a gateway over HTTP: the control API with its MCP endpoints, and the web site.
 
 A page of the web site is a route in `serve/web/site.py`. What it works with is given to it in `make_web_site`; what it
 does to the gateway is an operation, with the deps of `make_operation_deps`.
@@ -27,7 +27,7 @@ from gatepost.serve.web.site import WebDeps, make_site
 
 
 class DaemonCommands(Struct, frozen=True, kw_only=True):
-    """What is asked of the process itself."""
+    """Commands for the process itself."""
 
     status: Callable[[], Awaitable[Mapping[str, Any]]]
     shutdown: Callable[[], None]

@@ -1,5 +1,5 @@
-"""Who decides what an agent, or somebody unknown, asks: admins of the group, then of the groups above it, then owners.
-Pure: values in, values out."""
+"""The people who decide what an agent, or somebody unknown, asks: admins of the group, then of the groups above it,
+then owners. Pure: values in, values out."""
 
 from collections.abc import Iterable, Sequence
 

@@ -9,7 +9,8 @@ from gatepost.store.acl import OPERATOR, ROLE, AclRow
 
 
 class OperationRights:
-    """Of a person or a group; a role has members and is none. Members of the operator's role may run everything."""
+    """Rights of a person or a group; a role has members and is none. Members of the operator's role may run
+    everything."""
 
     def __init__(self, caller: str, rows: Sequence[AclRow], members: RoleMemberships) -> None:
         self._space, _, name = caller.partition(":")

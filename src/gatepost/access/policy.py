@@ -59,7 +59,7 @@ class GroupHold(Struct, frozen=True):
 
 
 class _ToolRules(Struct, frozen=True):
-    """What speaks of one tool."""
+    """The rules that speak of one tool."""
 
     above: tuple[tuple[str, GrantRule], ...]
     own: tuple[GrantRule, ...]

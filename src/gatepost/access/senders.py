@@ -1,4 +1,4 @@
-"""Who may speak to whom: a sender's rights in a group, and whether a room's policy lets them in. Unsure means no."""
+"""Rights to speak: a sender's in a group, and whether a room's policy lets them in. Unsure means no."""
 
 from collections.abc import Iterable
 from typing import Literal

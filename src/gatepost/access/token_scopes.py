@@ -1,4 +1,5 @@
-"""What an API token may do: rights such as `tasks.read`, of which a part may be `*`. Never more than its maker may."""
+"""The scopes of an API token: rights such as `tasks.read`, of which a part may be `*`. Never more than its maker
+may."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Where in the tree a call may reach, whatever it was granted: pure. Nothing crosses worlds below root."""
+"""The part of the tree that a call may reach, whatever it was granted: pure. Nothing crosses worlds below root."""
 
 from enum import StrEnum
 

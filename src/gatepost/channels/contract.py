@@ -46,7 +46,7 @@ class EndReason(StrEnum):
 
 
 class AddCheck(StrEnum):
-    """What `gatepost channel add` finds out before anything is written."""
+    """A check that `gatepost channel add` makes before anything is written."""
 
     TOKEN, NETWORK = "wrong token", "no network"
     SECOND_POLLER, RIGHTS = "second poller", "missing rights"
@@ -180,8 +180,8 @@ class NativeCommand(Struct, frozen=True, kw_only=True):
 
 
 class ChannelDeps(Struct, frozen=True, kw_only=True):
-    """What a channel is made with. `config` has the values of this instance, from `[channels.<instance>]`, under the
-    names that the channel declared."""
+    """The surroundings that a channel is made with. `config` has the values of this instance, from
+    `[channels.<instance>]`, under the names that the channel declared."""
 
     instance: str
     config: Config
@@ -201,7 +201,7 @@ class ChannelDeps(Struct, frozen=True, kw_only=True):
 
 
 class BotIdentity(Struct, frozen=True, kw_only=True):
-    """Who the platform says we are, as `gatepost channel add` and `test` show it."""
+    """Our account as the platform names it, shown by `gatepost channel add` and `test`."""
 
     name: str  # "@mybot (My Bot)"
     link: str = ""  # by which people invite or reach it
@@ -229,7 +229,7 @@ class ChannelPace(Struct, frozen=True, kw_only=True):
 
 
 class ChannelGuide(Struct, frozen=True, kw_only=True):
-    """What `gatepost channel add` says."""
+    """The words of `gatepost channel add`."""
 
     before: str = ""  # where to get what it asks for
     after: str = ""  # what to do next; `<web.url>` and `<instance>` stand for the page's address and the name
@@ -326,7 +326,7 @@ class SupportsPollerCheck(Protocol):
 
 
 class HookRequest(Struct, frozen=True, kw_only=True):
-    """What a platform sent to `/channels/<instance>` of the web server. Nobody has proved yet who sent it."""
+    """A request of a platform to `/channels/<instance>` of the web server. Nobody has proved yet who sent it."""
 
     method: str
     path: str = ""  # below that, with its slash
@@ -446,7 +446,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
 
 
 class ChannelTraits(TypedDict, total=False):
-    """What a registration may add: fields of `ChannelKind`, with their meaning there."""
+    """Additions of a registration: fields of `ChannelKind`, with their meaning there."""
 
     max_text: int
     text_unit: TextUnit

@@ -1,4 +1,4 @@
-"""What a backup holds, as a tar: the store in one snapshot, settings, plug-ins, groups, conversations and media.
+"""The contents of a backup, as a tar: the store in one snapshot, settings, plug-ins, groups, conversations and media.
 
 The key ring and the control token are never in it: whoever has a backup must not have the secrets in it, too. Nor is
 `channels/`, where libraries keep tokens and keys of devices in the clear. An old copy of them must not be used, either:
@@ -48,7 +48,7 @@ def list_devices(home: Home) -> list[str]:
 
 @dataclass
 class BackupContents:
-    """What is in an archive that was written."""
+    """The contents of an archive that was written."""
 
     files: int = 0
     skipped: list[str] = field(default_factory=list)  # paths that could not be read, or are no files

@@ -1,4 +1,4 @@
-"""What `gatepost channel add` and `set` ask for: settings at a terminal, secrets hidden there or by lines of standard
+"""Questions of `gatepost channel add` and `set`: settings at a terminal, secrets hidden there or by lines of standard
 input. No value of a secret is taken from the command line, where other users of the machine can see it."""
 
 import sys

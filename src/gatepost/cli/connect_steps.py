@@ -64,7 +64,7 @@ _WAYS_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class ConnectKey:
-    """What is to be used. `value` is '' if it is stored already, or if none is needed."""
+    """The key that is to be used. `value` is '' if it is stored already, or if none is needed."""
 
     name: str
     value: str = field(repr=False)

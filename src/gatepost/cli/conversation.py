@@ -30,7 +30,7 @@ MOST_ROWS = 8  # of an answer that is being written
 
 
 class ChatTarget(Struct, frozen=True, kw_only=True):
-    """Where and as whom somebody talks."""
+    """The room in which somebody talks, and as whom."""
 
     room: str
     thread: str

@@ -1,4 +1,4 @@
-"""What was probably meant where a command names something that is not there: one place for every command."""
+"""Guesses at what was meant where a command names something that is not there: one place for every command."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -1,5 +1,5 @@
-"""What an agent needs on this machine and does not have: its library by pip, its program by npm. Each command is shown
-before it is run, and a failure names the way out."""
+"""The needs of an agent that this machine lacks: its library by pip, its program by npm. Each command is shown before
+it is run, and a failure names the way out."""
 
 import importlib
 import os

@@ -1,4 +1,5 @@
-"""What is known of a person, as a zip of JSON and files: read from one snapshot, with the gateway up or down."""
+"""Everything that is known of a person, as a zip of JSON and files: read from one snapshot, with the gateway up or
+down."""
 
 import asyncio
 import os

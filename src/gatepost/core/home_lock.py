@@ -30,7 +30,7 @@ _LOCKS = Path("/proc/locks")
 
 
 class LockHolder(Struct, frozen=True, kw_only=True):
-    """Who holds a home, as far as it is known. Only `pid` 0 means: somebody, but nobody can say who."""
+    """The holder of a home, as far as it is known. Only `pid` 0 means: somebody, but nobody can say who."""
 
     pid: int = 0
     started_at: str = ""

@@ -104,7 +104,7 @@ class KeptSandbox:
 
 
 class KeptSandboxes:
-    """What the keeper knows, and what it does about it."""
+    """The keeper's knowledge, and what it does about it."""
 
     def __init__(self) -> None:
         self.all: dict[str, KeptSandbox] = {}

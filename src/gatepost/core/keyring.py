@@ -84,7 +84,7 @@ def _associated_data(about: tuple[str, ...], key_id: str) -> bytes:
 
 
 class Keyring:
-    """Where a home's ring is kept. One from elsewhere is read and never written."""
+    """The place of a home's ring. One from elsewhere is read and never written."""
 
     def __init__(self, home: Home, environ: Mapping[str, str] | None = None) -> None:
         env = os.environ if environ is None else environ

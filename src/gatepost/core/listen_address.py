@@ -1,4 +1,5 @@
-"""Where the gateway is reached: the web address (`listen`) and the control socket, in the forms that people write them.
+"""Addresses at which the gateway is reached: the web address (`listen`) and the control socket, in the forms that
+people write them.
 
 Only reads and names addresses; binding them is `serve/http.py`'s.
 """

@@ -1,4 +1,4 @@
-"""What is checked before a start, and before a setting is written: values that their declarations alone cannot judge.
+"""Checks before a start, and before a setting is written: values that their declarations alone cannot judge.
 
 A check stands in the file that declares its settings. It looks at settings and files, and asks nobody over the network.
 """

@@ -32,7 +32,7 @@ class TreeLimits(Struct, frozen=True):
 
 
 class TreeEntry(Struct, frozen=True):
-    """What tells whether a file has changed."""
+    """Facts that tell whether a file has changed."""
 
     path: str
     is_dir: bool

@@ -36,7 +36,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TreeUsage(Struct, frozen=True):
-    """What a tree takes of the disk. `closed`: a folder in it that could not be read, '' if there is none."""
+    """The part of the disk that a tree takes. `closed`: a folder in it that could not be read, '' if there is none."""
 
     size: int
     files: int

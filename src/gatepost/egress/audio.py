@@ -132,7 +132,7 @@ def split_command(config: Config) -> list[str]:
 
 
 class TranscriptCostBound(Struct, frozen=True):
-    """What a transcript may come to."""
+    """The most that a transcript may cost."""
 
     model: str
     price: Price

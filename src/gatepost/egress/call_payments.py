@@ -22,7 +22,7 @@ _log = log.get("egress")
 
 
 class CostBound(Protocol):
-    """What a call may come to."""
+    """The most that a call may cost."""
 
     @property
     def model(self) -> str: ...

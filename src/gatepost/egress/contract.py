@@ -1,4 +1,4 @@
-"""What the way out is given by others: a purse and keys. Money is in millionths of a USD.
+"""Things that others give the way out: a purse and keys. Money is in millionths of a USD.
 
 The purse decides; what it holds back is an upper bound, so whatever a call turns out to cost, the budget holds. Where a
 prompt was counted by its own endpoint, the bound is that count with a margin; what goes beyond is booked, and logged.

@@ -61,14 +61,14 @@ _log = log.get("egress")
 
 @dataclass(slots=True)
 class OpenConnections:
-    """Of all sessions: together they leave most descriptors to everybody else."""
+    """Connections of all sessions: together they leave most descriptors to everybody else."""
 
     most: int = field(default_factory=lambda: max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8, FEW))
     number: int = 0
 
 
 class EgressDeps(Struct, frozen=True, kw_only=True):
-    """What every session's way out shares: given once by the app."""
+    """Parts that every session's way out shares: given once by the app."""
 
     store: Store
     clock: Clock

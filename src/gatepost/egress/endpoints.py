@@ -1,4 +1,4 @@
-"""Where models are asked: the gateway's endpoints by setting, a group's own by option, and which key is for which.
+"""Endpoints of models: the gateway's by setting, a group's own by option, and which key is for which.
 
 A key belongs to the endpoint that it was given for. Moving an endpoint never moves a key: the new one gets none until
 somebody gives it one.

@@ -1,4 +1,4 @@
-"""What a model reads that is not text: how many tokens at most, and which bytes of the body are these and nothing else.
+"""Input of a model that is not text: how many tokens at most, and which bytes of the body are these and nothing else.
 
 A token of text has at least one byte, so bytes bound it. Of a picture, a recording or a document they do not: here is
 what these may come to. Only what is known to be such is taken out of the bytes; everything else stays counted as text.

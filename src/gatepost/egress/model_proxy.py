@@ -97,7 +97,7 @@ def find_endpoint(head: HttpRequestHead) -> VendorEndpoint:
 
 
 class TokenCostBound(Struct, frozen=True):
-    """What a call may come to."""
+    """The most that a call may cost."""
 
     asked: CheckedBody
     price: Price

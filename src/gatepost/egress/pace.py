@@ -15,7 +15,7 @@ PIECE = 64 * 1024
 
 
 class Pace:
-    """Of one session: all its connections share it, so that more of them are no faster."""
+    """The pace of one session: all its connections share it, so that more of them are no faster."""
 
     def __init__(self, rate: Rate = EGRESS_VOLUME) -> None:
         self._bucket = TokenBucket(rate, 0.0)

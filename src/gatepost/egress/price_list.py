@@ -26,7 +26,7 @@ Stamp = tuple[int, int, int] | None
 
 
 class PriceList:
-    """What a model costs now. A mistake in the file stops the start; later, the prices of before hold."""
+    """The price of a model now. A mistake in the file stops the start; later, the prices of before hold."""
 
     def __init__(self, home: Home, config: Config) -> None:
         self._home = home

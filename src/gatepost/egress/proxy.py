@@ -122,7 +122,7 @@ def load_tls_context() -> ssl.SSLContext:
 
 
 class ProxyDeps(Struct, frozen=True):
-    """What a proxy asks of others."""
+    """Things that a proxy asks of others."""
 
     judge: CheckTarget
     reached: Callable[[EgressTarget], None]

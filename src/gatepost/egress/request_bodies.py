@@ -1,4 +1,4 @@
-"""What may be asked of a model: bodies are parsed, judged and written anew, so that nothing passes unread.
+"""Requests that a model may get: bodies are parsed, judged and written anew, so that nothing passes unread.
 
 Refused: what would make the vendor fetch, run, store or connect for the agent (URL and file sources, server-side
 tools, remote MCP servers, stored prompts and conversations), unless the group allows the feature; and what nobody knows
@@ -33,7 +33,7 @@ MOST_ESCAPES = 2_000_000  # in one body; each is as much work as a hundred plain
 
 
 class ModelFeature(StrEnum):
-    """What a group may be allowed (`gatepost group set FOLDER options.model_features=url_sources,…`)."""
+    """A feature that a group may be allowed (`gatepost group set FOLDER options.model_features=url_sources,…`)."""
 
     URL_SOURCES = "url_sources"
     SERVER_TOOLS = "server_tools"

@@ -68,7 +68,7 @@ _DATED = re.compile(r"([a-z0-9-]{1,60}?)-20[0-9]{2}-?[0-9]{2}-?[0-9]{2}\Z")
 
 
 class VendorBaseUrl(Struct, frozen=True):
-    """Where a vendor's API begins; `url` ends with its version."""
+    """The beginning of a vendor's API; `url` ends with its version."""
 
     url: str
     host: str
@@ -121,7 +121,7 @@ NO_KEY = VendorKey("", {})
 
 @dataclass(slots=True)
 class Bill:
-    """What a call has come to so far. Nothing asked, or refused by the vendor, is free."""
+    """The costs of a call so far. Nothing asked, or refused by the vendor, is free."""
 
     free: bool = True
     measured: token_usage.MeasuredUsage = field(default_factory=token_usage.MeasuredUsage)

@@ -1,4 +1,5 @@
-"""What a function may give back, and how it travels: as the result of an MCP call, whose parts arrive as they are.
+"""Values that a function may give back, and how they travel: as the result of an MCP call, whose parts arrive as they
+are.
 
 A plain value becomes text; a dict, or what is like one, is structured content as well.
 """
@@ -38,7 +39,7 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What stands at a URI, with the answer: text or bytes."""
+    """The content at a URI, with the answer: text or bytes."""
 
     uri: str
     body: str | bytes
@@ -52,7 +53,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class ResourceLink:
-    """Where something stands that the client may fetch."""
+    """The address of something that the client may fetch."""
 
     uri: str
     name: str

@@ -1,4 +1,4 @@
-"""What agents run on, put together: their way out, their tools, and the sessions that they work in."""
+"""The ground of agents, put together: their way out, their tools, and the sessions that they work in."""
 
 from msgspec import Struct
 
@@ -37,7 +37,7 @@ class EgressAssembly(Struct, frozen=True, kw_only=True):
 
 
 class ToolAssembly(Struct, frozen=True, kw_only=True):
-    """What tools are called through, and what they bring about."""
+    """Parts through which tools are called, and what they bring about."""
 
     tools: Registry[Tool]
     connectors: Connectors

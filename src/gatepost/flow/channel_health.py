@@ -55,7 +55,7 @@ class ChannelReport(Struct, frozen=True, kw_only=True):
 
 
 class ListenPulse(ChannelPulse):
-    """Whoever watches is told of each beat, and of tries that fail one after another."""
+    """The beats of a channel: whoever watches is told of each, and of tries that fail one after another."""
 
     def __init__(self, clock: Clock, on_beat: Callable[[], None], on_miss: Callable[[str], None]) -> None:
         super().__init__(clock)
@@ -72,7 +72,8 @@ class ListenPulse(ChannelPulse):
 
 
 class ChannelHealth:
-    """Of one instance. A channel that broke or was deaf counts as such until there is evidence of the contrary."""
+    """The health of one instance. A channel that broke or was deaf counts as such until there is evidence of the
+    contrary."""
 
     def __init__(self, instance: str, kind_name: str, clock: Clock, deaf_after_s: float = 0.0) -> None:
         self.instance, self.kind_name, self.deaf_after_s = instance, kind_name, deaf_after_s

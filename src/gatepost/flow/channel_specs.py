@@ -44,7 +44,7 @@ SHARED = "kit"  # the one folder beside the channels that is none
 
 
 class SpecOrigin(StrEnum):
-    """Who says that there is such an instance."""
+    """The source that says that there is such an instance."""
 
     ALWAYS = "always"  # the kind itself: web, terminal
     FILE = "file"

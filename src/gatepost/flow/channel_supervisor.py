@@ -55,7 +55,7 @@ _log = log.get("channels")
 
 
 class ChannelSurroundings(Struct, frozen=True, kw_only=True):
-    """What channels are made with."""
+    """The surroundings that channels are made with."""
 
     home: Home
     config: Config

@@ -1,5 +1,5 @@
-"""What somebody does about a channel that has ended, with the names of this instance. An adapter does not know whether
-its channel runs or is being added, so its words are completed here."""
+"""Ways out of a channel that has ended, with the names of this instance. An adapter does not know whether its channel
+runs or is being added, so its words are completed here."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What every flow of a gateway works with: given once by the app."""
+"""The parts that every flow of a gateway works with: given once by the app."""
 
 from msgspec import Struct, field
 

@@ -1,4 +1,4 @@
-"""What a group leaves behind when it is removed, and how that is cleared: session folders, sockets, logs and media.
+"""Remains of a group that is removed, and how they are cleared: session folders, sockets, logs and media.
 
 The group's own folder stays, because groups below it live there and what its agent wrote is its people's. So do the
 ledger's messages.

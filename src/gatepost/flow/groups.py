@@ -76,7 +76,7 @@ _log = log.get("groups")
 
 
 class FolderPrototype(Struct, frozen=True):
-    """What a child's folder begins with: files by path, and folders, each before what is in it."""
+    """The first contents of a child's folder: files by path, and folders, each before what is in it."""
 
     files: dict[str, bytes]
     folders: list[str]

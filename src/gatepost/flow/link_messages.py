@@ -45,8 +45,8 @@ class RepeatedSignature(GatepostError):
 
 
 class LinkPost(Struct, frozen=True, kw_only=True):
-    """What was posted. `delivery`: the sender's own id of it, or a new one. `signature`: the hash of what proved it,
-    '' if the link asks for no proof. `secret`: the link's token, which goes nowhere but into its hash."""
+    """A post that came by a link. `delivery`: the sender's own id of it, or a new one. `signature`: the hash of what
+    proved it, '' if the link asks for no proof. `secret`: the link's token, which goes nowhere but into its hash."""
 
     secret: str
     delivery: str

@@ -60,7 +60,7 @@ KNOWN = {
 
 
 class Applicant(Struct, frozen=True, kw_only=True):
-    """Who wants to come in, and from where."""
+    """A person who wants to come in, and from where."""
 
     sender: str
     name: str

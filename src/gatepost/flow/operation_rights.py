@@ -1,4 +1,4 @@
-"""Whether a person or a group may run an operation of the control API, by the access list as it stands now."""
+"""The right of a person or a group to run an operation of the control API, by the access list as it stands now."""
 
 from collections.abc import Mapping
 

@@ -221,7 +221,7 @@ def answer_with_link(db: Db, sender: str, base: str, room: tuple[str, str], now:
 
 
 class PairingOffer(Struct, frozen=True, kw_only=True):
-    """What a pairing link would do for whoever is signed in. `obstacle`: why it cannot."""
+    """The effect that a pairing link would have for whoever is signed in. `obstacle`: why it cannot."""
 
     identity: str
     name: str

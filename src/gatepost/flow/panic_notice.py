@@ -1,4 +1,4 @@
-"""What people hear while the operator has stopped everything: each room once, however much is said there."""
+"""Notices while the operator has stopped everything: each room once, however much is said there."""
 
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.store.outbox import EffectOrigin

@@ -67,7 +67,7 @@ ForgetSenders = Callable[[tuple[str, ...]], None]
 
 
 class ErasureReport(Struct, frozen=True, kw_only=True):
-    """What is known of a person, or what was erased of it. Nothing here is kept."""
+    """Everything that is known of a person, or that was erased of it. Nothing here is kept."""
 
     person: str
     identities: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Where a person left traces: found by reading alone, a window of the ledger at a time. What is erased later, and what
+"""Traces of a person: found by reading alone, a window of the ledger at a time. What is erased later, and what
 `gatepost user forget` lists before, comes from here."""
 
 import re

@@ -103,7 +103,7 @@ class _FileReference(msgspec.Struct):
 
 
 class _FileReferences(msgspec.Struct):
-    """What a message or an effect says of its files."""
+    """Words of a message or an effect about its files."""
 
     attachments: list[_FileReference] = []
     files: list[_FileReference] = []

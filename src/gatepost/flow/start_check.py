@@ -1,4 +1,4 @@
-"""What is checked before a start: the checks of the flows, and all that other files have registered."""
+"""Checks before a start: those of the flows, and all that other files have registered."""
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 

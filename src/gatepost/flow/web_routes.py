@@ -29,7 +29,8 @@ _STRICTNESS = {WebAccess.PUBLIC: 0, WebAccess.REDIRECT: 0, WebAccess.AUTH: 1, We
 
 
 class RouteMaker(Struct, frozen=True, kw_only=True):
-    """Who changes a row. `folder`: the group of an agent; '' for a person. `reaches`: the groups that it may act on."""
+    """The maker of a change to a row. `folder`: the group of an agent; '' for a person. `reaches`: the groups that it
+    may act on."""
 
     folder: str
     name: str
@@ -44,7 +45,7 @@ class NewWebRoute(Struct, frozen=True, kw_only=True):
 
 
 class SitePage(Struct, frozen=True, kw_only=True):
-    """What a browser asks for: a file (`parts`) of a group, and the row that decides who gets it."""
+    """A browser's wish: a file (`parts`) of a group, and the row that decides who gets it."""
 
     folder: str
     kind: SiteKind

@@ -68,7 +68,7 @@ class AuditedCall(msgspec.Struct):
 
 
 class _RepeatKey(msgspec.Struct, frozen=True):
-    """What makes calls the same to the audit. A tool that there is not has no name: the caller chose it."""
+    """The parts by which calls are the same to the audit. A tool that there is not has no name: the caller chose it."""
 
     folder: str
     session_id: str | None
@@ -86,7 +86,7 @@ class _RepeatKey(msgspec.Struct, frozen=True):
 
 
 class CallAudit:
-    """What calls came to, on its way to the audit log."""
+    """Outcomes of calls, on their way to the audit log."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock

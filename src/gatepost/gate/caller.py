@@ -1,4 +1,4 @@
-"""Who makes a call: its group is known by which socket it came through, never by what it says."""
+"""The caller of a tool: its group is known by which socket it came through, never by what it says."""
 
 from gatepost.tools.call import Caller
 

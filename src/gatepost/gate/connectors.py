@@ -116,7 +116,7 @@ CONNECTORS = setting_tables(
 
 
 class CachedToolList(msgspec.Struct, frozen=True):
-    """What a server told of its tools. `held`: the names of those that nobody has accepted as they are now."""
+    """A server's words about its tools. `held`: the names of those that nobody has accepted as they are now."""
 
     command: tuple[str, ...]
     tools: list[McpListedTool]
@@ -137,7 +137,7 @@ class ToolChange(Struct, frozen=True):
 
 
 class ConnectorCheck(Struct, frozen=True):
-    """What became of asking one: its tools as they are called here, or why there are none."""
+    """The outcome of asking one: its tools as they are called here, or why there are none."""
 
     name: str
     tools: tuple[str, ...] = ()

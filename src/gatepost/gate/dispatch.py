@@ -57,7 +57,7 @@ def ignore_progress(done: float, total: float | None, text: str) -> None:
 
 
 class _VisibleTools(Struct, frozen=True):
-    """What a group sees, and the policy that it was made by."""
+    """The tools that a group sees, and the policy that they were chosen by."""
 
     tools: dict[str, Tool]
     listed: bytes  # the JSON array of tools/list
@@ -453,7 +453,7 @@ def _find_subject_room(tool: Tool, call: ToolCall) -> str | None:
 
 
 class _PeopleBehind(NamedTuple):
-    """Whose wish a call may be."""
+    """The people whose wish a call may be."""
 
     chain: OriginChain
     asker: str

@@ -70,7 +70,7 @@ class ToolListResult(msgspec.Struct):
 
 
 class RemoteCallResult(msgspec.Struct):
-    """What another server answers to a call."""
+    """The answer of another server to a call."""
 
     content: list[dict[str, Any]] = msgspec.field(default_factory=list)
     structuredContent: dict[str, Any] | None = None

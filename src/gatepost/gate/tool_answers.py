@@ -15,7 +15,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ToolAnswer(msgspec.Struct, frozen=True):
-    """What a call came to. `code`: it is no call at all, a JSON-RPC error with this number."""
+    """The outcome of a call. `code`: it is no call at all, a JSON-RPC error with this number."""
 
     text: str
     structured: bytes | None = None  # JSON

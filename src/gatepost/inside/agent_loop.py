@@ -142,7 +142,7 @@ class TurnStopped(Exception):
 
 
 class AgentLoop:
-    """What a provider of this kind is made of; a class of its own adds the name and the wire."""
+    """The parts of a provider of this kind; a class of its own adds the name and the wire."""
 
     takes_pushes = True
 

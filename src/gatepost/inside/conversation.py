@@ -47,7 +47,7 @@ class AssistantEntry(msgspec.Struct, frozen=True, tag="said", omit_defaults=True
 
 
 class ToolResultEntry(msgspec.Struct, frozen=True, tag="used", omit_defaults=True):
-    """What a tool call came to."""
+    """The outcome of a tool call."""
 
     turn: str
     id: str

@@ -25,7 +25,7 @@ class IncompleteResponse(Exception):
 
 
 class ClientEndpoint(msgspec.Struct, frozen=True):
-    """Where requests go: a host, or a socket; and what the paths begin with."""
+    """The target of requests: a host, or a socket; and what the paths begin with."""
 
     prefix: str = ""
     host: str = ""

@@ -1,4 +1,4 @@
-"""What the runner sees of its inbound.db. A file that cannot be read now is looked at again; a broken one is told."""
+"""The runner's view of its inbound.db. A file that cannot be read now is looked at again; a broken one is told."""
 
 import asyncio
 import os

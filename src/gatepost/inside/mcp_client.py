@@ -20,7 +20,7 @@ LARGEST = 16 * 1024 * 1024
 
 
 class McpToolHints(msgspec.Struct, frozen=True, rename="camel"):
-    """What the server says about a tool's effects."""
+    """A server's words about a tool's effects."""
 
     read_only_hint: bool = False
     idempotent_hint: bool = False

@@ -1,4 +1,4 @@
-"""What came with a message, and how each provider takes it: as a block of its own, or as a file that the prompt names.
+"""Media of a message, and how each provider takes them: as a block of its own, or as a file that the prompt names.
 
 A provider declares what it takes. What the prompt says about a file stands there in any case: blocks are only seen. The
 kind is read from the file's first bytes: what a stranger calls a JPEG may be anything, and a block that is not what it

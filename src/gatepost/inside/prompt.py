@@ -74,7 +74,7 @@ FILES_RULE = "People sent these files in this conversation before, the newest fi
 
 
 class PromptContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a prompt depends on besides its rows."""
+    """Facts that a prompt depends on besides its rows."""
 
     now: int  # microseconds, UTC
     timezone: str = "UTC"

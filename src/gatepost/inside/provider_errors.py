@@ -1,4 +1,4 @@
-"""What a model's endpoint, or the gateway before it, can answer instead of an answer: one of five classes. Pure."""
+"""Errors that a model's endpoint, or the gateway before it, can answer: one of five classes. Pure."""
 
 import re
 from typing import Any

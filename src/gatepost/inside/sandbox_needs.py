@@ -1,4 +1,4 @@
-"""What a channel's or a provider's file says that a sandbox must have for it: programs, mounts, variables.
+"""Needs of a channel's or a provider's file in a sandbox: programs, mounts, variables.
 
 Declaring is asking. The host decides: a mount must be allowed by the setting `sandbox.mounts_allowed`, a program must
 be found, and a secret is refused here, because inside it would be anybody's.

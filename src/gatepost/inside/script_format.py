@@ -111,7 +111,7 @@ class CompletedEffect(msgspec.Struct, rename="camel"):
 
 
 class CompletedEffects:
-    """What was said and done before the turn broke off; each entry accounts for one step of the script."""
+    """Effects that happened before the turn broke off; each entry accounts for one step of the script."""
 
     def __init__(self, done: list[CompletedEffect], *, continued: bool = False) -> None:
         self.continued = continued

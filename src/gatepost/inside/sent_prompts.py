@@ -1,4 +1,4 @@
-"""What was handed to a coding agent in the running turn, beside what the agent's own transcript holds of it.
+"""Prompts that were handed to a coding agent in the running turn, beside those that the agent's own transcript holds.
 
 A line is on the disk before the agent has the words. The agent keeps the line's id with them: what is in no
 transcript did not reach the conversation, and is handed over again when the turn is continued.

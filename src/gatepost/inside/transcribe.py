@@ -30,8 +30,8 @@ class _Transcription(msgspec.Struct):
 
 
 class AttachmentTranscriber:
-    """What is said in the recordings that come with messages. Made once of each file: kept until its message has ended,
-    for a turn that is continued."""
+    """Words of the recordings that come with messages. Made once of each file: kept until its message has ended, for a
+    turn that is continued."""
 
     def __init__(self, run: Path, workspace: Path, provider: str, options: Mapping[str, Any]) -> None:
         self._run, self._files = run, workspace / "in" / "files"

@@ -38,7 +38,7 @@ ANNOUNCED_S = 1.0  # how long a call waits for the provider's announcement of it
 
 
 class ProviderInput(msgspec.Struct, frozen=True):
-    """What the provider gets in one piece. `given`: the host knows already that it does."""
+    """The input that the provider gets in one piece. `given`: the host knows already that it does."""
 
     batch: Batch
     rows: tuple[int, ...] = ()

@@ -1,5 +1,5 @@
-"""What is done to a worktree with git, in a sandbox: over files that an agent could have written, nothing of it may run
-anywhere else. A program of its own, of the standard library alone:
+"""Git's work on a worktree, in a sandbox: over files that an agent could have written, nothing of it may run anywhere
+else. A program of its own, of the standard library alone:
 
     python -I -S worktree.py /workspace /workspace/project [/workspace/extra/source]
 

@@ -19,7 +19,7 @@ def initialize_params(name: str, version: str) -> Json:
 
 
 class McpServerInfo:
-    """What a server states of itself in its results, in each era."""
+    """A server's words about itself in its results, in each era."""
 
     def __init__(self, server: object, capabilities: Json) -> None:
         self.server, self.capabilities = server, capabilities

@@ -65,7 +65,7 @@ class InboundRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionRouting(msgspec.Struct, frozen=True):
-    """Where the session's results go by default."""
+    """The room to which the session's results go by default."""
 
     channel_type: str
     platform_id: str
@@ -84,7 +84,7 @@ class MailboxDestination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a result."""
+    """The outcome of a result."""
 
     message_out_id: str
     status: str  # delivered | failed

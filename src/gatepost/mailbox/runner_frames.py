@@ -1,4 +1,4 @@
-"""What runner and host say to each other on `runner.sock`: one JSON object a line, at most 1 MiB, tagged by `type`.
+"""Frames between runner and host on `runner.sock`: one JSON object a line, at most 1 MiB, tagged by `type`.
 
 The runner opens one connection before its provider starts; bell, claims, results, `submit_turn` and pings go only
 there. Every request of the runner carries `id` and is answered by exactly one message with the same `id`. Content is
@@ -66,7 +66,8 @@ class EventKind(StrEnum):
 
 
 class TurnErrorClass(StrEnum):
-    """Who can do something about a turn's failure. A runner may name others, which mean nothing in particular."""
+    """The party that can do something about a turn's failure. A runner may name others, which mean nothing in
+    particular."""
 
     RETRYABLE = "retryable"
     AUTH = "auth"
@@ -148,8 +149,8 @@ class StatusFrame(Frame, tag="status"):
 
 
 class DraftFrame(Frame, tag="draft"):
-    """What the agent has written so far of its next message, for whoever watches: `kept` characters of the draft
-    before, then `text`. No answer, may be lost, and nobody keeps it. Sent only between Watch and its end."""
+    """The agent's next message so far, for whoever watches: `kept` characters of the draft before, then `text`. No
+    answer, may be lost, and nobody keeps it. Sent only between Watch and its end."""
 
     turn: TurnId
     epoch: Number
@@ -222,7 +223,7 @@ class ErrorFrame(Frame, tag="trouble"):
 
 
 class WelcomeFrame(Frame, tag="welcome"):
-    """Who you are. Nothing here is secret."""
+    """The identity of the runner that connected. Nothing here is secret."""
 
     session: ShortText
     folder: ShortText

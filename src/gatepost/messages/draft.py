@@ -4,7 +4,7 @@ from msgspec import Struct
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """What one session has written of its next message so far. Without text: there is nothing any more."""
+    """The next message of one session so far. Without text: there is nothing any more."""
 
     session: str
     instance: str

@@ -1,4 +1,4 @@
-"""What a channel hands to intake: one event of one person in one room, in our words only."""
+"""Events that a channel hands to intake: each of one person in one room, in our words only."""
 
 from collections.abc import AsyncIterator, Callable
 from enum import StrEnum
@@ -10,7 +10,7 @@ CLICK = "click"  # the event of somebody who pressed a button of a card
 
 
 class MessageKind(StrEnum):
-    """What a message is to the agent. There is no second chat kind."""
+    """The role of a message for the agent. There is no second chat kind."""
 
     CHAT = "chat"
     TASK = "task"
@@ -21,14 +21,14 @@ class MessageKind(StrEnum):
 
 
 class Direction(StrEnum):
-    """Of a message, seen from the gateway."""
+    """The direction of a message, seen from the gateway."""
 
     IN = "in"
     OUT = "out"
 
 
 class Verb(StrEnum):
-    """What the person did."""
+    """The act of a person."""
 
     MESSAGE = "message"
     MENTION = "mention"
@@ -114,14 +114,14 @@ class Inbound(Struct, frozen=True, kw_only=True):
 
 
 class UnrecordedState(StrEnum):
-    """What became of an event of which nothing is written down."""
+    """The outcome of an event of which nothing is written down."""
 
     OWN = "own"  # the bot's own words
     INVALID = "invalid"  # it can never be taken: an id that is too long, no address
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
-    """What became of a received event, once it is durable."""
+    """The outcome of a received event, once it is durable."""
 
     message_id: int
     new: bool  # False: seen before, nothing was done

@@ -1,4 +1,4 @@
-"""What goes out: one effect on one room, rendered for no platform yet. The channel gets it already degraded."""
+"""Outgoing effects: each on one room, rendered for no platform yet. The channel gets it already degraded."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -31,7 +31,7 @@ class Op(StrEnum):
 
 
 class Feature(StrEnum):
-    """What a channel can do. Content degrades where one is missing; verbs do not."""
+    """An ability of a channel. Content degrades where one is missing; verbs do not."""
 
     EDIT = "edit"
     DELETE = "delete"

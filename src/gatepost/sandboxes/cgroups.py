@@ -23,7 +23,7 @@ DAEMON = "gatepost-daemon"  # v2: the leaf that we move to, because a cgroup wit
 
 
 class CgroupBases(Struct, frozen=True):
-    """Where cgroups may be made: a folder per v1 controller, or one folder of v2."""
+    """The places for cgroups: a folder per v1 controller, or one folder of v2."""
 
     v1: dict[str, Path]
     v2: Path | None

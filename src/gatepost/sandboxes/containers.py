@@ -1,4 +1,4 @@
-"""What podman and docker have in common: a container's view, walls and limits as arguments, and its life.
+"""Common ground of podman and docker: a container's view, walls and limits as arguments, and its life.
 
 No image is needed: the root inside is an almost empty folder with the host's `/usr`, as bubblewrap's is. Never the
 host's uid 0: the command runs as the plan's uid (the daemon's own if it is not root), without capabilities. The engine

@@ -29,7 +29,7 @@ class LimitEnforcement(StrEnum):
 
 
 class HostCapabilities(Struct, frozen=True):
-    """What decides it."""
+    """The abilities of the host that decide it."""
 
     root: bool
     memory_cgroup: bool = False

@@ -46,7 +46,7 @@ _probes = Probes()
 
 
 class EngineResult(Struct, frozen=True):
-    """What an engine's command came to."""
+    """The outcome of an engine's command."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""What a bubblewrap sandbox sees, as bwrap's arguments; and how its uid gets to what lies behind closed folders.
+"""The view of a bubblewrap sandbox, as bwrap's arguments; and how its uid gets to what lies behind closed folders.
 
 The root inside is an empty, read-only tmpfs. On it: the host's `/usr`, an `/etc` of our own, private `/proc`, `/dev`
 and `/tmp`, and the mounts of the plan. Nothing of the host appears at a host path but `/usr` and what that needs.

@@ -1,4 +1,4 @@
-"""What trial starts of sandboxes have shown. That a kind works is remembered for good; that it does not, for a while.
+"""Findings of trial starts of sandboxes. That a kind works is remembered for good; that it does not, for a while.
 
 A trial can fail because the machine lacks something for a moment (descriptors, memory, time). That is Unavailable and
 never a reason for a weaker sandbox: whoever asked waits and asks again.

@@ -12,8 +12,8 @@ SMALL = 65_536  # bytes; beyond that a copy costs more than it saves
 
 
 class CoalescingTransport(asyncio.Transport):
-    """What uvicorn uses of a transport. Held back is never more than one head, and never beyond this turn of the loop;
-    what is no head but looks like one comes in its order all the same."""
+    """The part of a transport that uvicorn uses. Held back is never more than one head, and never beyond this turn of
+    the loop; what is no head but looks like one comes in its order all the same."""
 
     def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()

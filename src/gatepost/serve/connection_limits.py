@@ -1,4 +1,4 @@
-"""What a stranger may use of the HTTP servers: connections, time and memory are bounded before anybody is known.
+"""Limits of a stranger on the HTTP servers: connections, time and memory are bounded before anybody is known.
 
 A head has so many lines and bytes, and so long to come; a body must keep coming. When there are too many connections,
 one makes way for a new one: the oldest on which nothing is being answered, else one whose request is still arriving,

@@ -1,4 +1,5 @@
-"""What Prometheus reads. Labels come from closed sets and from what the operator named: never a room or a person."""
+"""Numbers that Prometheus reads. Labels come from closed sets and from what the operator named: never a room or a
+person."""
 
 import asyncio
 import time
@@ -24,7 +25,7 @@ MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class GatewayMeasurements(Struct, frozen=True, kw_only=True):
-    """What only the process knows."""
+    """Numbers that only the process knows."""
 
     started_at: int
     sessions_awake: int

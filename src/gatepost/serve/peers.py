@@ -1,4 +1,5 @@
-"""Who a stranger is to the limits on strangers: an address, and of IPv6 the network, whose holder has all of it."""
+"""A stranger in the eyes of the limits on strangers: an address, and of IPv6 the network, whose holder has all of
+it."""
 
 import ipaddress
 

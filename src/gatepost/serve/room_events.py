@@ -1,4 +1,4 @@
-"""What a person sees of a room, read from the ledger, and how to follow it without missing anything.
+"""A room as a person sees it, read from the ledger, and how to follow it without missing anything.
 
 A message becomes visible later than it gets its id (a reply waits for its delivery), and its state changes afterwards.
 So the cursor is not the last id shown but the id below which nothing can change any more; what lies above it is looked
@@ -260,7 +260,7 @@ class TypingChange(Struct, frozen=True):
 
 
 class RoomUpdate(Struct, frozen=True):
-    """What changed since the last look. `looked`: into the store; what is only written is not there."""
+    """Changes since the last look. `looked`: into the store; what is only written is not there."""
 
     seen: tuple[RoomEvent, ...]
     typing: tuple[TypingChange, ...]
@@ -270,7 +270,7 @@ class RoomUpdate(Struct, frozen=True):
 
 
 class RoomFollower:
-    """What one reader was told, as far as it can still change, and where it stands in each room."""
+    """Events that one reader was told, as far as they can still change, and where it stands in each room."""
 
     def __init__(self, hub: LocalChannel, address: str | None, after: int, *, drafts: bool = False) -> None:
         self._hub, self._address, self._after, self._wants_drafts = hub, address, after, drafts

@@ -50,7 +50,7 @@ class _ErasureVoucher(msgspec.Struct):
 
 
 class ChainSeal(msgspec.Struct, frozen=True):
-    """Where the chain of a gateway ended when it was taken over from."""
+    """The end of a gateway's chain when it was taken over from."""
 
     gateway: str
     number: int
@@ -68,7 +68,7 @@ _read_seal = msgspec.json.Decoder(_SealDetails).decode
 
 
 class AuditRecord(Struct, frozen=True):
-    """What is to be written down."""
+    """A record to be written down."""
 
     at: int
     actor: str
@@ -180,7 +180,7 @@ class ChainVerdict(Struct, frozen=True):
 
 
 class _Vouchers:
-    """What rows of all chains say of others, until all have been read."""
+    """Words of rows of all chains about others, until all have been read."""
 
     def __init__(self) -> None:
         self.erased: dict[str, tuple[str, str, int]] = {}  # by seq: (digest, gateway, number) of what is left

@@ -29,7 +29,7 @@ class BudgetScopeKind(StrEnum):
 
 
 class BudgetScope(Struct, frozen=True):
-    """Whose money it is. The instance has no name."""
+    """The owner of the money. The instance has no name."""
 
     kind: BudgetScopeKind
     name: str = ""

@@ -14,7 +14,7 @@ _DROPPED = f"(i.state = 'refused' OR (i.state = 'failed' AND i.reason = '{STALE}
 
 
 class DroppedBy(StrEnum):
-    """What refusals are counted by."""
+    """The parts by which refusals are counted."""
 
     REASON = "reason"
     ROOM = "room"

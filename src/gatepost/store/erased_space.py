@@ -1,4 +1,4 @@
-"""What deleted rows leave in the store's files: SQLite's own. Pages that are free go by `retention.release_pages`."""
+"""Remains of deleted rows in the store's files: SQLite's own. Pages that are free go by `retention.release_pages`."""
 
 import apsw
 

@@ -40,7 +40,7 @@ class ErrandState(StrEnum):
 
 
 class NewErrand(Struct, frozen=True):
-    """What is known of an errand when it is given out, and never changes."""
+    """Facts of an errand when it is given out; they never change."""
 
     id: str
     call_key: str
@@ -193,7 +193,7 @@ class ResultFile(Struct, frozen=True):
 
 
 class ErrandOutcome(Struct, frozen=True):
-    """What an errand came to. `reason`: why it failed."""
+    """The outcome of an errand. `reason`: why it failed."""
 
     state: ErrandState
     text: str = ""

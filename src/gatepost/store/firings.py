@@ -129,7 +129,7 @@ def list_fired(db: Db, times: Sequence[tuple[str, int]]) -> set[tuple[str, int]]
 
 
 class JudgedAhead(Struct, frozen=True):
-    """Of a task: what a clock fired that was ahead of now. `before_now`: also the last time until now. `first`: the
+    """Firings of a task by a clock that was ahead of now. `before_now`: also the last time until now. `first`: the
     first time after now."""
 
     before_now: bool
@@ -171,8 +171,7 @@ def count_open(db: Db, task_ids: Sequence[str]) -> dict[str, int]:
 
 
 class TaskStanding(Struct, frozen=True):
-    """Of a task: how many runs of it wait or go on, as `count_open` counts them, and its `newest` due time that has its
-    row."""
+    """A task's runs that wait or go on, as `count_open` counts them, and its `newest` due time that has its row."""
 
     task_id: str
     open: int

@@ -28,7 +28,7 @@ class Fork(Struct, frozen=True):
 
 
 class ForkedSession(Struct, frozen=True, kw_only=True):
-    """What became of a wish for a fork."""
+    """The outcome of a wish for a fork."""
 
     session_id: str
     parent_id: str
@@ -40,7 +40,7 @@ class ForkedSession(Struct, frozen=True, kw_only=True):
 
 
 class ForkUsage(Struct, frozen=True):
-    """Of one group: its forks that are open, what their copies took, and how many were made lately."""
+    """The forks of one group: those that are open, what their copies took, and how many were made lately."""
 
     open: int
     bytes: int

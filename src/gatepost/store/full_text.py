@@ -36,7 +36,7 @@ class TextCondition(Struct, frozen=True):
 
 
 class IndexedText(Struct, frozen=True):
-    """What the index has to know of a message."""
+    """Facts of a message that the index has to know."""
 
     message_id: int
     instance: str

@@ -1,4 +1,4 @@
-"""What gateways that share a store must have in common, and what else differs between them. Pure."""
+"""Settings that gateways which share a store must have in common, and what else differs between them. Pure."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""Who this gateway is among those that share its store."""
+"""The identity of this gateway among those that share its store."""
 
 import hashlib
 import re

@@ -25,7 +25,7 @@ class GatewayState(StrEnum):
 
 
 class GatewayIdentity(Struct, frozen=True, kw_only=True):
-    """What a gateway says of itself when it starts."""
+    """A gateway's words about itself when it starts."""
 
     name: str
     home: str
@@ -79,7 +79,7 @@ class DutyRow(Struct, frozen=True):
 
 
 class LeaseRenewal(Struct, frozen=True):
-    """What a gateway learns when it renews its lease: the state that it is to be in, and the schema of the store."""
+    """News for a gateway that renews its lease: the state that it is to be in, and the schema of the store."""
 
     state: GatewayState
     schema_number: int

@@ -1,4 +1,4 @@
-"""Where groups lie, if several gateways share this store and each has folders of its own.
+"""Places of groups, if several gateways share this store and each has folders of its own.
 
 A world belongs to one gateway: a group at the top with all below it. The agent of a group sees the folders of those
 below its own, so they lie together.
@@ -24,7 +24,7 @@ class AwayWorld(Struct, frozen=True):
 
 
 class WaitingRoom(Struct, frozen=True):
-    """Where somebody waits for an answer."""
+    """A room in which somebody waits for an answer."""
 
     instance: str
     address: str

@@ -1,4 +1,4 @@
-"""What became of a message that a program posted, for a program that waits for it."""
+"""The outcome of a message that a program posted, for a program that waits for it."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What the first screen shows: a few statements for all groups together, and a few more for those that are shown.
+"""Facts of the first screen: a few statements for all groups together, and a few more for those that are shown.
 
 What waits, runs or failed is found by the partial indexes on such rows, so old messages cost nothing here.
 """
@@ -65,7 +65,7 @@ class QueuedMessages(Struct, frozen=True):
 
 
 class OpenRequests(Struct, frozen=True):
-    """What a session ('': nobody's) asks of people. `first`: the oldest."""
+    """Questions of a session ('': nobody's) to people. `first`: the oldest."""
 
     session_id: str
     folder: str
@@ -94,7 +94,7 @@ class OpenErrands(Struct, frozen=True):
 
 
 class UnclearEffects(Struct, frozen=True):
-    """What failed to go out, or went out perhaps."""
+    """Effects that failed to go out, or went out perhaps."""
 
     state: EffectState
     count: int

@@ -11,7 +11,7 @@ MOST = 20  # of one identity
 
 
 class Passkey(Struct, frozen=True):
-    """What people see of one."""
+    """The part of a passkey that people see."""
 
     id: str
     user_id: str
@@ -32,7 +32,7 @@ class NewPasskey(Struct, frozen=True, kw_only=True):
 
 
 class PasskeyCredential(Struct, frozen=True):
-    """What a signature is checked by."""
+    """The key that a signature is checked by."""
 
     id: str
     credential: bytes

@@ -1,4 +1,4 @@
-"""What the audit log says of a person: as whoever acted, or in the details of what others did."""
+"""Rows of the audit log about a person: as whoever acted, or in the details of what others did."""
 
 import re
 from collections.abc import Sequence

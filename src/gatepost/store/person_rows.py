@@ -113,7 +113,7 @@ def list_sent_files(db: Db, message_ids: Sequence[int]) -> list[tuple[str, str]]
 
 
 class BusyWork(Struct, frozen=True):
-    """What is under way, and is not cut off."""
+    """Work that is under way, and is not cut off."""
 
     sessions: tuple[str, ...]
     sending: int

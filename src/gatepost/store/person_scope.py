@@ -1,4 +1,4 @@
-"""Whose rows are looked for when a person is forgotten or exported."""
+"""The person whose rows are looked for when they are forgotten or exported."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ FORGOTTEN = "forgotten"  # stands for them where somebody must be named
 
 
 class PersonScope(Struct, frozen=True):
-    """Whose rows are looked for."""
+    """The person whose rows are looked for."""
 
     names: tuple[str, ...]  # their identities
     rooms: tuple[tuple[str, str], ...] = ()  # (instance, address) of their direct rooms

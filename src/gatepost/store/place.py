@@ -1,4 +1,4 @@
-"""Where the store of a home is: a file in it, or a PostgreSQL database that `store.url` names.
+"""The place of a home's store: a file in it, or a PostgreSQL database that `store.url` names.
 
 An address may hold a password. It is shown without it, everywhere.
 """

@@ -41,7 +41,7 @@ class FailingSoon:
 
 
 class LockKind(StrEnum):
-    """What a transaction may have to itself. They are taken in this order, so that nobody waits in a circle."""
+    """A thing that a transaction may have to itself. They are taken in this order, so that nobody waits in a circle."""
 
     DEFAULTS = "defaults"  # the rows of a first start
     RULES = "rules"  # routes as a whole, uids, a panic

@@ -47,7 +47,7 @@ PROVIDERS_OWN = frozenset(tuple(RequestKind)[:5])
 
 
 class RequestAsker(StrEnum):
-    """Who waits for the answer, and so how it is told."""
+    """The asker who waits for the answer, and so how it is told."""
 
     PROVIDER = "provider"  # in its turn: over with it
     AGENT = "agent"  # its call was answered "pending": a message tells it, also after the turn

@@ -27,7 +27,7 @@ _IN_FLIGHT = (
 
 
 class RemovalBatch(Struct, Generic[C], frozen=True):
-    """What one step removed, where the next begins, and whether there may be more."""
+    """The rows that one step removed, where the next begins, and whether there may be more."""
 
     removed: int
     after: C

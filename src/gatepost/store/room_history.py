@@ -26,7 +26,7 @@ class Cursor(Struct, frozen=True):
 
 
 class RoomFailures(Struct, frozen=True):
-    """What failed in one room, of one part of the tree."""
+    """Failures in one room, of one part of the tree."""
 
     instance: str
     address: str

@@ -9,7 +9,7 @@ from gatepost.store.table import Table
 
 
 class RoomPolicy(StrEnum):
-    """What becomes of somebody unknown who writes there."""
+    """The treatment of somebody unknown who writes there."""
 
     STRICT = "strict"
     REQUEST_APPROVAL = "request_approval"

@@ -52,7 +52,7 @@ _WRITE = re.compile(r"\s*(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+(\w+)", re.IGN
 
 
 class RuleState(StrEnum):
-    """What has a name of its own: the column of `rule_state` with it."""
+    """A state with a name of its own: the column of `rule_state` with it."""
 
     RULES = "name"
     PLACES = "places"

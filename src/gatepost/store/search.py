@@ -76,7 +76,7 @@ class Subtree(Struct, frozen=True):
 
 
 class SearchQuery(Struct, frozen=True, kw_only=True):
-    """What is looked for, and in which part of the tree. `rooms`: only in these, at most `MOST_MARKED`."""
+    """The words that are looked for, and in which part of the tree. `rooms`: only in these, at most `MOST_MARKED`."""
 
     query: str
     part: Subtree

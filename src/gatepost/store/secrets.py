@@ -41,7 +41,7 @@ def is_channel_secret(name: str) -> bool:
 
 
 class SecretOwner(Struct, frozen=True):
-    """Whose a secret is: a folder's and those below it, a person's, or (neither) the gateway's."""
+    """The owner of a secret: a folder and those below it, a person, or (neither) the gateway."""
 
     folder: str = ""
     user_id: str = ""

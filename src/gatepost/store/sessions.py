@@ -117,7 +117,7 @@ def add_isolated(db: Db, rooms: Sequence[tuple[str, str, str, str]], now: int) -
 
 
 class ClaimedNumber(NamedTuple):
-    """Of a live session, with what of it every message asks for."""
+    """A live session, with what of it every message asks for."""
 
     session_id: str
     seq: int
@@ -146,7 +146,7 @@ def get(db: Db, session_id: str) -> Session | None:
 
 
 class SessionOverview(Struct, frozen=True):
-    """What a session's own agent may know of it. Asked often, so it is little."""
+    """Facts of a session that its own agent may know. Asked often, so it is little."""
 
     folder: str
     provider: str

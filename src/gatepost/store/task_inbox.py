@@ -12,7 +12,7 @@ from gatepost.store.port import Db
 
 
 class WaitingLoad(Struct, frozen=True):
-    """What waits in a session, or is worked on there."""
+    """Work that waits in a session, or goes on there."""
 
     rows: int = 0
     chars: int = 0

@@ -1,4 +1,5 @@
-"""Where the tasks of one look run: one statement for all of them, however many conversations their rooms have."""
+"""The places where the tasks of one look run: one statement for all of them, however many conversations their rooms
+have."""
 
 from collections.abc import Sequence
 from functools import cache

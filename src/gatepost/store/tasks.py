@@ -35,7 +35,7 @@ class TaskContext(StrEnum):
 
 
 class MissedPolicy(StrEnum):
-    """What becomes of times that came while nobody looked."""
+    """The treatment of times that came while nobody looked."""
 
     SKIP = "skip"
     ONCE = "once"
@@ -79,7 +79,7 @@ class Task(Struct, frozen=True):
 
 
 class NewTask(Struct, frozen=True, kw_only=True):
-    """What somebody wants to be done, checked. `next_at`: when first."""
+    """A wish for a task, checked. `next_at`: when first."""
 
     folder: str
     instance: str

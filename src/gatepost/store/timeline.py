@@ -1,4 +1,4 @@
-"""What an agent did, in the order in which it was seen: rows that are never changed. A cursor is (epoch, seq)."""
+"""Acts of an agent, in the order in which they were seen: rows that are never changed. A cursor is (epoch, seq)."""
 
 import json
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ class TimelineToolCall(Struct, frozen=True):
 
 
 class _ToldCall(Struct, frozen=True, rename="camel"):
-    """What is read of an entry; its input and output may be long."""
+    """The part of an entry that is read; its input and output may be long."""
 
     status: ToolCallStatus
     call_id: str = ""

@@ -1,4 +1,4 @@
-"""What the ledger knows of one message's life, for traces: ids, sizes, kinds, moments and costs. No text is kept.
+"""Facts of one message's life in the ledger, for traces: ids, sizes, kinds, moments and costs. No text is kept.
 
 A page of steps tells which messages may be over. A cursor over steps needs no state of its own: the step that ends a
 message's life is the one that finds it whole.
@@ -42,7 +42,7 @@ class TracedMessage(Struct, frozen=True):
 
 
 class TracedEntry(Struct, frozen=True):
-    """What became of it in one session."""
+    """The outcome of a message in one session."""
 
     id: int
     folder: str

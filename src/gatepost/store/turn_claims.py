@@ -1,5 +1,5 @@
-"""What a runner may work on: the next batch of a session, the next attempt of a turn that broke off, and what joins a
-turn that runs."""
+"""Work that a runner may claim: the next batch of a session, the next attempt of a turn that broke off, and what joins
+a turn that runs."""
 
 import json
 from itertools import takewhile
@@ -32,7 +32,7 @@ RESTARTED = ":restart"  # how the platform ids of continuation rows after one en
 
 
 class TurnClaim(Struct, frozen=True):
-    """What a runner may work on."""
+    """The work that a runner may claim."""
 
     turn: Turn
     rows: tuple[int, ...]  # inbox ids, oldest first

@@ -30,7 +30,7 @@ class TurnRetryPolicy(Struct, frozen=True, kw_only=True):
 
 
 class TurnFailure(Struct, frozen=True, kw_only=True):
-    """What became of a turn that broke off. `retry_at` None: it failed. The senders of `failed` must be told."""
+    """The outcome of a turn that broke off. `retry_at` None: it failed. The senders of `failed` must be told."""
 
     turn: Turn | None  # None: it broke before there was one
     retry_at: int | None

@@ -1,4 +1,4 @@
-"""What the files of a store need besides rows: SQLite's own. `Db.upkeep` has it, or that of another engine."""
+"""Needs of a store's files besides rows: SQLite's own. `Db.upkeep` has it, or that of another engine."""
 
 from pathlib import Path
 from typing import Protocol
@@ -9,7 +9,7 @@ STATISTICS = ("sqlite_stat4", "sqlite_stat1")
 
 
 class Upkeep(Protocol):
-    """Of one connection."""
+    """The upkeep of one connection."""
 
     def find_damage(self, table: str = "") -> str:
         """Return what is wrong with the pages that keep the rows, though each may still be read; '' if nothing."""

@@ -23,7 +23,7 @@ USERS = Table("users", User)
 
 
 class SenderRoles(Struct, frozen=True):
-    """What is known of a sender: whether they are known, and what they are where."""
+    """Facts of a sender: whether they are known, and what they are where."""
 
     known: bool
     roles: tuple[tuple[UserRole, str], ...] = ()  # (role, folder), '' is everywhere

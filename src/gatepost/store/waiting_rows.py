@@ -88,7 +88,7 @@ def _find_personal(db: Db, names: Mapping[str, tuple[str, ...]]) -> set[str]:
 
 
 class Claimable(Struct, frozen=True):
-    """What a session without an open turn may claim, and what its provider needs to know."""
+    """Work that a session without an open turn may claim, and what its provider needs to know."""
 
     rows: list[WaitingRow]
     away: bool  # another provider spoke last

@@ -35,7 +35,7 @@ DEAF_AFTER_S = 0.2
 
 @dataclass
 class BeaconPlatform:
-    """What the bots of all instances talk to."""
+    """The platform that the bots of all instances talk to."""
 
     tokens: set[str] = field(default_factory=lambda: {GOOD_TOKEN})
     reachable: bool = True

@@ -25,7 +25,7 @@ EVERYTHING = frozenset(Feature) - {Feature.CARDS, Feature.KEYED}
 
 
 class SendFault(StrEnum):
-    """What goes wrong with one send."""
+    """A fault of one send."""
 
     NONE = "none"
     LOSE = "lose"  # says that it was sent, and nobody ever sees it
@@ -48,7 +48,7 @@ class SentMessage(Struct, frozen=True):
 
 @dataclass(slots=True)
 class FaultPlan:
-    """What goes wrong, in order, and for how long the platform asks us to wait."""
+    """Faults, in order, and for how long the platform asks us to wait."""
 
     faults: deque[SendFault] = field(default_factory=deque)
     always: SendFault = SendFault.NONE

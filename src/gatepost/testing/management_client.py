@@ -81,7 +81,7 @@ class Patient:
 
 
 class ManagementResult(Struct, frozen=True):
-    """What a call came to. `code`: a JSON-RPC error, no answer of the tool."""
+    """The outcome of a call. `code`: a JSON-RPC error, no answer of the tool."""
 
     text: str
     structured: Any = None

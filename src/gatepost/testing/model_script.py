@@ -1,7 +1,6 @@
-"""What a scripted model says: the script's format, and the reply to one request. A reply is a function of the request:
+"""Words of a scripted model: the script's format, and the reply to one request. A reply is a function of the request:
 it follows from the newest words of a person and from how often the model has answered since. So a client that asks
-again, or in another process, is answered alike. Only faults are counted. Described in docs/extend/models.md.
-"""
+again, or in another process, is answered alike. Only faults are counted. Described in docs/extend/models.md."""
 
 import json
 import re

@@ -40,7 +40,7 @@ _WORDS = {200: "OK", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Reque
 
 
 class RecordedRequest(Struct, frozen=True):
-    """What a client asked."""
+    """The request of a client."""
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""What a provider is made with and asked, for tests of one by itself: no sandbox, no runner."""
+"""Surroundings and questions of a provider, for tests of one by itself: no sandbox, no runner."""
 
 import asyncio
 from collections.abc import AsyncIterator

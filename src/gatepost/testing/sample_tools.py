@@ -14,7 +14,7 @@ FEW: Registry[Tool] = Registry("tool")
 
 
 class SlowToolEvents:
-    """What the slow tool waits for. Renew it in each test: its events are of that test's loop."""
+    """Events that the slow tool waits for. Renew it in each test: its events are of that test's loop."""
 
     opened: asyncio.Event
     entered: asyncio.Event

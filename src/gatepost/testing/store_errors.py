@@ -1,4 +1,5 @@
-"""What the engines of the store raise. They say it in words of their own, so a test compares the kind, not the text."""
+"""Errors that the engines of the store raise. They say it in words of their own, so a test compares the kind, not the
+text."""
 
 import apsw
 

@@ -1,5 +1,5 @@
-"""What storms of several gateways share: people who write by a seed, gateways on one database, and the judge, which is
-the record of the platform outside of them.
+"""Common parts of storms of several gateways: people who write by a seed, gateways on one database, and the judge,
+which is the record of the platform outside of them.
 
 A storm is a function that `@storm` names: it gets a folder and a seed, and returns its counts. `make prove` runs all of
 a mode, in whole size; tests run the same functions.
@@ -75,7 +75,7 @@ class StormTime(Struct, frozen=True):
 
 
 class StormVerdict(Struct, frozen=True, kw_only=True):
-    """What became of the messages."""
+    """The outcome of the messages."""
 
     seed: int
     size: StormSize
@@ -110,7 +110,7 @@ def list_true(wrong: Mapping[str, object]) -> list[str]:
 
 
 class StormResult(Protocol):
-    """What a storm counted. `list_faults`: what went wrong; empty if nothing did."""
+    """The counts of a storm. `list_faults`: what went wrong; empty if nothing did."""
 
     def list_faults(self) -> list[str]: ...
     def list_times(self) -> list[StormTime]: ...

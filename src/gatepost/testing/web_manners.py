@@ -1,4 +1,4 @@
-"""What our pages send with each request, for clients that are no browsers."""
+"""Headers that our pages send with each request, for clients that are no browsers."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who may do what, as far as it concerns the caller's part of the tree."""
+"""Rights, as far as they concern the caller's part of the tree."""
 
 from typing import Annotated
 
@@ -75,7 +75,8 @@ async def list_acl(
 
 
 class _VisiblePrincipals:
-    """Who may be named to a caller: whoever has to do with its world. A row for everywhere may be about anybody."""
+    """Principals that may be named to a caller: whoever has to do with its world. A row for everywhere may be about
+    anybody."""
 
     def __init__(self, db: Db, call: ToolCall, folder: str) -> None:
         self._db, self._part, self._folder, self._world = db, get_own_part(call), folder, world_of(call.caller.folder)

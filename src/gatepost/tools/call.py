@@ -58,7 +58,7 @@ class CallTracker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: known by the socket it came through, never by what it says."""
+    """The caller of a tool: known by the socket it came through, never by what it says."""
 
     folder: str
     session_id: str | None = None
@@ -92,7 +92,7 @@ class ReachableRoom(Struct, frozen=True):
 
 
 class ChannelCapabilities(Protocol):
-    """What the channels of this gateway can do."""
+    """The abilities of this gateway's channels."""
 
     def features(self, instance: str) -> frozenset[Feature]: ...
 
@@ -124,8 +124,8 @@ class TopicForker(Protocol):
 
 
 class ReplayWish(Struct, frozen=True, kw_only=True):
-    """What is changed in a replay; '' and nothing: as it is. `skills`: SKILL.md by the name of the skill. `turns`: the
-    newest so many."""
+    """Changes in a replay; '' and nothing: as it is. `skills`: SKILL.md by the name of the skill. `turns`: the newest
+    so many."""
 
     provider: str = ""
     model: str = ""
@@ -201,7 +201,7 @@ class HeldCall(Struct, frozen=True, kw_only=True):
 
 
 class ToolDeps(Struct, frozen=True, kw_only=True):
-    """What tools work with: given once by the app."""
+    """Parts that tools work with: given once by the app."""
 
     store: Store
     clock: Clock

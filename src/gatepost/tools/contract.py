@@ -29,7 +29,7 @@ Body = Annotated[str, msgspec.Meta(extra={BODY: True})]  # what people wrote: th
 
 
 class ForwardedResult(msgspec.Struct, frozen=True):
-    """What another server answered, to be passed on as it is: content, structure, and whether it failed."""
+    """The answer of another server, to be passed on as it is: content, structure, and whether it failed."""
 
     content: list[dict[str, Any]]
     structured: dict[str, Any] | None = None
@@ -41,7 +41,7 @@ class ForwardedResult(msgspec.Struct, frozen=True):
 
 
 class ToolScope(Enum):
-    """What the parameter of `scoped_by` names."""
+    """The kind of thing that the parameter of `scoped_by` names."""
 
     ROOM = "room"
     GROUP = "group"

@@ -1,5 +1,5 @@
-"""Who gets what is said in a room, and where it came to nothing; who somebody is. As far as it concerns the caller's
-own part of the tree, or its world."""
+"""Inspection: who gets what is said in a room, where it came to nothing, and who somebody is. As far as it concerns the
+caller's own part of the tree, or its world."""
 
 from typing import Annotated
 

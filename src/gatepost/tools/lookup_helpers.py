@@ -1,4 +1,4 @@
-"""What the tools that look back share: times, rooms, routes as they are shown, and an index that is up to date."""
+"""Common parts of the tools that look back: times, rooms, routes as they are shown, and an index that is up to date."""
 
 from contextlib import suppress
 from datetime import UTC, datetime

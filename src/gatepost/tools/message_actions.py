@@ -1,4 +1,4 @@
-"""What an agent does with messages that are there: its own, and other people's.
+"""Acts of an agent on messages that are there: its own, and other people's.
 
 Where a channel has no such verb, the call is refused before anything is written, with a call that works.
 """

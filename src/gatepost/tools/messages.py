@@ -1,4 +1,4 @@
-"""What an agent says: send, reply, post, send_file. Each is a committed outbox row before the call returns."""
+"""Words of an agent: send, reply, post, send_file. Each is a committed outbox row before the call returns."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any

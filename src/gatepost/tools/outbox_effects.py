@@ -1,4 +1,4 @@
-"""What the tools that speak share: rows of the outbox, and the messages that they name.
+"""Common parts of the tools that speak: rows of the outbox, and the messages that they name.
 
 A message is named by the number that the agent sees (`seq`), or by the platform's id. A number is the session's own
 if the session has it; agents see no other. Each effect is a committed row before its call returns.

@@ -1,4 +1,4 @@
-"""What an agent knows of itself: its work in hand (work.md) and the facts of its session."""
+"""An agent's knowledge of itself: its work in hand (work.md) and the facts of its session."""
 
 import os
 from functools import partial

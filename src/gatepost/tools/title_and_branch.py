@@ -1,5 +1,5 @@
-"""What an agent calls itself and its work: the title of its session, and the branch of its worktree. Who calls is known
-by its socket or token; nobody names another."""
+"""Names of an agent and its work: the title of its session, and the branch of its worktree. Who calls is known by its
+socket or token; nobody names another."""
 
 from typing import Annotated
 

@@ -109,7 +109,7 @@ async def _choose_voice(call: ToolCall, voice: str | None) -> str:
 
 
 class _SpeechPrice(Struct, frozen=True):
-    """What it costs to have something said: all of it, once the endpoint may have heard it."""
+    """The price of having something said: all of it, once the endpoint may have heard it."""
 
     model: str
     worst: int

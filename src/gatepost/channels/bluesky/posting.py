@@ -1,4 +1,4 @@
-"""What the account does at Bluesky.
+"""Posts, replies and marks of the account at Bluesky.
 
 A post is a record whose name we choose from our key: repeated, it is the same record, and it can be asked for by that
 name. A private message has no such name; one whose answer got lost is uncertain.

@@ -1,4 +1,4 @@
-"""What the AT network sends, read into our words, and what we send in its words. Pure."""
+"""Messages of the AT network, read into our words, and ours in its words. Pure."""
 
 import hashlib
 import re

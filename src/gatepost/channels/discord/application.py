@@ -1,4 +1,4 @@
-"""What Discord says of the bot's application before it connects: decisions without I/O."""
+"""Facts that Discord tells of the bot's application before it connects: decisions without I/O."""
 
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.discord.gateway import PORTAL

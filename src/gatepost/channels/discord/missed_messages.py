@@ -1,4 +1,4 @@
-"""What was said while there was no session: read from the history of each room, from its last message on.
+"""Messages that were sent while there was no session: read from the history of each room, from its last message on.
 
 Edits, deletions and reactions of that time are not in a history, and stay unknown.
 """

@@ -1,4 +1,4 @@
-"""What we say, as Discord wants it. Pure, but for the length of a sound, which is read from its file."""
+"""Our messages as Discord wants them. Pure, but for the length of a sound, which is read from its file."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What Discord says, in our words. Pure: a payload and what is known of its room in, an `Inbound` out.
+"""Discord's messages in our words. Pure: a payload and what is known of its room in, an `Inbound` out.
 
 A room is `discord:<server>/channel/<id>` or `discord:dm/<id>`; a thread is a channel of its own there, and a thread of
 its parent here. A person is `discord:user/<id>`, another program `discord:bot/<id>` or `discord:webhook/<id>`.
@@ -35,7 +35,7 @@ OpenUrl = Callable[[str], OpenFile]
 
 
 class DiscordRoom(Struct, frozen=True):
-    """Where a channel of Discord is for us."""
+    """The place of a channel of Discord for us."""
 
     address: str
     thread: str = ""
@@ -44,7 +44,7 @@ class DiscordRoom(Struct, frozen=True):
 
 
 class DiscordSelf(Struct, frozen=True):
-    """Who we are there."""
+    """Our own account there."""
 
     id: str = ""
     name: str = ""

@@ -1,4 +1,4 @@
-"""Who a mail is from, and whether that is proved. Pure, and linear in what a stranger wrote.
+"""The sender of a mail, and whether that is proved. Pure, and linear in what a stranger wrote.
 
 A mail server writes what it found out into a header `Authentication-Results`, under its own name, above everything that
 came with the mail. Strangers may write such headers, too. So only the topmost one counts, and only if it has the name
@@ -24,7 +24,7 @@ class MailSender(Struct, frozen=True):
 
 
 class MethodResult(Struct, frozen=True):
-    """What one method found out: `dkim`, `pass`, and of whom."""
+    """The finding of one method: `dkim`, `pass`, and of whom."""
 
     method: str
     result: str

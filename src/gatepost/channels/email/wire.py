@@ -54,7 +54,7 @@ HEADERS = BoundedHeaders()
 
 
 class MailHead(Struct, frozen=True, kw_only=True):
-    """What an answer needs to know of a mail."""
+    """Facts of a mail that an answer needs."""
 
     message_id: str
     subject: str = ""

@@ -257,7 +257,7 @@ def _read_event(
 
 
 class SubjectChange(Struct, frozen=True):
-    """What was done to an issue, in our words. `moment`: GitHub's; with `mark` it tells two of a kind apart."""
+    """A change of an issue, in our words. `moment`: GitHub's; with `mark` it tells two of a kind apart."""
 
     verb: Verb
     text: str

@@ -1,1 +1,1 @@
-"""What adapters share: HTTP with one reading of what went wrong, markup for each platform."""
+"""Code that adapters share: HTTP with one reading of what went wrong, markup for each platform."""

@@ -1,4 +1,4 @@
-"""What became of a message, told by the message itself. Pure."""
+"""The outcome of a message, told by the message itself. Pure."""
 
 from gatepost.messages.inbound import Inbound, Verb
 

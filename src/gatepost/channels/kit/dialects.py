@@ -1,4 +1,4 @@
-"""What each platform calls bold: a table per dialect, with its escapes and with what degrades to what.
+"""Markup of each platform: a table per dialect, with its escapes and with what degrades to what.
 
 A mark that a platform does not have is empty there. A word that would call many people (`@everyone`), or anybody where
 a name alone does so, is broken with a space of no width; so is a sign that a platform has no escape for.
@@ -18,7 +18,7 @@ Escape = Callable[[str], str]
 
 
 class TableStyle(StrEnum):
-    """What becomes of a table."""
+    """The form that a table is given."""
 
     PIPES = "pipes"  # it stays one
     CODE = "code"  # aligned columns in a block of code

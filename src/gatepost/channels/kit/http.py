@@ -55,7 +55,7 @@ class PlatformRefusal(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformAnswer:
-    """What a platform answered to one call."""
+    """The answer of a platform to one call."""
 
     response: httpx2.Response
     body: Any  # decoded if it is JSON, else as text

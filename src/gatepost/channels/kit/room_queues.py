@@ -1,4 +1,4 @@
-"""What comes from a platform, handled room by room: each room in order, different rooms at the same time.
+"""Events of a platform, handled room by room: each room in order, different rooms at the same time.
 
     async with RoomQueues(save=cursor.save) as queues:
         async for event in socket:

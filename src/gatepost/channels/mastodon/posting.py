@@ -1,4 +1,4 @@
-"""What the account does at a Mastodon server.
+"""Posts, replies and marks of the account at a Mastodon server.
 
 The server knows a repeated post by its `Idempotency-Key` for an hour: as long as a delivery is tried, unless
 `delivery.max_age_s` was raised.

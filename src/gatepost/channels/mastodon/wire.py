@@ -1,4 +1,4 @@
-"""What Mastodon sends, read into our words, and what we send in its words. Pure."""
+"""Messages of Mastodon, read into our words, and ours in its words. Pure."""
 
 import html
 import re

@@ -21,7 +21,7 @@ from gatepost.messages.text_size import TextUnit
 
 
 class InvitePolicy(StrEnum):
-    """Whose invitations are accepted."""
+    """The people whose invitations are accepted."""
 
     NOBODY = "nobody"
     LISTED = "listed"  # people of `inviters`

@@ -1,4 +1,4 @@
-"""What we say as content of Matrix events. Pure."""
+"""Our messages as content of Matrix events. Pure."""
 
 import hashlib
 import json

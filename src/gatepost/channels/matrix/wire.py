@@ -30,7 +30,7 @@ VOICE = "org.matrix.msc3245.voice"
 
 
 class RoomFacts(Struct, frozen=True, kw_only=True):
-    """What is known of a room when one of its events is read."""
+    """Facts of a room that are known when one of its events is read."""
 
     room_id: str
     own_id: str
@@ -40,7 +40,7 @@ class RoomFacts(Struct, frozen=True, kw_only=True):
 
 
 class MatrixFile(Struct, frozen=True, kw_only=True):
-    """Where a file lies, and what decrypts it. `key` is '' for one that is not encrypted."""
+    """The address of a file, and the key that decrypts it. `key` is '' for one that is not encrypted."""
 
     server: str
     media_id: str

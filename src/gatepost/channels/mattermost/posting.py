@@ -1,4 +1,4 @@
-"""What the bot does at a Mattermost server.
+"""Posts, replies and marks of the bot at a Mattermost server.
 
 The server forgets a `pending_post_id` after 30 seconds, so it only protects against a repetition at once. Our key also
 stays with the post, in its props: there it is found again.

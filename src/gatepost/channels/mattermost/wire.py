@@ -1,4 +1,4 @@
-"""What Mattermost sends, read into our words; what we send, written in its words. Pure."""
+"""Messages of Mattermost, read into our words; ours, written in its words. Pure."""
 
 import json
 import re
@@ -22,7 +22,7 @@ MOST_FILES = 10
 
 
 class SocketEvent(StrEnum):
-    """What of the websocket is read."""
+    """The part of a websocket's event that is read."""
 
     HELLO = "hello"
     POSTED = "posted"

@@ -1,4 +1,4 @@
-"""What ntfy sends, read into our words, and what we publish, in its words. Pure."""
+"""Messages of ntfy, read into our words, and those that we publish, in its words. Pure."""
 
 import hashlib
 import re

@@ -1,4 +1,4 @@
-"""What the account says at Reddit, and how it is found again.
+"""Posts of the account at Reddit, and how they are found again.
 
 Reddit takes no key of ours. Before each send it is written down what would be there: under which comment, which words,
 and which was our newest one until then. A comment that is newer, and has these words in this place, is the one.

@@ -1,4 +1,4 @@
-"""What is new for the account: its inbox, and the subreddits that it watches.
+"""News for the account: its inbox, and the subreddits that it watches.
 
 The inbox is what is unread there: an item is marked as read once it is durable. A subreddit has a cursor, the newest id
 that was received. Reddit's own cursor (`before`) names a thing, and brings nothing any more once that is deleted.
@@ -28,7 +28,7 @@ STREAMS = {"comments": ThingKind.COMMENT, "new": ThingKind.POST}
 
 
 class RedditMemory:
-    """What was seen lately. It saves requests; Reddit can be asked for all of it again."""
+    """Things that were seen lately. It saves requests; Reddit can be asked for all of it again."""
 
     def __init__(self) -> None:
         self._rooms: OrderedDict[str, str] = OrderedDict()  # the room that a thing is in

@@ -1,4 +1,4 @@
-"""What Reddit lists, read into our words, and what we send in its words. Pure."""
+"""Listings of Reddit, read into our words, and our messages in its words. Pure."""
 
 import hashlib
 import json

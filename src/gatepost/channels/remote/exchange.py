@@ -1,4 +1,4 @@
-"""What the program is to do: effects that wait, that it has taken, and their outcomes. No I/O but waiting.
+"""Work for the program: effects that wait, that it has taken, and their outcomes. No I/O but waiting.
 
 An effect is given to one poll, once. Taken and not answered in time, it may have happened. Not taken in time, it
 certainly has not.

@@ -66,7 +66,7 @@ class PostedBatch(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OutcomeStatus(StrEnum):
-    """What became of an effect."""
+    """The outcome of an effect."""
 
     SENT = "sent"  # or found, opened, done: it is so
     NOT_FOUND = "not_found"  # of a look-up: it certainly is not there
@@ -85,7 +85,7 @@ class PostedOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class EffectKind(StrEnum):
-    """What a program is asked to do."""
+    """An act that a program is asked for."""
 
     SEND = "send"  # `message` says which operation
     LOOK_UP = "look_up"

@@ -1,6 +1,6 @@
-"""What was said while nobody was connected for longer than the platform repeats its events: read from the history of
-each room that is known, from its last message on. Answers in threads are not in it, nor are edits and reactions.
-"""
+"""Messages that were sent while nobody was connected for longer than the platform repeats its events: read from the
+history of each room that is known, from its last message on. Answers in threads are not in it, nor are edits and
+reactions."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What people and rooms are called: asked for once, and left out where the app may not know."""
+"""Names of people and rooms: asked for once, and left out where the app may not know."""
 
 from collections import OrderedDict
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What we say, as Slack wants it. Pure."""
+"""Our messages as Slack wants them. Pure."""
 
 import hashlib
 from typing import Any

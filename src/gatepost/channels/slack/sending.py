@@ -1,4 +1,4 @@
-"""What Slack is asked to do: messages, files, the marks on them, and the assistant's pane."""
+"""Requests to Slack: messages, files, the marks on them, and the assistant's pane."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""What Slack says, in our words. Pure: an event and the names in it in, an `Inbound` out.
+"""Slack's messages in our words. Pure: an event and the names in it in, an `Inbound` out.
 
 A room is `slack:<team>/channel/<id>`, also a direct one (its id begins with D). A person is `slack:<team>/user/<id>`,
 another program `slack:<team>/bot/<id>`. A message is named by its `ts`, which is unique in its channel.
@@ -36,7 +36,7 @@ MOST_CHOSEN = 25
 
 
 class SlackSelf(Struct, frozen=True):
-    """Who we are there."""
+    """Our own account there."""
 
     team: str = ""
     user: str = ""
@@ -46,7 +46,7 @@ class SlackSelf(Struct, frozen=True):
 
 
 class SlackNames(Struct, frozen=True):
-    """What the ids in an event are called, as far as we were told."""
+    """Names of the ids in an event, as far as we were told."""
 
     room: str = ""
     people: Mapping[str, str] = {}

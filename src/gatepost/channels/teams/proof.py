@@ -1,4 +1,4 @@
-"""Who sent an activity: a token in the form of JWT, signed with RS256 by a key of the Bot Framework. Pure.
+"""The sender of an activity: a token in the form of JWT, signed with RS256 by a key of the Bot Framework. Pure.
 
 Every claim that Microsoft's page on the Bot Connector's authentication names is checked. No other algorithm is read.
 """

@@ -1,4 +1,4 @@
-"""What we say, as Telegram wants it. Pure."""
+"""Our messages as Telegram wants them. Pure."""
 
 import hashlib
 import html

@@ -1,4 +1,4 @@
-"""What is sent to one chat. An effect is one call where Telegram lets it be; else its first part decides."""
+"""Messages to one chat. An effect is one call where Telegram lets it be; else its first part decides."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""What Telegram says, read into our words. Pure: whatever a person could put into an update is checked here."""
+"""Telegram's messages, read into our words. Pure: whatever a person could put into an update is checked here."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

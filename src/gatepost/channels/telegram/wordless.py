@@ -1,4 +1,4 @@
-"""What people send on Telegram besides words and files, as a line of words: a place, a poll, a story. Pure.
+"""Messages of Telegram besides words and files, as a line of words: a place, a poll, a story. Pure.
 
 A kind that is not known here says so: an agent that hears nothing would answer as if nothing had been sent.
 """

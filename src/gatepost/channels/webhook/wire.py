@@ -1,4 +1,4 @@
-"""What a program posts becomes an event, and what is said becomes a post. No I/O."""
+"""A program's post becomes an event, and our message becomes a post. No I/O."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""What Meta says of the bot's number: decisions without I/O."""
+"""Facts that Meta tells of the bot's number: decisions without I/O."""
 
 from typing import Any
 from urllib.parse import urlsplit

@@ -60,7 +60,7 @@ OpenMedia = Callable[[str], OpenFile]
 
 
 class ReportedStatus(StrEnum):
-    """What Meta says became of a message."""
+    """The outcome of a message by Meta's word."""
 
     SENT = "sent"
     DELIVERED = "delivered"
@@ -69,7 +69,7 @@ class ReportedStatus(StrEnum):
 
 
 class NameReview(StrEnum):
-    """What Meta says of a number's display name; there are more."""
+    """Meta's verdict on a number's display name; there are more."""
 
     APPROVED = "APPROVED"
     DECLINED = "DECLINED"
@@ -91,7 +91,7 @@ class Recipient(Struct, frozen=True):
 
 
 class MessageStatus(Struct, frozen=True):
-    """What Meta reports of a message of ours. `key`: what we sent along."""
+    """Meta's report of a message of ours. `key`: what we sent along."""
 
     message: str
     has_failed: bool

@@ -1,4 +1,4 @@
-"""What the library reports, as events of our protocol. Its objects are protobuf messages; nothing of it is imported.
+"""Reports of the library, as events of our protocol. Its objects are protobuf messages; nothing of it is imported.
 
 A chat or a person may be named by a number or by an id that hides it (`…@lid`). Where the library knows the number of
 the hidden one, the number counts, so that one person has one address. Inside of keys of messages the names stay as they
@@ -36,7 +36,7 @@ FILES = {
 
 
 class OwnIds(Struct, frozen=True):
-    """What this account is called, by its number and by its hidden id."""
+    """Names of this account, by its number and by its hidden id."""
 
     names: frozenset[str] = frozenset()
 

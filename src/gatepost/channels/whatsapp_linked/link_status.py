@@ -1,4 +1,4 @@
-"""What a state of the device, or an answer of it, means for the channel: decisions without I/O."""
+"""The meaning of a state of the device, or of an answer of it, for the channel: decisions without I/O."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the gateway and the process of the linked device write to each other: one JSON object a line, over its pipes.
+"""Words between the gateway and the process of the linked device: one JSON object a line, over its pipes.
 
 The gateway begins with `Begin`. Each `Request` has a number and gets one `Answer`. An `Arrived` event comes again after
 a new start until it was acknowledged. Whatever is longer or of another form than here ends the process.
@@ -19,7 +19,7 @@ Count = Annotated[int, Meta(ge=0, lt=2**53)]
 
 
 class LinkState(StrEnum):
-    """Of the device."""
+    """A state of the device."""
 
     NO_LIBRARY = "no_library"  # neonize is not installed
     PAIRING = "pairing"  # somebody must enter the code or scan the picture
@@ -33,7 +33,7 @@ class LinkState(StrEnum):
 
 
 class AnswerState(StrEnum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     DONE = "done"
     UNAVAILABLE = "unavailable"  # it did not happen, and may later
@@ -43,7 +43,7 @@ class AnswerState(StrEnum):
 
 
 class DeviceEvent(StrEnum):
-    """What arrived."""
+    """An event that arrived."""
 
     MESSAGE = "message"
     EDIT = "edit"

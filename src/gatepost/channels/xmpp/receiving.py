@@ -42,7 +42,7 @@ LOG = log.get("channels")
 
 
 class KnownMessages:
-    """Of rooms: the room's id of a message by its author's id, and back. Bounded: older ones are in the archive."""
+    """Ids of messages in rooms: the room's id by its author's id, and back. Bounded: older ones are in the archive."""
 
     def __init__(self) -> None:
         self._by_author: OrderedDict[tuple[str, str, str], str] = OrderedDict()

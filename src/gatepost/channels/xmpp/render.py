@@ -1,4 +1,4 @@
-"""What goes out, as elements of a stanza. Pure."""
+"""Our messages as elements of a stanza. Pure."""
 
 import hashlib
 from collections.abc import Sequence

@@ -47,7 +47,7 @@ FindId = Callable[[str, str], str]  # (sender, id of the sender's own) to the ro
 
 
 class StanzaFacts(Struct, frozen=True, kw_only=True):
-    """What is known when a message is read."""
+    """Facts that are known when a message is read."""
 
     own_jid: str  # bare
     rooms: Mapping[str, str]  # those that we are in, with our nickname there
@@ -121,7 +121,7 @@ def get_body(message: Element) -> str | None:
 
 
 class MessageOrigin(Struct, frozen=True, kw_only=True):
-    """Where a message was said, and by whom."""
+    """The room in which a message was said, and its author."""
 
     chat: str  # the bare JID of the room or of the person
     sender: str  # an address

@@ -1,4 +1,4 @@
-"""What the bot does at a Zulip organization.
+"""Posts, replies and marks of the bot at a Zulip organization.
 
 Zulip has nothing by which a message could be found again or recognized: `local_id` comes back with the event alone. A
 message whose answer got lost is therefore uncertain.

@@ -1,4 +1,4 @@
-"""What Zulip sends, read into our words, and addresses and emoji in its words. Pure."""
+"""Messages of Zulip, read into our words, and addresses and emoji in its words. Pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ class QueueEvent(StrEnum):
 
 
 class ZulipPlace(Struct, frozen=True):
-    """Where a message is. `stream` is 0 for a direct one."""
+    """The place of a message. `stream` is 0 for a direct one."""
 
     stream: int = 0
     people: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class ZulipPlace(Struct, frozen=True):
 
 
 class ZulipSeen(Struct, frozen=True):
-    """What of a message is remembered, for events that name it by its number alone."""
+    """Facts of a message that are remembered, for events that name it by its number alone."""
 
     address: str
     thread: str

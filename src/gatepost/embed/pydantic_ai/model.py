@@ -32,7 +32,7 @@ LARGEST_LINE = 64 * 1024 * 1024  # of what Claude Code says; a tool's result is 
 
 
 class ClaudeCodeSettings(ModelSettings, total=False):  # type: ignore[call-arg,unused-ignore] # without pydantic-ai
-    """What one request may set, beside `timeout`."""
+    """Settings of one request, beside `timeout`."""
 
     max_turns: int
     max_budget_usd: float
@@ -44,7 +44,7 @@ class ClaudeCodeSettings(ModelSettings, total=False):  # type: ignore[call-arg,u
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What Claude Code says of a request when it has ended."""
+    """Claude Code's words about a request when it has ended."""
 
     session_id: str
     cost_usd: float | None

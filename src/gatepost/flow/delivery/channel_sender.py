@@ -51,7 +51,7 @@ class SendJob(Struct, frozen=True):
 
 
 class SendOutcome(Struct, frozen=True):
-    """What became of a try. `sending` with `next_at`: it may have happened, look it up then. `place`: the message whose
+    """The outcome of a try. `sending` with `next_at`: it may have happened, look it up then. `place`: the message whose
     place it has taken, or, if it was not sent, cannot take."""
 
     effect: OutboxEffect

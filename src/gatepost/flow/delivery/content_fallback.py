@@ -1,5 +1,6 @@
-"""What a channel cannot do. Content degrades to what the channel has: markdown to plain text, files to a line that
-names them, a reply to a short quote, length to parts. Verbs do not: they are `Unsupported`, with a call that works.
+"""Replacements for what a channel cannot do. Content degrades to what the channel has: markdown to plain text, files to
+a line that names them, a reply to a short quote, length to parts. Verbs do not: they are `Unsupported`, with a call
+that works.
 
 Pure: values in, values out. A channel is never given `status`, nor a card or file that it did not declare.
 """

@@ -1,4 +1,4 @@
-"""What is to be said, as rows of the outbox: one row, with a key of its own, for each part that a channel can take.
+"""Messages to be said, as rows of the outbox: one row, with a key of its own, for each part that a channel can take.
 
 Nothing is sent here. Ring `bells.room` after the transaction; the pump does the rest. A part that fails never causes
 another part to be sent again, because each is an effect of its own.
@@ -40,7 +40,7 @@ LARGEST_CARD = 20_000  # characters: no platform shows more in one message
 
 
 class ChannelInstances:
-    """What the channel instances of this gateway can do. An instance that is not there can do nothing. `engages_s`: how
+    """The abilities of this gateway's channel instances. An instance that is not there can do nothing. `engages_s`: how
     long a group stays in a conversation of theirs, where its route says nothing."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What happens to errands by themselves: those that are over return, those that were stopped end.
+"""Changes of errands by themselves: those that are over return, those that were stopped end.
 
 A bell names the room in which something has changed; a look every few seconds finds what no bell was heard for. All
 that is to be done stands in the store, so a gateway that was killed goes on with it.

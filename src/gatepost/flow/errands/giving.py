@@ -37,7 +37,7 @@ RIGHTS = "agent"  # of what an agent puts in
 
 
 class ErrandOrder(Struct, frozen=True, kw_only=True):
-    """What is to be done, and by whom. `name`: of a conversation beside the usual one with that group."""
+    """The work that is to be done, and by whom. `name`: of a conversation beside the usual one with that group."""
 
     folder: str
     text: str

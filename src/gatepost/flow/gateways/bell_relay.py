@@ -18,7 +18,7 @@ Notice = tuple[str, ...]
 
 
 class Board(Protocol):
-    """Where gateways leave words for each other."""
+    """The place where gateways leave words for each other."""
 
     def post(self, notice: Notice) -> None: ...
     def start(self) -> None: ...

@@ -33,7 +33,7 @@ _log = log.get("gateways")
 
 
 class CommandHost(Struct, frozen=True):
-    """What commands of others are done by."""
+    """The parts that commands of others are done by."""
 
     execute: Callable[[Command], Awaitable[Answer | None]]  # None: the session is not run here any more
     follow_switch: Callable[[Switch | None], Awaitable[None]]  # how the panic switch is, at every look

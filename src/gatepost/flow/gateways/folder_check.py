@@ -1,5 +1,5 @@
-"""Whether a group's folder is here. Several gateways on one store may each have folders of their own: whoever reads or
-writes one for somebody else than its agent asks here first. An agent runs where its folder is.
+"""The check that a group's folder is here. Several gateways on one store may each have folders of their own: whoever
+reads or writes one for somebody else than its agent asks here first. An agent runs where its folder is.
 
 A gateway by itself, or with shared folders, has them all, and nothing is read for that.
 

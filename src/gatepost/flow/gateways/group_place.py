@@ -1,4 +1,4 @@
-"""Where the folders of groups are, if several gateways share a store.
+"""The place of groups' folders, if several gateways share a store.
 
 Shared ones are proven to be: a mark in the folder is compared with the one in the store. A gateway that sees another
 folder would begin every group anew. So would one that has folders of its own beside others that share theirs.

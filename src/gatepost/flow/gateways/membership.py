@@ -40,7 +40,7 @@ _log = log.get("gateways")
 
 
 class Lease(Protocol):
-    """What a store for several gateways gives each of them."""
+    """The lease that a store for several gateways gives each of them."""
 
     @property
     def identity(self) -> GatewayIdentity: ...

@@ -1,4 +1,4 @@
-"""What becomes of messages for a group whose gateway is away: they wait, and each room is told of it once.
+"""Messages for a group whose gateway is away: they wait, and each room is told of it once.
 
 The gateway goes on with them when it is back. Until then nobody else can: it has the group's folder.
 """

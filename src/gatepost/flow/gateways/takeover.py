@@ -1,4 +1,4 @@
-"""What becomes of what a dead gateway had: one transaction, by whoever notices first.
+"""The takeover of what a dead gateway had: one transaction, by whoever notices first.
 
 Its sessions are anybody's, its turns are continued as after a restart, what it had set aside for model calls is booked
 in full, its duties are nobody's. What it was sending is looked up or becomes uncertain, as ever, by whoever sends there

@@ -26,7 +26,7 @@ from gatepost.store.sessions import Session
 
 
 class CodeKind(StrEnum):
-    """What somebody wants who sends a code, or asks for what it would give."""
+    """The wish of somebody who sends a code, or asks for what it would give."""
 
     PAIR = "pair"
     PAIRING_LINK = "pairing_link"  # without a code
@@ -67,7 +67,7 @@ def make_seen_room(arrival: Arrival) -> SeenRoom:
 
 
 class IntakeResult(Struct, frozen=True, kw_only=True):
-    """What became of it, and what is to be done once it is committed."""
+    """The outcome of a message, and what is to be done once it is committed."""
 
     receipt: Receipt
     delivered: bool = False  # some session has it

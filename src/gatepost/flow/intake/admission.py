@@ -1,5 +1,5 @@
-"""Who gets a message, and whether its sender may speak there. Reading alone: nothing is written here, so it can also
-be asked before the transaction of the message."""
+"""Admission: who gets a message, and whether its sender may speak there. Reading alone: nothing is written here, so it
+can also be asked before the transaction of the message."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""What a command may have to know that no transaction reads: settings, files of the home, the page's address."""
+"""Facts that a command may need and that no transaction reads: settings, files of the home, the page's address."""
 
 from msgspec import Struct, field
 

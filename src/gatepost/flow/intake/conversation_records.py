@@ -1,5 +1,5 @@
-"""What its sender chooses by a message for those that follow it in its room and thread. Written in the transaction of
-the message."""
+"""Choices of a sender by a message for those that follow it in its room and thread. Written in the transaction of the
+message."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,5 @@
-"""What would become of a message, for people who ask: the whole decision, in the order and by the functions of the real
-one. Nothing is written. Left out is what no question has: codes, answers to cards, and files."""
+"""The outcome that a message would have, for people who ask: the whole decision, in the order and by the functions of
+the real one. Nothing is written. Left out is what no question has: codes, answers to cards, and files."""
 
 from msgspec import Struct
 

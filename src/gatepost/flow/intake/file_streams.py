@@ -51,7 +51,7 @@ class StorageUnavailable(Unavailable):
 
 
 class FetchedFiles(Struct, frozen=True):
-    """What is on the disk, and the lines that name what is not."""
+    """The files that are on the disk, and the lines that name those that are not."""
 
     kept: tuple[StoredAttachment, ...] = ()
     missing: tuple[str, ...] = ()

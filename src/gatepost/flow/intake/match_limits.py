@@ -11,7 +11,7 @@ class MatchLimitExceeded(Exception):
 
 
 class MatchLimit:
-    """What may still be done for a message; a unit takes 2 µs at worst. None: as much as it takes."""
+    """The work that may still be done for a message; a unit takes 2 µs at worst. None: as much as it takes."""
 
     __slots__ = ("left",)
 

@@ -1,10 +1,10 @@
-"""What would become of a message, in one word for people who ask."""
+"""The outcome that a message would have, in one word for people who ask."""
 
 from enum import StrEnum
 
 
 class MessageOutcome(StrEnum):
-    """What becomes of a message, or of it in one group."""
+    """The outcome of a message, or of it in one group."""
 
     WAKES = "wakes"
     OBSERVES = "observes"

@@ -1,5 +1,5 @@
-"""What the gateway keeps of a room once somebody was let in there: the room itself, where its people can be reached
-alone, and the name by which a group sends to it."""
+"""Records of a room once somebody was let in there: the room itself, where its people can be reached alone, and the
+name by which a group sends to it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What each route says to a message, for people who ask why one wins. The decision itself is in `routing.py`."""
+"""The word of each route on a message, for people who ask why one wins. The decision itself is in `routing.py`."""
 
 from collections.abc import Callable, Iterable
 
@@ -21,7 +21,7 @@ from gatepost.store.routes import Route
 
 
 class RouteVerdict(Struct, frozen=True):
-    """What became of one route: `held` and why (not)."""
+    """The outcome of one route: `held` and why (not)."""
 
     route: Route
     held: bool

@@ -1,5 +1,5 @@
-"""What of a message decides who gets it, and the reading that this needs. The same for one that arrives, one that was
-held and goes on, and one that somebody only asks about. Nothing is written here."""
+"""The facts of a message that decide who gets it, and the reading that these need. The same for one that arrives, one
+that was held and goes on, and one that somebody only asks about. Nothing is written here."""
 
 from msgspec import Struct
 

@@ -47,7 +47,7 @@ _PART = re.compile(r"([^=!]*)(!?=)(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchInput:
-    """What a match can ask about a message. `channel` is the instance, `chat_jid` the whole address."""
+    """The facts of a message that a match can ask about. `channel` is the instance, `chat_jid` the whole address."""
 
     platform: str
     channel: str

@@ -1,4 +1,4 @@
-"""Where an accepted message goes: an inbox row for each session that it is for, and what these need to answer it."""
+"""The ways of an accepted message: an inbox row for each session that it is for, and what these need to answer it."""
 
 from collections.abc import Sequence
 

@@ -16,7 +16,7 @@ from gatepost.core.registry import Registry
 
 
 class CommandAction(StrEnum):
-    """Who acts on a command."""
+    """The part that acts on a command."""
 
     RUN = "run"  # the gateway carries it out
     PASS = "pass"  # the agent gets it as it was typed
@@ -27,7 +27,7 @@ class CommandAction(StrEnum):
 
 
 class CommandRight(StrEnum):
-    """Who may give a command."""
+    """The people who may give a command."""
 
     EVERYBODY = "everybody"  # who may speak in the chat
     MEMBER = "member"

@@ -1,4 +1,4 @@
-"""Who gets a message, and by what that was decided. Pure. The first of these that leads anywhere counts:
+"""Targets of a message, and by what they were decided. Pure. The first of these that leads anywhere counts:
 
 1. a reply to an agent's message: the group that wrote it;
 2. `@child` before the text: that child of the group which gets it;
@@ -25,7 +25,7 @@ from gatepost.store.sticky_choices import StickyChoice
 
 
 class DecidedBy(StrEnum):
-    """What led a message to its groups."""
+    """The reason why a message goes to its groups."""
 
     REPLY = "reply"
     CHILD = "child"
@@ -35,7 +35,7 @@ class DecidedBy(StrEnum):
 
 
 class Spoken(Struct, frozen=True):
-    """What is known of a message besides what routes ask."""
+    """Facts of a message besides what routes ask."""
 
     parent: str = ""  # the group whose words it replies or reacts to
     address: TextAddress | None = None
@@ -45,7 +45,7 @@ class Spoken(Struct, frozen=True):
 
 
 class ChoiceChange(Struct, frozen=True):
-    """What the sender chooses for what follows; None: that stays as it was, '': as routes say."""
+    """The sender's choice for what follows; None: that stays as it was, '': as routes say."""
 
     folder: str | None = None
     topic: str | None = None

@@ -1,4 +1,4 @@
-"""What is said to us in a room that no route leads from, where rooms ask first: it waits for somebody who decides."""
+"""Messages in a room that no route leads from, where rooms ask first: they wait for somebody who decides."""
 
 from gatepost.access.senders import Rights
 from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, make_seen_room

@@ -1,4 +1,4 @@
-"""What the store says of every agent: as many statements for a thousand groups as for one."""
+"""Facts of every agent from the store: as many statements for a thousand groups as for one."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -79,7 +79,8 @@ class AwakeSandbox(Struct, frozen=True):
 
 
 class ProviderDefaults(Struct, frozen=True):
-    """What groups go by that name no provider. `borrower`: the group of managed agents, which goes by `lender`'s."""
+    """The defaults of groups that name no provider. `borrower`: the group of managed agents, which goes by
+    `lender`'s."""
 
     provider: str
     demo: str
@@ -132,7 +133,7 @@ def _is_shell(facts: AgentFacts, usual: ProviderDefaults) -> bool:
 
 
 class _Share:
-    """What belongs to one agent."""
+    """The part that belongs to one agent."""
 
     def __init__(self) -> None:
         self.awake = self.queued = self.held = self.requests = 0

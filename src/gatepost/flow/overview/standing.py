@@ -33,7 +33,7 @@ _RANKS = {each: rank for rank, each in enumerate(AgentStanding)}
 
 
 class SafeStep(StrEnum):
-    """What somebody can do next without making anything worse."""
+    """A step that somebody can take next without making anything worse."""
 
     ANSWER = "answer"  # a request
     RAISE = "raise"  # a budget

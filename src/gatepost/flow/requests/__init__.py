@@ -1,1 +1,1 @@
-"""What waits for a person: who is asked, what they may answer, and what follows."""
+"""Requests that wait for a person: who is asked, what they may answer, and what follows."""

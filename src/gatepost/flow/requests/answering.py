@@ -79,7 +79,7 @@ DECIDED, ANSWERED = "decided", "answered"
 
 
 class PersonMessage(Struct, frozen=True, kw_only=True):
-    """What somebody did in a room, as far as it can be an answer."""
+    """An act of somebody in a room, as far as it can be an answer."""
 
     instance: str
     address: str
@@ -248,7 +248,7 @@ def _refuse_words(
 
 
 class _Match(Struct, frozen=True):
-    """What a text means for one card: a decision, or an answer."""
+    """The meaning of a text for one card: a decision, or an answer."""
 
     card: RequestCard
     request: Request

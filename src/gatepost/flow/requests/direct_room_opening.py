@@ -35,7 +35,7 @@ Reachable = tuple[str, str]  # an identity, and the instance that may open a roo
 
 
 class UnreachedDecider(Struct, frozen=True):
-    """Who should be asked next, and by which ways."""
+    """The person who should be asked next, and by which ways."""
 
     request_id: str
     ways: tuple[Reachable, ...]

@@ -26,7 +26,7 @@ from gatepost.store.rule_cache import RuleCache
 
 
 class ReleasedMessages(Struct, frozen=True):
-    """What became of what was held. `files`: of those that were refused, to be removed once it is committed."""
+    """The outcome of what was held. `files`: of those that were refused, to be removed once it is committed."""
 
     wake: tuple[str, ...] = ()
     files: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What people decided about a provider's request goes to the sandbox that waits for it, by the gateway that runs it.
+"""Decisions about a provider's request go to the sandbox that waits for them, by the gateway that runs it.
 
 One that is not awake asks again when it is continued, and then has its answer from the store.
 """

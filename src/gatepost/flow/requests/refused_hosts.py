@@ -29,7 +29,7 @@ OTHER_LETTERS = "It has letters of other alphabets, which may look like those of
 
 
 class HostQuestion(Struct, frozen=True):
-    """Who wants to reach what."""
+    """A session that wants to reach a host."""
 
     caller: Caller
     target: EgressTarget

@@ -1,5 +1,5 @@
-"""What happens to requests by themselves: the next person is asked, they expire, and allowed calls run. One timer at
-the earliest moment, and a bell."""
+"""Changes of requests by themselves: the next person is asked, they expire, and allowed calls run. One timer at the
+earliest moment, and a bell."""
 
 import asyncio
 from contextlib import suppress
@@ -34,7 +34,7 @@ _log = log.get("requests")
 
 
 class MovedRequests:
-    """What is to be rung once it is committed."""
+    """The bells that are to be rung once it is committed."""
 
     def __init__(self) -> None:
         self.rooms: set[tuple[str, str]] = set()

@@ -43,7 +43,7 @@ class SkippedTimes(Struct, frozen=True):
 
 
 class FiringPlan(Struct, frozen=True, kw_only=True):
-    """What becomes of a task that is due. `next_at` None: it is completed, for the reason `ends`."""
+    """The plan for a task that is due. `next_at` None: it is completed, for the reason `ends`."""
 
     task: Task
     fire: tuple[int, ...]
@@ -57,7 +57,7 @@ class FiringPlan(Struct, frozen=True, kw_only=True):
 
 
 class FiredRooms(Struct, frozen=True):
-    """What is to be rung once it is committed, and how many times were fired."""
+    """The rooms that are to be rung once it is committed, and how many times were fired."""
 
     sessions: tuple[str, ...] = ()
     rooms: tuple[tuple[str, str], ...] = ()

@@ -1,4 +1,5 @@
-"""What decides about the firings of one look: read for all of them together, then judged one by one, without effects.
+"""Facts that decide about the firings of one look: read for all of them together, then judged one by one, without
+effects.
 
 The number of statements depends neither on the number of tasks nor on how many of them are due.
 """

@@ -1,5 +1,5 @@
-"""What follows when somebody has decided about a text of a task that was held: it is said, once, or the run has failed.
-In the transaction of the decision."""
+"""Decisions about a text of a task that was held: it is said, once, or the run has failed. In the transaction of the
+decision."""
 
 import msgspec
 

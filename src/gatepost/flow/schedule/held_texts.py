@@ -22,7 +22,7 @@ BY_AGENT = "agent:"
 
 
 class HeldText(Struct, frozen=True):
-    """What holds it, and how people are asked."""
+    """The reason why a text is held, and how people are asked."""
 
     holds: tuple[GroupHold, ...]
     asking: AskingRules

@@ -1,4 +1,4 @@
-"""Whoever made a task is told when a run of it failed: once for each run. A run that ended well says what it says."""
+"""Failed runs: the maker of a task is told of each, once. A run that ended well says what it says."""
 
 from collections.abc import Iterable
 

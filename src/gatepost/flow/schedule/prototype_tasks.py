@@ -1,4 +1,4 @@
-"""What a prototype gives a new group besides files: tasks and windows, from its `tasks.toml`.
+"""Gifts of a prototype to a new group besides files: tasks and windows, from its `tasks.toml`.
 
 An agent wrote that file. So it may hold what that agent could set with its tools, within bounds, and all of it is
 checked before anything is made. A text is left out: it would speak in a room that no rule was asked about.

@@ -28,7 +28,7 @@ MOST_WAITING, LARGEST_WAITING = 200, 4_000_000  # firings, and their characters,
 
 
 class QueuedPrompt(Struct, kw_only=True):
-    """What becomes of a prompt, filled in while it is written. `name`: of its message, which no other bears. `why`:
+    """The outcome of a prompt, filled in while it is written. `name`: of its message, which no other bears. `why`:
     nobody could be given it, for this reason."""
 
     time: JudgedTime

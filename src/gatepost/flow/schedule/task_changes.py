@@ -38,8 +38,8 @@ LIVE = (TaskState.ACTIVE, TaskState.PAUSED)
 
 
 class TaskRules(Struct, frozen=True, kw_only=True):
-    """What the operator has set. `least`: microseconds between two times of a task. `asking`: how people are asked
-    about a text that is held."""
+    """The operator's settings for tasks. `least`: microseconds between two times of a task. `asking`: how people are
+    asked about a text that is held."""
 
     zone: str
     least: int
@@ -173,8 +173,8 @@ def get_task(db: Db, task_id: str) -> Task:
 
 
 class TaskChange(Struct, frozen=True, kw_only=True):
-    """What is to be changed; the rest stays. None takes a limit away. `place`: another room, as instance, address and
-    thread. The fields that end in `_field`: what the caller calls these, for errors."""
+    """The fields that are to be changed; the rest stays. None takes a limit away. `place`: another room, as instance,
+    address and thread. The fields that end in `_field`: what the caller calls these, for errors."""
 
     prompt: str | UnsetType = UNSET
     text: str | UnsetType = UNSET

@@ -1,4 +1,4 @@
-"""Where whoever made a task is told of it, and what: that a text could not be delivered, or that the rights behind the
+"""Notices to the maker of a task, and where they go: that a text could not be delivered, or that the rights behind the
 task are gone. Each notice has a key of its own, so it is given once."""
 
 from gatepost.access.senders import is_person

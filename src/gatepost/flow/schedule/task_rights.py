@@ -1,7 +1,6 @@
-"""Whether a task may still do, when its time comes, what it was made for. It acts by the rights that those behind it
-have now: of its maker, of everybody on whose behalf it was made, and of its group in the room. So whichever way a right
-is lost, the next firing is refused. What holds an agent's `send` holds its texts, unless somebody agreed to it before.
-"""
+"""The right of a task to do, when its time comes, what it was made for. It acts by the rights that those behind it have
+now: of its maker, of everybody on whose behalf it was made, and of its group in the room. So whichever way a right is
+lost, the next firing is refused. What holds an agent's `send` holds its texts, unless somebody agreed to it before."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,5 +1,5 @@
-"""What becomes of a task's text after its firing is what became of its delivery: one that fails for good is a failed
-run. It counts, five in a row pause the task, and whoever made it is told. All in the transaction of the delivery."""
+"""The outcome of a task's text after its firing is that of its delivery: one that fails for good is a failed run. It
+counts, five in a row pause the task, and whoever made it is told. All in the transaction of the delivery."""
 
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.schedule.task_notices import add_undelivered_notice

@@ -1,4 +1,4 @@
-"""What a runner's turn waits for people to decide, and for how long already. Times are microseconds of listening."""
+"""Decisions of people that a runner's turn waits for, and for how long already. Times are microseconds of listening."""
 
 
 class AwaitedAnswers:

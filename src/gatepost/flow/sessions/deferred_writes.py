@@ -1,5 +1,5 @@
-"""What was done and could not be written down, because the store is away (a full disk): kept in memory, and tried again
-until it is written. A restart before that forgets it, so whoever asked is told."""
+"""Acts that could not be written down, because the store is away (a full disk): kept in memory, and tried again until
+they are written. A restart before that forgets it, so whoever asked is told."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,5 +1,5 @@
-"""What awake sandboxes take of the disk and of memory, where no quota of the system holds them to it: measured on
-threads of its own, with a share of the processor that stays small however much there is to count.
+"""The use of disk and memory by awake sandboxes, where no quota of the system holds them to it: measured on threads of
+its own, with a share of the processor that stays small however much there is to count.
 
 A tree is charged to the group that it belongs to, not to the groups above it.
 """
@@ -37,7 +37,7 @@ class DiskTree(Struct, frozen=True):
 
 @dataclass(slots=True)
 class DiskBaseline:
-    """What a sandbox's trees took before it started, and which of its folders were closed at the last look."""
+    """The size of a sandbox's trees before it started, and which of its folders were closed at the last look."""
 
     usage: dict[Path, TreeUsage] = field(default_factory=dict)
     closed: str = ""

@@ -85,7 +85,7 @@ class DraftRelay:
 
 
 class SessionDraft:
-    """What one session writes. `send`: to its runner."""
+    """The draft of one session. `send`: to its runner."""
 
     def __init__(
         self, relay: DraftRelay, session_id: str, agent: str, send: Callable[[runner_frames.WatchFrame], None]

@@ -74,7 +74,7 @@ class ForkRequest(Struct, frozen=True, kw_only=True):
 
 
 class ForkSource(Struct, frozen=True):
-    """What is to be known of the parent, as it was when the fork was asked for."""
+    """Facts of the parent, as it was when the fork was asked for."""
 
     session: Session
     group: "Group"

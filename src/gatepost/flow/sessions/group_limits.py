@@ -1,4 +1,4 @@
-"""What a group's sandboxes may take: its own limits, else those of the groups above it, else the gateway's. Pure."""
+"""Limits of a group's sandboxes: its own, else those of the groups above it, else the gateway's. Pure."""
 
 from collections.abc import Sequence
 from typing import Any

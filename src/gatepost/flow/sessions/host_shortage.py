@@ -1,4 +1,4 @@
-"""What this machine lacks now or lacked a moment ago, measured by the gateway itself.
+"""Shortages of this machine, now or a moment ago, measured by the gateway itself.
 
 A turn that breaks meanwhile goes on later, and is not counted against its messages. The word of a sandbox is not taken
 for it: one that says that its disk is full would be tried for ever.

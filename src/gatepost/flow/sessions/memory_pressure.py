@@ -1,5 +1,5 @@
-"""Whether the machine has room for one sandbox more, and which resting ones make way if not. The decision is pure; what
-it is decided from is read from the kernel.
+"""The verdict whether the machine has room for one sandbox more, and which resting ones make way if not. The decision
+is pure; what it is decided from is read from the kernel.
 
 A sandbox that works is never ended for this, and one may always be awake: on a small machine a slow answer is better
 than none.

@@ -1,4 +1,4 @@
-"""What people are told when a message could not be answered. Plain words, no internals, always a way on."""
+"""Notices to people when a message could not be answered. Plain words, no internals, always a way on."""
 
 from gatepost.mailbox.runner_frames import TurnErrorClass
 

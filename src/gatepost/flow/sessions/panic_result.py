@@ -1,4 +1,4 @@
-"""What a panic did."""
+"""The effects of a panic."""
 
 from msgspec import Struct
 

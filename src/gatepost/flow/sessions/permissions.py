@@ -1,6 +1,5 @@
-"""What a provider asks before it acts, or wants to know. Who manages an agent can be asked, and the request waits for
-them. In a chat a card asks whoever may decide about the group; a question is put to the room. Every answer is written
-down."""
+"""Questions of a provider before it acts. Who manages an agent can be asked, and the request waits for them. In a chat
+a card asks whoever may decide about the group; a question is put to the room. Every answer is written down."""
 
 import hashlib
 import json

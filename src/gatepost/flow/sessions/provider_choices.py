@@ -29,7 +29,7 @@ PROVIDERS_OPTION, MODELS_OPTION = "chat_providers", "chat_models"
 
 
 class ProviderChoices(Struct, frozen=True, kw_only=True):
-    """What the home's files say, read off the loop."""
+    """The words of the home's files, read off the loop."""
 
     specs: dict[str, ProviderSpec] = {}
     models: dict[str, tuple[str, ...]] = {}  # by provider, those with a price; the provider's usual one first

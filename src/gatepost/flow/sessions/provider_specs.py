@@ -1,4 +1,4 @@
-"""What each provider declares, read from its file. The file is never run here: a declaration is literals."""
+"""Declarations of each provider, read from its file. The file is never run here: a declaration is literals."""
 
 import ast
 import pkgutil

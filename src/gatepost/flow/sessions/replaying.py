@@ -53,7 +53,7 @@ RIGHTS = "agent"  # whoever wrote a message once does not ask for anything now
 
 
 class ReplayedInput(Struct, frozen=True):
-    """What a turn was given to answer, and what it was shown beside that; both oldest first."""
+    """The messages that a turn was given to answer, and those that it was shown beside them; both oldest first."""
 
     turn_id: str
     pairs: list[tuple[InboxEntry, Message]]
@@ -64,7 +64,7 @@ class ReplayedInput(Struct, frozen=True):
 
 
 class ReplaySource(Struct, frozen=True):
-    """What is repeated: the turns, oldest first."""
+    """The turns that are repeated, oldest first."""
 
     session: Session
     provider: str

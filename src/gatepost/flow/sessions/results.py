@@ -28,7 +28,7 @@ MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them
 
 
 class ResultLimits(Struct, frozen=True):
-    """Of one turn: how many messages it may say, and how many bytes they may have together."""
+    """The limits of one turn: how many messages it may say, and how many bytes they may have together."""
 
     messages: int
     bytes: int
@@ -38,7 +38,7 @@ class ResultLimits(Struct, frozen=True):
 
 
 class RecordedResults(Struct, frozen=True):
-    """What became of the results: an answer for each, and the rooms to ring. `exceeded`: the turn must end."""
+    """The outcome of the results: an answer for each, and the rooms to ring. `exceeded`: the turn must end."""
 
     answers: tuple[runner_frames.AckFrame, ...]
     rooms: tuple[tuple[str, str], ...]

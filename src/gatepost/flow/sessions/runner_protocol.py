@@ -1,4 +1,4 @@
-"""What a runner says on its line, and what it is answered.
+"""Frames of a runner on its line, and their answers.
 
 The runner is not believed: each claim, result and end of a turn is a question to the ledger, which answers by session,
 turn and epoch.
@@ -46,7 +46,7 @@ _log = log.get("sessions")
 
 
 class RunnerPort(Protocol):
-    """What the protocol needs of the session that it serves."""
+    """The side of a session that the protocol needs."""
 
     rings: int  # how often something was queued for it
 

@@ -1,4 +1,4 @@
-"""What a runner asks of people while its turn goes on: permissions and questions. Each waits in the store for its
+"""Questions of a runner to people while its turn goes on: permissions and questions. Each waits in the store for its
 answer; here is which of them this runner awaits."""
 
 from collections.abc import Callable

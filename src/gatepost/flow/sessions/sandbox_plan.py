@@ -1,4 +1,4 @@
-"""What a session's sandbox is made of: folders, mounts, variables, command, limits; and which kind of sandbox it gets.
+"""Parts of a session's sandbox: folders, mounts, variables, command, limits; and which kind of sandbox it gets.
 
 Invariants. Nothing that a sandbox can write is a way for it to what is not its own: `in/` and the sockets are read-only
 inside, the session's folder itself belongs to the host, and the group's folder, which lies in a tree that a parent

@@ -39,7 +39,7 @@ class Freezable(Protocol):
 
 
 class UnlinkedFileUsage(Struct, frozen=True):
-    """What processes hold that no folder shows, in bytes."""
+    """Bytes that processes hold and no folder shows."""
 
     deleted: int = 0  # files of the disk that have no name any more
     memfd: int = 0

@@ -1,4 +1,4 @@
-"""What a provider's and the channels' files say that a sandbox must have, brought in from the host.
+"""Needs of a sandbox by a provider's and the channels' files, brought in from the host.
 
 Nothing comes in by being declared: a mount must be allowed, and a program is one that the operator named, connected or
 has on PATH.

@@ -1,4 +1,4 @@
-"""What the flow of sessions works with: given once by the app, shared by every awake session."""
+"""Parts that the flow of sessions works with: given once by the app, shared by every awake session."""
 
 from collections.abc import Callable
 from pathlib import Path

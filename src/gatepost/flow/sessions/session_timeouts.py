@@ -1,4 +1,4 @@
-"""Whether an awake session goes on, rests or has lost its way. Pure: facts and the time in, a verdict out.
+"""The verdict whether an awake session goes on, rests or has lost its way. Pure: facts and the time in, a verdict out.
 
 All of it is judged by the time during which this gateway listened. While the process was stopped or the machine was
 suspended nobody could be heard, so that time is counted against nobody.

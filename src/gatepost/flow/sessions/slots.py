@@ -1,4 +1,5 @@
-"""Who is woken next when there are more sessions with work than places, and who makes way. Pure bookkeeping, no I/O.
+"""The order in which sessions are woken when more have work than there are places, and which make way. Pure
+bookkeeping, no I/O.
 
 People before schedules; groups take turns, and the one with the fewest places comes first; within a group, first come
 first served. A group that wants more places takes them from the one that holds the most, itself included: it never

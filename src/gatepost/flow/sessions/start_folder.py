@@ -1,4 +1,4 @@
-"""Where an agent starts: in its group's folder, or in one that it was given to work in, seen at /workspace/project.
+"""The folder in which an agent starts: its group's, or one that it was given to work in, seen at /workspace/project.
 
 That one is a managed worktree, or lies where the operator's allow-list lets agents write. It is judged again at each
 start, like every other mount: settings and folders change.

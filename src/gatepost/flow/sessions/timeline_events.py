@@ -1,4 +1,4 @@
-"""What a runner tells of its agent's doings, as entries of the timeline; cut to what somebody would read."""
+"""Reports of a runner on its agent's doings, as entries of the timeline; cut to what somebody would read."""
 
 import json
 from typing import Any

@@ -52,7 +52,7 @@ _NETWORK = ("cannot be reached", "does not answer", "broke off", "sent us elsewh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRequest:
-    """What is to be tried."""
+    """The agent that is to be tried."""
 
     id: str
     folder: str
@@ -83,7 +83,7 @@ class TrialOutcome(Struct, frozen=True, kw_only=True):
 
 
 class _TrialKeys:
-    """What was brought for the trial before what is stored."""
+    """The keys that were brought for the trial, before those that are stored."""
 
     def __init__(self, brought: Mapping[str, str | None], stored: SpenderSecrets) -> None:
         self._brought, self._stored = brought, stored

@@ -1,4 +1,4 @@
-"""What a bundle holds, in words, and the commands by which an operator takes it in and looks at it. Pure.
+"""The contents of a bundle, in words, and the commands by which an operator takes it in and looks at it. Pure.
 
 Its refs come under the worktree's own name, so that two bundles never meet; none of what an agent has named gets into a
 command.

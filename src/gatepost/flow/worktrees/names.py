@@ -1,4 +1,4 @@
-"""What branches, worktrees and their projects may be called. Pure."""
+"""Names that branches, worktrees and their projects may have. Pure."""
 
 import hashlib
 import re

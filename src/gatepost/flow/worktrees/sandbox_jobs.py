@@ -53,7 +53,7 @@ DISK_S = 2.0  # between two looks at how much of the disk it takes
 
 
 class SandboxJobResult(msgspec.Struct, frozen=True):
-    """What a job came to. `code` is '' if it went well."""
+    """The outcome of a job. `code` is '' if it went well."""
 
     code: str = ""
     error: str = ""

@@ -1,4 +1,4 @@
-"""What a repository wants done in a new worktree, and before one goes: `[worktree]` in its `.gatepost.toml`.
+"""Commands of a repository for a new worktree, and before one goes: `[worktree]` in its `.gatepost.toml`.
 
 It came with the repository, or with somebody's pull request, so it is only read here; it runs in the sandbox, and not
 before a person has trusted exactly these commands for this project. Pure.

@@ -1,4 +1,5 @@
-"""Whether an agent that asks wants one of the gateway's own tools: the gate judges those, and nobody is asked twice.
+"""The check whether an agent that asks wants one of the gateway's own tools: the gate judges those, and nobody is asked
+twice.
 
 An agent names a tool only by a title, which says little: of a command it is the command. So the call must never have
 had another one, must be of no other kind, and the gateway must have a tool of just that name.

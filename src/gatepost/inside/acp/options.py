@@ -1,4 +1,4 @@
-"""What an operator sets for a group whose provider speaks the Agent Client Protocol."""
+"""Options of a group whose provider speaks the Agent Client Protocol."""
 
 import shlex
 

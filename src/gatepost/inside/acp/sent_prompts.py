@@ -1,6 +1,5 @@
-"""What an agent that keeps its conversations to itself holds of them: as it repeats them when it loads one, else by
-what it was seen to take up. Beside that, which system prompt a conversation was told.
-"""
+"""Prompts that are held by an agent that keeps its conversations to itself: as it repeats them when it loads one, else
+by what it was seen to take up. Beside that, which system prompt a conversation was told."""
 
 import hashlib
 import os

@@ -21,7 +21,7 @@ from gatepost.mailbox.runner_frames import TurnErrorClass
 
 
 class ItemKind(StrEnum):
-    """What a message is to the agent, in the order of a prompt."""
+    """The role of a message for the agent, in the order of a prompt."""
 
     CHAT = "chat"
     TASK = "task"
@@ -30,7 +30,7 @@ class ItemKind(StrEnum):
 
 
 class PermissionRequestKind(StrEnum):
-    """What a provider asks for. The host has the same set for its rows (`RequestKind`)."""
+    """The kind of thing that a provider asks for. The host has the same set for its rows (`RequestKind`)."""
 
     TOOL = "tool"
     PLAN = "plan"
@@ -51,7 +51,7 @@ class Item(Struct, frozen=True, kw_only=True):
 
 
 class Batch(Struct, frozen=True, kw_only=True):
-    """What a turn starts with: the rendered prompt, and the messages it was rendered from."""
+    """The beginning of a turn: the rendered prompt, and the messages it was rendered from."""
 
     turn: str
     prompt: str
@@ -82,9 +82,9 @@ class StatusLine(Struct, frozen=True):
 
 
 class DraftText(Struct, frozen=True):
-    """What is written of the next message so far, from its beginning. Shown to whoever watches, and kept by nobody: the
-    whole follows as Text or TurnResult. Worth making only while `ProviderContext.is_watched()`; the runner sends them
-    at intervals."""
+    """The text of the next message so far, from its beginning. Shown to whoever watches, and kept by nobody: the whole
+    follows as Text or TurnResult. Worth making only while `ProviderContext.is_watched()`; the runner sends them at
+    intervals."""
 
     text: str
 
@@ -163,7 +163,7 @@ Event = (
 
 
 class ProviderContext(Struct, frozen=True, kw_only=True):
-    """Where a provider finds itself."""
+    """The surroundings of a provider."""
 
     workspace: Path  # /workspace
     agent: Path  # /workspace/agent: the group's folder, with its instructions, skills and memory

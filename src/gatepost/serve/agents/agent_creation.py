@@ -1,5 +1,5 @@
-"""What is checked before an agent is made, so that whoever asks is told at once, and what they should know about it
-although it was made."""
+"""Checks before an agent is made, so that whoever asks is told at once, and what they should know about it although it
+was made."""
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace

@@ -1,4 +1,4 @@
-"""What is wanted of an agent, and whether it can be: the caller's words, checked. Pure."""
+"""The wish for an agent, and whether it can be met: the caller's words, checked. Pure."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -31,7 +31,7 @@ INDENT = "    "
 
 
 class FormAction(StrEnum):
-    """What a client says of a form."""
+    """A client's word on a form."""
 
     ACCEPT = "accept"
     DECLINE = "decline"

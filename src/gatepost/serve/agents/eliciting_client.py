@@ -24,7 +24,8 @@ NO_ANSWER = FormResponse(FormAction.CANCEL)
 
 
 class CallState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client brings back when it calls again. It gives no right that the caller does not have anyway."""
+    """The state that a client brings back when it calls again. It gives no right that the caller does not have
+    anyway."""
 
     agent_id: str
     request_id: str

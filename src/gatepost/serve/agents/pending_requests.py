@@ -1,4 +1,4 @@
-"""What agents and people ask, over all of them: as a list to read, and one of them by what somebody calls it."""
+"""Requests of agents and people, over all of them: as a list to read, and one of them by what somebody calls it."""
 
 from msgspec import Struct
 

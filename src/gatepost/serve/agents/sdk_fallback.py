@@ -54,7 +54,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RecentEvents:
-    """What the streams of one session have said lately, for a client that comes back."""
+    """Events that the streams of one session have sent lately, for a client that comes back."""
 
     def __init__(self) -> None:
         self.name, self.numbers = ids.new("e"), count(1)

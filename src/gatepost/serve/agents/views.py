@@ -31,7 +31,7 @@ ORDER = (
 
 
 class ViewContext(Struct, frozen=True):
-    """What is known besides the store. `replacing`: those whose turn gives way to another, whom nobody sees idle
+    """Facts that are known besides the store. `replacing`: those whose turn gives way to another, whom nobody sees idle
     meanwhile."""
 
     home: Home
@@ -39,7 +39,7 @@ class ViewContext(Struct, frozen=True):
 
 
 class PendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
-    """What an agent's provider asks before it acts."""
+    """A question of an agent's provider before it acts."""
 
     id: str
     kind: RequestKind
@@ -80,7 +80,7 @@ class AgentSnapshot(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class WaitOutcome(Struct, frozen=True, rename="camel", kw_only=True):
-    """What waiting came to."""
+    """The outcome of waiting."""
 
     agent_id: str
     title: str
@@ -92,7 +92,7 @@ class WaitOutcome(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class AgentUpdate(Struct, frozen=True, kw_only=True):
-    """What somebody who looks on has not seen yet, and how the agent stands."""
+    """News that somebody who looks on has not seen yet, and how the agent stands."""
 
     agent: Session
     status: SessionState

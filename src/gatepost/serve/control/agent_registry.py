@@ -64,7 +64,7 @@ class AgentRegistry(Struct, frozen=True):
 
 
 class RegisteredCommand(Struct, frozen=True):
-    """What the registry says that is to be run."""
+    """The command that the registry names."""
 
     title: str
     words: list[str]

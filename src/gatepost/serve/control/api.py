@@ -56,7 +56,7 @@ KINDS: tuple[tuple[type[GatepostError], ApiErrorKind, int], ...] = (
 
 
 class ApiDeps(Struct, frozen=True, kw_only=True):
-    """What the API is made of: `status` is what the daemon knows of itself, `new_login` makes a one-time address."""
+    """Parts of the API: `status` is what the daemon knows of itself, `new_login` makes a one-time address."""
 
     office: OperationDeps
     terminal: LocalChannel

@@ -1,4 +1,5 @@
-"""What a channel may be changed to, judged before its platform is asked: names, settings, secrets and completeness."""
+"""Changes that a channel may be given, judged before its platform is asked: names, settings, secrets and
+completeness."""
 
 import asyncio
 from collections.abc import Iterable, Mapping

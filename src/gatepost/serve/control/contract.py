@@ -49,7 +49,7 @@ R = TypeVar("R")
 
 
 class OperationDeps(Struct, frozen=True, kw_only=True):
-    """What operations work with."""
+    """Parts that operations work with."""
 
     home: Home
     store: Store

@@ -1,4 +1,4 @@
-"""Whether passkeys are on: said by an operation, and decided by it on the sign-in page."""
+"""The switch of passkeys: said by an operation, and decided by it on the sign-in page."""
 
 from gatepost.core.settings import setting
 

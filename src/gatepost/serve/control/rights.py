@@ -1,4 +1,4 @@
-"""Whether a person may run an operation."""
+"""The right of a person to run an operation."""
 
 import msgspec
 

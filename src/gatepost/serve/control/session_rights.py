@@ -1,4 +1,5 @@
-"""Who may see and steer one conversation: who has the operation's right, and the owners and admins of its agent.
+"""The right to see and steer one conversation: for holders of the operation's right, and the owners and admins of its
+agent.
 
 Rights are judged with each request, by the person. To everybody else there is no such conversation.
 """

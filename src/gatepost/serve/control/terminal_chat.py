@@ -30,7 +30,7 @@ STOPPED = "command /stop"  # the reason of an inbox row that was one
 
 
 class TerminalMessage(Struct, frozen=True, kw_only=True):
-    """What somebody wrote at a terminal."""
+    """Words that somebody wrote at a terminal."""
 
     text: str
     room: str = ""
@@ -85,7 +85,7 @@ class ChatReply(Struct, frozen=True, kw_only=True):
 
 
 class ChatOutcome(Struct, frozen=True, kw_only=True):
-    """What became of a message so far. `done`: nothing more will."""
+    """The outcome of a message so far. `done`: nothing more will."""
 
     message: int
     state: str

@@ -1,4 +1,4 @@
-"""What the doctor says: one finding a thing that was looked at."""
+"""Findings of the doctor: one a thing that was looked at."""
 
 from typing import Literal
 

@@ -40,7 +40,7 @@ _BAD_PAYLOAD = frozenset((400, 413, 422))  # the same spans would be refused aga
 
 
 class Fate(StrEnum):
-    """What becomes of spans after a request."""
+    """The fate of spans after a request."""
 
     SENT = "sent"
     REFUSED = "refused"  # these are never taken

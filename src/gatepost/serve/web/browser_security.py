@@ -1,5 +1,5 @@
-"""What stands before every request of the site: by which name it was asked, where a write comes from, and what a
-browser may do with the answer.
+"""Checks before every request of the site: by which name it was asked, where a write comes from, and what a browser may
+do with the answer.
 
 A page of somebody else can make a browser send requests here. It cannot choose their Host (a name that was bent to
 point here is refused), nor our Origin, nor add our header to a write, nor hide that a read is not for our page.

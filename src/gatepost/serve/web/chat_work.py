@@ -1,4 +1,4 @@
-"""What the agent of a conversation did for its answers: the tools that it used in each turn, as it went.
+"""Work of an agent for its answers in a conversation: the tools that it used in each turn, as it went.
 
 It is what `gatepost session show` tells, for the same people: owners and admins of the agent.
 """

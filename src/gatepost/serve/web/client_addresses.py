@@ -1,4 +1,5 @@
-"""Where a request really comes from. Every limit on strangers asks here, so that all of them count the same visitor.
+"""The address that a request really comes from. Every limit on strangers asks here, so that all of them count the same
+visitor.
 
 Behind a reverse proxy the peer is the proxy. It may name the visitor's address in a header, which counts from trusted
 peers alone. A visitor can send the same header: only what the trusted proxies themselves added is believed.

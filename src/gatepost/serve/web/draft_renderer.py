@@ -90,7 +90,7 @@ class DraftRenderer:
 
 
 class DraftFeed:
-    """What one reader was shown of drafts. One whose turn had not come is tried again with the next news."""
+    """Drafts that one reader was shown. One whose turn had not come is tried again with the next news."""
 
     def __init__(self, renderer: DraftRenderer) -> None:
         self._renderer = renderer

@@ -42,7 +42,7 @@ def parse_range(header: str, size: int) -> ByteRange | None:
 
 
 class OpenFile(Struct, frozen=True):
-    """Whoever has it closes `fd`."""
+    """An open file; its holder closes `fd`."""
 
     fd: int
     size: int

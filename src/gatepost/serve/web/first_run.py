@@ -1,5 +1,5 @@
-"""Whether somebody is to be led: the demo answers, and this person may connect an agent. Then the chat and the
-dashboard link to the first steps."""
+"""The check whether somebody is to be led: the demo answers, and this person may connect an agent. Then the chat and
+the dashboard link to the first steps."""
 
 from gatepost.core.settings import Config
 from gatepost.flow.groups import WORLD

@@ -1,4 +1,4 @@
-"""What requests to hooks may cost, before it is proved who sent them and after.
+"""Costs of requests to hooks, bounded before it is proved who sent them and after.
 
 Before, a request has no place of its instance: it is in one pool with those of all strangers. Where the pool is full,
 the one that has been there longest goes. So who is slow makes room, and a platform, which is quick, gets its proof.
@@ -50,7 +50,7 @@ class HookRate:
 
 
 class HookLoad:
-    """What one instance is busy with, for senders who are proved."""
+    """The load of one instance, by senders who are proved."""
 
     def __init__(self, rate: Rate, most: int, now: float) -> None:
         self._rate, self._most, self._running = HookRate(rate, now), most, 0

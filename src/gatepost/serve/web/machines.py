@@ -1,4 +1,4 @@
-"""What programs ask the web site: whether it is well, its numbers, and operations by an API token.
+"""Requests of programs to the web site: whether it is well, its numbers, and operations by an API token.
 
 A cookie counts for nothing here, and a token for nothing else. So no page of somebody else can make a browser act, and
 the checks of a browser's origin are not needed.

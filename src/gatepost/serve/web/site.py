@@ -67,7 +67,7 @@ EMBEDDED = "/static/widget.js"  # the one file that pages of others load
 
 
 class WebDeps(Struct, frozen=True, kw_only=True):
-    """What the site is made of. `listens`: the host that it is bound to; None on a socket file."""
+    """Parts of the site. `listens`: the host that it is bound to; None on a socket file."""
 
     store: Store
     clock: Clock
@@ -308,7 +308,7 @@ async def render_error(request: Request, error: Exception) -> Response:
 
 
 class MissingPages:
-    """What is said of a path that leads nowhere: to a browser of somebody who is signed in a page with the way back."""
+    """The answer to a path that leads nowhere: to a browser of somebody who is signed in a page with the way back."""
 
     def __init__(self, browsers: BrowserLogins, dashboard: Dashboard | None) -> None:
         self._browsers, self._dashboard = browsers, dashboard

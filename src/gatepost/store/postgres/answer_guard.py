@@ -24,7 +24,7 @@ _log = log.get("store")
 
 
 class AwaitedAnswer:
-    """What one thread waits for on one connection."""
+    """The answer that one thread waits for on one connection."""
 
     def __init__(self, connection: pq.abc.PGconn, since: float, until: float) -> None:
         self.connection, self.since, self.until = connection, since, until

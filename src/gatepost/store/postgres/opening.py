@@ -1,4 +1,4 @@
-"""What a transaction begins with, in one statement: the fence, the first lock, and the state that the rules are in.
+"""The beginning of a transaction, in one statement: the fence, the first lock, and the state that the rules are in.
 
 Each statement costs the server and this process, even if it travels with others; nearly every unit has all three.
 """

@@ -1,4 +1,4 @@
-"""Whether a database can keep a store: asked at a start, answered with one sentence and the way out."""
+"""The check whether a database can keep a store: asked at a start, answered with one sentence and the way out."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the server refuses for a reason of its own, said in the store's words. It is no fault of what was asked for, so
+"""Refusals of the server for a reason of its own, said in the store's words. It is no fault of what was asked for, so
 whoever can wait does, and nothing ends because of it."""
 
 import psycopg

@@ -1,4 +1,4 @@
-"""What SQLite's files need from us PostgreSQL does by itself: autovacuum uses freed space again.
+"""PostgreSQL does by itself what SQLite's files need from us: autovacuum uses freed space again.
 
 The planner's samples of keys are replaced by the next ANALYZE, which autovacuum runs.
 """

@@ -1,4 +1,4 @@
-"""What the suite finds of a channel: one grade a check."""
+"""Findings of the suite about a channel: one grade a check."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum

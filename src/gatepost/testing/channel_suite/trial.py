@@ -40,7 +40,7 @@ PATIENCE_S = 20.0  # a check that takes longer has failed; a real server may nee
 
 
 class SuiteEvents(ReceivedEvents):
-    """What is received, but for the words by which the suite finds out that the channel receives."""
+    """Events that are received, but for the words by which the suite finds out that the channel receives."""
 
     warm = False
     during: Callable[[Inbound], None] | None = None  # is called before an event counts as received

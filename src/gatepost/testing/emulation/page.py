@@ -50,7 +50,7 @@ class PageVerb(StrEnum):
 
 
 class PageAction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody does on the page."""
+    """An act of somebody on the page."""
 
     verb: PageVerb
     room: str = "team"

@@ -1,4 +1,4 @@
-"""What every emulated platform is to a test: people who do things, a record of what they see, and faults.
+"""The common side of every emulated platform for a test: people who do things, a record of what they see, and faults.
 
     with TelegramPlatform() as platform:
         platform.configure(config_values, secrets)      # how to point the channel at it
@@ -34,7 +34,7 @@ KEEP_ALIVE_S = 75
 
 
 class PlatformFault(StrEnum):
-    """What goes wrong with a request of the bot, or with its connection."""
+    """A fault of a request of the bot, or of its connection."""
 
     UNAUTHORIZED = "unauthorized"  # the token is revoked, from now on until `heal`
     CONFLICT = "conflict"  # another program receives in this bot's place, until `heal`
@@ -66,8 +66,8 @@ class GivenFile(Struct, frozen=True):
 
 
 class GivenMessage(Struct, frozen=True):
-    """What somebody writes. `thread`: the platform's id of a thread, as `ShownMessage.thread` or an event has it, or of
-    the message under which one begins. `mention`: the bot is named in the platform's own way."""
+    """A message that somebody writes. `thread`: the platform's id of a thread, as `ShownMessage.thread` or an event has
+    it, or of the message under which one begins. `mention`: the bot is named in the platform's own way."""
 
     text: str
     room: str

@@ -1,4 +1,4 @@
-"""What the emulated Discord says of itself, and what people read of its messages."""
+"""The emulated Discord's words about itself, and what people read of its messages."""
 
 from collections.abc import Sequence
 from typing import Any

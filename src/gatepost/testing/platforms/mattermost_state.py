@@ -1,4 +1,5 @@
-"""What an emulated Mattermost server keeps: people, channels, posts, files, reactions, and what people do with them."""
+"""The state of an emulated Mattermost server: people, channels, posts, files, reactions, and what people do with
+them."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""What an emulated Reddit knows: posts with comments in one subreddit, and private messages."""
+"""The state of an emulated Reddit: posts with comments in one subreddit, and private messages."""
 
 import itertools
 import time

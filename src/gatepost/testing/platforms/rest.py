@@ -1,4 +1,5 @@
-"""What the emulators of platforms with a REST API share: the token, the faults of a request, the order of events."""
+"""Common parts of the emulators of platforms with a REST API: the token, the faults of a request, the order of
+events."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""What people read of a message on the emulated Slack: its markup resolved to plain words."""
+"""A message on the emulated Slack as people read it: its markup resolved to plain words."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""What the gateway tells about itself: /help, /ping, /chatid."""
+"""Commands that tell about the gateway itself: /help, /ping, /chatid."""
 
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command

@@ -34,8 +34,8 @@ def stop(call: CommandCall) -> IntakeResult:
 
 
 class StoppedConversations(Struct, frozen=True, kw_only=True):
-    """What was ended in the conversations of a chat. `stop`: all that they did and had waiting; `end`: what they did
-    for the sender; `busy`: one of them works for somebody else."""
+    """The conversations of a chat that were ended. `stop`: all that they did and had waiting; `end`: what they did for
+    the sender; `busy`: one of them works for somebody else."""
 
     stop: tuple[str, ...] = ()
     end: tuple[str, ...] = ()

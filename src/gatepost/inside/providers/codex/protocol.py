@@ -1,4 +1,4 @@
-"""What Codex is told before it starts, and what the words of its app-server mean. Pure."""
+"""The settings that Codex is started with, and the meaning of its app-server's words. Pure."""
 
 import json
 import re

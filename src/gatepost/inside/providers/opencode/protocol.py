@@ -164,8 +164,8 @@ class OpencodeEvent(msgspec.Struct, frozen=True):
 
 
 class OpencodeEventReader:
-    """What was heard in one turn: the same part is told again whenever something of it changes. `known`: messages that
-    were there before."""
+    """Words that were heard in one turn: the same part is told again whenever something of it changes. `known`:
+    messages that were there before."""
 
     def __init__(self, session: str, known: frozenset[str] = frozenset()) -> None:
         self._session, self._known = session, known

@@ -29,7 +29,7 @@ RESUMES = 2  # of a stream that was cut, without a message in between
 
 
 class BridgeSession:
-    """What the 2025 handshake has agreed on, and the client's own messages to agree on it again."""
+    """The agreement of the 2025 handshake, and the client's own messages to agree on it again."""
 
     def __init__(self) -> None:
         self.id = ""

@@ -103,7 +103,7 @@ class WaitForAgentArgs(OperationArgs, frozen=True):
 
 @declares("agent.follow", right=READ, offline=False)
 class FollowAgentArgs(OperationArgs, frozen=True):
-    """What came after a cursor, as soon as there is something; how AGENT stands, and what it asks.
+    """News after a cursor, as soon as there is something; how AGENT stands, and what it asks.
 
     `status` and `asked`: what whoever asks knows already; news is what differs.
     """

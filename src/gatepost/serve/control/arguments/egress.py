@@ -47,7 +47,7 @@ class ListEgressRulesArgs(OperationArgs, frozen=True):
 
 @declares("egress.log", right=READ, reads=True)
 class EgressLogArgs(OperationArgs, frozen=True):
-    """What agents tried to reach, oldest first; the same try of a session is counted."""
+    """Hosts that agents tried to reach, oldest first; the same try of a session is counted."""
 
     folder: Annotated[str, option("Only of this group.", scope=True)] = ""
     denied: Annotated[bool, option("Only what was denied.")] = False

@@ -10,7 +10,7 @@ class RunRetentionArgs(OperationArgs, frozen=True):
 
 @declares("keep.show", right="retention.read", needs_home=True)
 class ShowRetentionArgs(OperationArgs, frozen=True):
-    """What is kept: for how many days, how much there is, and how much of it is over age.
+    """Data that is kept: for how many days, how much there is, and how much of it is over age.
 
     The settings are keep.…_days in gatepost.toml; 0 keeps for ever. Rows that something in flight needs stay, whatever
     their age.

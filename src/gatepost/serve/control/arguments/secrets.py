@@ -32,12 +32,12 @@ class SetSecretArgs(OperationArgs, frozen=True):
 
 @declares("secret.list", right=READ, reads=True)
 class ListSecretsArgs(OperationArgs, frozen=True):
-    """What there is, without the values, and to which hosts it is bound."""
+    """Secrets, without their values, and to which hosts they are bound."""
 
 
 @declares("secret.log", right=READ, reads=True)
 class SecretLogArgs(OperationArgs, frozen=True):
-    """Who used which secret, when and for what, and who asked in vain; oldest first."""
+    """Uses of secrets: by whom, when and for what, and who asked in vain; oldest first."""
 
     limit: Annotated[int, option("The newest N uses.", least=1, most=100_000)] = 50
 

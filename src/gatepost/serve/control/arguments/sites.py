@@ -29,7 +29,7 @@ class ListSitesArgs(OperationArgs, frozen=True):
 
 @declares("site.routes", right=READ, reads=True)
 class ListWebRoutesArgs(OperationArgs, frozen=True):
-    """Who sees which pages, by path. Where nothing is said, people do who are signed in and may see the group."""
+    """Pages and who sees them, by path. Where nothing is said, people do who are signed in and may see the group."""
 
     after: Annotated[str, option("Only those behind this path."), Meta(max_length=1000)] = ""
     limit: Limit = 100

@@ -26,7 +26,7 @@ class ShowBudgetsArgs(OperationArgs, frozen=True):
 
 @declares("cost.show", right="budgets.read", reads=True)
 class ShowCostArgs(OperationArgs, frozen=True):
-    """What was spent on models: as measured between the agents and the vendors, and as agents reported it.
+    """Money spent on models: as measured between the agents and the vendors, and as agents reported it.
 
     A call counts in the day in which it began. Its group is the one that spent it; budgets add up all below a group.
     """

@@ -15,7 +15,7 @@ Days = Annotated[int, option("For how many days it works (0: without end).", lea
 
 
 class LinkKind(StrEnum):
-    """What `token.add` makes."""
+    """The kind of link that `token.add` makes."""
 
     CHAT_LINK = "chat_link"
     WEBHOOK = "webhook"

@@ -36,7 +36,7 @@ class ListWorktreesArgs(OperationArgs, frozen=True):
 
 @declares("worktree.show", right=READ, offline=False)
 class ShowWorktreeArgs(WorktreeArgs, frozen=True):
-    """Where it lies, which branch it is on, what its setup said, and what was saved of it. Of an archived one, too."""
+    """A worktree's place, its branch, what its setup said, and what was saved of it. Of an archived one, too."""
 
     archived: Archived = False
 

@@ -91,7 +91,7 @@ class AgentRequest(Struct, frozen=True):
 
 
 class AnswerResult(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Of an allowed plan: the mode and the prompt that carry it out, if there are any."""
+    """For an allowed plan: the mode and the prompt that carry it out, if there are any."""
 
     id: str
     allowed: bool

@@ -89,7 +89,7 @@ class ChannelKindItem(Struct, frozen=True, kw_only=True):
 
 
 class ChannelAnswer(Struct, frozen=True, kw_only=True):
-    """What became of a channel. `is_checked`: its platform was asked; some kinds cannot be."""
+    """The outcome of a change to a channel. `is_checked`: its platform was asked; some kinds cannot be."""
 
     instance: str
     kind: str

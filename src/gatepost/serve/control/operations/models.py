@@ -40,7 +40,7 @@ class ModelUse(Struct, frozen=True):
 
 
 class EndpointCheck(Struct, frozen=True):
-    """What an endpoint said. `key`: whether one was shown; `accepted` None: it does not say, or none was shown."""
+    """The answer of an endpoint. `key`: whether one was shown; `accepted` None: it does not say, or none was shown."""
 
     folders: tuple[str, ...]
     provider: str

@@ -75,7 +75,7 @@ class OverviewExtent(StrEnum):
 
 
 class OverviewMessage(Struct, frozen=True):
-    """What was said last. `text` is cut."""
+    """The last message. `text` is cut."""
 
     id: int
     direction: Direction
@@ -104,7 +104,7 @@ class OverviewRequest(Struct, frozen=True):
 
 
 class OverviewWait(Struct, frozen=True):
-    """Who waits for whom, since when at the longest."""
+    """A party that waits for another, since when at the longest."""
 
     who: str
     whom: str
@@ -227,7 +227,7 @@ def read_overview(
 
 
 class _Sight:
-    """What the caller may see and do; each answer is kept."""
+    """The rights of the caller to see and do; each answer is kept."""
 
     def __init__(self, db: Db, caller: str) -> None:
         self._rights: OperationRights | None = read_operation_rights(db, caller) if caller != OPERATOR else None

@@ -85,9 +85,10 @@ class RouteTestEngagement(Struct, frozen=True):
 
 
 class RouteTestResult(Struct, frozen=True, kw_only=True):
-    """Who would get such a message, whether its sender may speak there, and what each route says to it. `decided_by`:
-    route, engagement, or what the sender chose or says. `engaged`: who is in the conversation of that room and thread.
-    `sender`: null if none was named, and then nobody was judged. `halted`: no agent works until the panic is over."""
+    """The groups that would get such a message, whether its sender may speak there, and what each route says to it.
+    `decided_by`: route, engagement, or what the sender chose or says. `engaged`: who is in the conversation of that
+    room and thread. `sender`: null if none was named, and then nobody was judged. `halted`: no agent works until the
+    panic is over."""
 
     why: str
     outcome: MessageOutcome

@@ -34,7 +34,8 @@ class BudgetView(Struct, frozen=True):
 
 
 class SpendingReport(Struct, frozen=True, kw_only=True):
-    """What was booked, and what calls in flight may still cost. The first field of a row is named like `by`."""
+    """Costs that were booked, and those that calls in flight may still cause. The first field of a row is named like
+    `by`."""
 
     by: str
     since: str | None

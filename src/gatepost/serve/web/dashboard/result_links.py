@@ -1,4 +1,5 @@
-"""Where an operation's answer is to be seen: the page of what it has made, or, of what nobody can read again, here."""
+"""The place where an operation's answer is to be seen: the page of what it has made, or, of what nobody can read again,
+here."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What stands beside every page: the way to the first steps while the demo answers, and the panic switch."""
+"""Parts beside every page: the way to the first steps while the demo answers, and the panic switch."""
 
 from msgspec import Struct
 

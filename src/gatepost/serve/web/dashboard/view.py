@@ -1,4 +1,4 @@
-"""What a page shows, as data: a page's file decides what, a template how. No page writes HTML."""
+"""Contents of a page, as data: a page's file decides what, a template how. No page writes HTML."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -91,7 +91,7 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class EmptyState(Struct, frozen=True, kw_only=True):
-    """What stands in the place of rows. It says what to do."""
+    """The words in the place of rows. It says what to do."""
 
     text: str
     action: Action | None = None

@@ -1,4 +1,4 @@
-"""What a program posted by a webhook link, read: its text, and the id by which its sender knows it. Pure.
+"""A program's post by a webhook link, read: its text, and the id by which its sender knows it. Pure.
 
 A body is given to the agent as it came. It is parsed only to see that it is what it says, and to find the id.
 """

@@ -1,4 +1,4 @@
-"""Whether a service signed what came by a webhook link. Pure.
+"""Signatures of services on what came by a webhook link. Pure.
 
     github  X-Hub-Signature-256: sha256=HEX of the body
     slack   X-Slack-Signature: v0=HEX of `v0:TIMESTAMP:body`, X-Slack-Request-Timestamp

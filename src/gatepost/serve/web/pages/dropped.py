@@ -1,4 +1,4 @@
-"""What was not taken in, and why: who wrote where, and how often."""
+"""Messages that were not taken in, and why: who wrote where, and how often."""
 
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import make_table, moment, number, text

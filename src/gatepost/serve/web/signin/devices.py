@@ -1,4 +1,4 @@
-"""What a browser says of itself, in a few words that a person knows it by. It may say anything."""
+"""A browser's words about itself, in a few that a person knows it by. It may say anything."""
 
 LONGEST_READ = 400  # characters of a User-Agent that are looked at
 # What stands in a User-Agent, and what people call it. The first one that is there counts: most claim to be others.

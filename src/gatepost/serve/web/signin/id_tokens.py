@@ -1,4 +1,4 @@
-"""What an ID token of an OpenID provider proves. Pure: keys, expectations and the time are given.
+"""Proofs in an ID token of an OpenID provider. Pure: keys, expectations and the time are given.
 
 The signature must be by a public key of the provider, with an algorithm for such keys. `none` is no algorithm here, nor
 is any that signs with a shared secret: whoever has the public key could sign with it.
@@ -25,7 +25,7 @@ SKEW_S = 60  # between two clocks
 
 
 class OidcClaim(StrEnum):
-    """What says who somebody is. Other claims can be changed by people themselves at many providers."""
+    """The claim that says who somebody is. Other claims can be changed by people themselves at many providers."""
 
     SUB = "sub"
     EMAIL = "email"
@@ -36,7 +36,7 @@ class NotProven(Exception):
 
 
 class TokenExpectation(Struct, frozen=True, kw_only=True):
-    """What the sign-in that we began must come back with."""
+    """The values that the sign-in that we began must come back with."""
 
     issuer: str
     client_id: str

@@ -1,4 +1,4 @@
-"""What only signed-in browsers get."""
+"""Pages that only signed-in browsers get."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Where a browser goes once it is signed in: back to the page that was asked for, and never to another site."""
+"""The page to which a browser goes once it is signed in: the one that was asked for, and never another site's."""
 
 import re
 from urllib.parse import unquote

@@ -36,7 +36,7 @@ MOST_AT_ONCE = 16  # people whose sign-in waits for the provider
 
 
 class ProviderPlaces(Struct, frozen=True, kw_only=True):
-    """What the discovery document says."""
+    """The addresses in the discovery document."""
 
     authorization: str
     token: str
@@ -45,7 +45,7 @@ class ProviderPlaces(Struct, frozen=True, kw_only=True):
 
 
 class ClientIdentity(Struct, frozen=True, kw_only=True):
-    """Who we are to the provider. `secret` '': a public client."""
+    """Our own identity to the provider. `secret` '': a public client."""
 
     issuer: str
     client_id: str

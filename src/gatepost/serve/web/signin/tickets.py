@@ -1,4 +1,4 @@
-"""What a browser holds between the two steps of a sign-in: a ticket in a cookie, for a few minutes, good for one.
+"""Tickets that a browser holds between the two steps of a sign-in: in a cookie, for a few minutes, good for one.
 
 A ticket is signed with a key that comes from the key ring, so nothing is kept for those who never come back: strangers
 can ask for as many as they like. All gateways with that ring know it, after a restart too. Only what signed somebody in

@@ -29,7 +29,7 @@ _WRONG = (  # what the library raises for answers that no authenticator gave
 
 
 class RelyingParty(Struct, frozen=True):
-    """Where passkeys are for. `host`: without a port; `page_url`: its origin, as browsers say it."""
+    """The site that passkeys are for. `host`: without a port; `page_url`: its origin, as browsers say it."""
 
     host: str
     page_url: str

@@ -65,7 +65,8 @@ class SiteDeps(Struct, frozen=True, kw_only=True):
 
 
 class _Place(Struct, frozen=True, kw_only=True):
-    """Where a page is asked for. `base`: what stands before the path within the group, without a slash at its end."""
+    """The place of a page that is asked for. `base`: what stands before the path within the group, without a slash at
+    its end."""
 
     path: SitePath
     page: SitePage

@@ -1,5 +1,5 @@
-"""What a browser may do with a group's page. An agent wrote it, so it gets an origin of its own that nobody else has:
-no cookie, no storage, no request with the visitor's rights. It loads nothing from other hosts.
+"""Headers that say what a browser may do with a group's page. An agent wrote it, so it gets an origin of its own that
+nobody else has: no cookie, no storage, no request with the visitor's rights. It loads nothing from other hosts.
 
 A page that is not public may hold what nobody else is to see. It is shown in a frame of ours alone. Our page's policy
 says where that frame may go, so no script of the agent's carries data elsewhere by leading the browser there.

@@ -1,4 +1,4 @@
-"""What a browser may do with the page of a chat link.
+"""Headers that say what a browser may do with the page of a chat link.
 
 The page has our origin, so a browser that is signed in may send our cookie along. The policy lets its scripts ask
 nothing but the widget's own addresses, which look at no cookie. Which pages may show it in a frame, the link says.

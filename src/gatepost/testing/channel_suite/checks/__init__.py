@@ -1,1 +1,1 @@
-"""What the suite checks, by subject. Every function `check_…` here is one grade."""
+"""Checks of the suite, by subject. Every function `check_…` here is one grade."""

@@ -1,4 +1,4 @@
-"""What people do, and what the channel makes of it."""
+"""Acts of people, and what the channel makes of them."""
 
 from gatepost.core.errors import Unavailable
 from gatepost.messages import address

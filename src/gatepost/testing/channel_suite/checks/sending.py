@@ -1,4 +1,4 @@
-"""What the bot does, and what people then see. A feature that is not declared must be refused, or degrade."""
+"""Acts of the bot, and what people then see. A feature that is not declared must be refused, or degrade."""
 
 import re
 
