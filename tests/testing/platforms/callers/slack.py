@@ -25,19 +25,11 @@ class PlatformCaller(RuleCaller):
         self.names |= {"$ann": platform.find_person("ann"), "$app": APP_TOKEN, "$file": file}
 
     def call(self, method: str, given: dict[str, Any]) -> Refusal:
-        """`$token` is sent in place of the bot's; `$set` are attributes of the platform for this call."""
+        """`$token` is sent in place of the bot's."""
         if method.startswith("GET "):
             answer = self.client.get(method.removeprefix("GET "))
             return answer.status_code, answer.text
-        changed = given.pop("$set", {})
-        before = {name: getattr(self.platform, name) for name in changed}
-        try:
-            for name, value in changed.items():
-                setattr(self.platform, name, value)
-            status, told = self._ask(method, given, given.pop("$token", BOT_TOKEN))
-        finally:
-            for name, value in before.items():
-                setattr(self.platform, name, value)
+        status, told = self._ask(method, given, given.pop("$token", BOT_TOKEN))
         assert told["ok"] is False, told
         return status, told["error"]
 
