@@ -380,6 +380,17 @@ def test_a_text_of_marks_or_names_alone_still_fits() -> None:
         assert sum(map(str.isalnum, shown)) == sum(map(str.isalnum, text))  # no word is lost
 
 
+async def test_an_edit_without_its_scope_says_what_the_token_lacks(platform: RedditPlatform) -> None:
+    channel, _ = make_channel(platform)
+    room = platform.get_address("team")
+    made = await channel.send(room, Outbound(key="k", text="first"))
+    platform.scopes = "identity privatemessages submit"
+    for op in (Op.EDIT, Op.DELETE):
+        with pytest.raises(Refused, match=r"the token lacks the scope for it; make a refresh token with the scopes"):
+            await channel.send(room, Outbound(key="e", op=op, target=made, text="second"))
+    assert platform.find(made).text == "first"
+
+
 async def test_a_post_is_made_in_the_subreddit_of_the_room_and_found_after_a_lost_answer(
     platform: RedditPlatform,
 ) -> None:

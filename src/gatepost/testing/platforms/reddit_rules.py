@@ -8,7 +8,11 @@ SOURCE = "https://github.com/reddit-archive/reddit/blob/master/r2/r2"  # of 2017
 WORDS = f"{SOURCE}/lib/errors.py"
 API = f"{SOURCE}/controllers/api.py"
 PARENTS = f"{SOURCE}/lib/validator/validator.py: VSubmitParent"
-OAUTH = "https://github.com/reddit-archive/reddit/wiki/OAuth2"
+OAUTH = f"{SOURCE}/controllers/oauth2.py"
+BASE = f"{SOURCE}/controllers/reddit_base.py"
+# Answers of Reddit itself that its library was tested with, of 2016 and 2021.
+ANSWERS = "https://github.com/praw-dev/prawcore/tree/main/tests/integration/cassettes"
+TODAY = "2026-11-18"
 POSTING, SESSION, WIRE = (f"channels/reddit/{each}.py" for each in ("posting", "session", "wire"))
 COMMENT, COMPOSE, SUBMIT, EDIT = (f"POST /api/{each}" for each in ("comment", "compose", "submit", "editusertext"))
 TOKEN = "POST /api/v1/access_token"
@@ -37,53 +41,62 @@ RULES = (
     _rule(
         "token",
         "Unauthorized",
-        f"{OAUTH}: a token that ran out gets 401",
+        f"{ANSWERS}: with_invalid_access_token; {BASE}: authenticate_with_token",
         ("GET /api/v1/me", {"headers": {"authorization": "bearer old"}}),
         status=401,
-        read_on="",
+        read_on=TODAY,
         adapter=f"{SESSION}: call, which renews it once",
+    ),
+    _rule(
+        "scope of a token",
+        "Forbidden",
+        f"{ANSWERS}: with_insufficient_scope, which WWW-Authenticate says; {API}: edits and deletions need `edit`",
+        (EDIT, {**_form(thing_id="$own", text="x"), "$set": {"scopes": "identity submit"}}),
+        status=403,
+        read_on=TODAY,
+        adapter=f"{SESSION}: _read_error",
     ),
     _rule(
         "secret of the app",
         "Unauthorized",
-        f"{OAUTH}: the client's credentials by HTTP Basic",
+        f"{OAUTH}: _get_client_auth",
         (TOKEN, {"data": {"grant_type": "password"}, "headers": {"authorization": "Basic wrong"}}),
         status=401,
-        read_on="",
+        read_on=TODAY,
         adapter=f"{SESSION}: _renew",
     ),
     _rule(
         "password",
         "invalid_grant",
-        f"{OAUTH}: with the status 200",
+        f"{OAUTH}: _access_token_password, with the status 200",
         (TOKEN, {"data": {"grant_type": "password", "username": "porter", "password": "wrong"}, "headers": "$app"}),
-        read_on="",
+        read_on=TODAY,
         adapter=f"{SESSION}: _no_grant",
     ),
     _rule(
         "refresh token",
         "Bad Request",
-        f"{OAUTH}: a revoked one gets 400",
+        f"{OAUTH}: _access_token_refresh; {ANSWERS}: refresh__with_invalid_token",
         (TOKEN, {"data": {"grant_type": "refresh_token", "refresh_token": "old"}, "headers": "$app"}),
         status=400,
-        read_on="",
+        read_on=TODAY,
         adapter=f"{SESSION}: _no_grant",
     ),
     _rule(
         "kind of a grant",
         "unsupported_grant_type",
-        f"{OAUTH}: with the status 200",
+        f"{OAUTH}: POST_access_token, with the status 200",
         (TOKEN, {"data": {"grant_type": "wish"}, "headers": "$app"}),
-        read_on="",
+        read_on=TODAY,
         adapter=f"{SESSION}: _no_grant",
     ),
     _rule(
         "right to comment",
         "Forbidden",
-        "https://www.reddit.com/dev/api: 403",
+        f"{API}: POST_comment; {ANSWERS}: forbidden",
         (COMMENT, {**_form(thing_id="$theirs", text="x"), "$faults": ["forbidden"]}),
         status=403,
-        read_on="",
+        read_on=TODAY,
     ),
     _rule(
         "suspended account",
@@ -96,19 +109,19 @@ RULES = (
     _rule(
         "rate limit",
         "Too Many Requests",
-        "https://github.com/reddit-archive/reddit/wiki/API: X-Ratelimit-Reset has the seconds that are left",
+        f"{ANSWERS}: too__many_requests, with Retry-After or without; X-Ratelimit-Reset is in every answer",
         (COMMENT, {**_form(thing_id="$theirs", text="x"), "$faults": ["rate_limit"]}),
         status=429,
-        read_on="",
+        read_on=TODAY,
         adapter=f"{SESSION}: the window",
     ),
     _rule(
         "service away",
         "Service Unavailable",
-        "https://www.reddit.com/dev/api: 503",
+        f"{ANSWERS}: service_unavailable",
         (COMMENT, {**_form(thing_id="$theirs", text="x"), "$faults": ["busy"]}),
         status=503,
-        read_on="",
+        read_on=TODAY,
         adapter="channels/kit/http.py: Unavailable",
     ),
     _rule(
@@ -142,11 +155,19 @@ RULES = (
     ),
     _rule(
         "id of an answered comment",
-        "NO_THING_ID id not specified",
-        f"{WORDS}; {API}: thing_id is the fullname of a thing",
+        "Forbidden",
+        f"{PARENTS}: 403 where 404 was meant",
         (COMMENT, _form(thing_id="that", text="x")),
+        status=403,
         adapter=f"{POSTING}: _find_parent",
-        read_on="",
+        read_on=TODAY,
+    ),
+    _rule(
+        "age of a thread",
+        "TOO_OLD that's a piece of history now; it's too late to reply to it",
+        PARENTS,
+        (COMMENT, _form(thing_id="$old", text="x")),
+        read_on=TODAY,
     ),
     _rule(
         "locked thread",
@@ -163,10 +184,10 @@ RULES = (
     _rule(
         "named person",
         "NO_USER please enter a username",
-        f"{API}: VMessageRecipient",
+        f"{SOURCE}/lib/validator/validator.py: VMessageRecipient",
         _compose(to=""),
         adapter=f"{WIRE}: parse_address",
-        read_on="",
+        read_on=TODAY,
     ),
     _rule(
         "subject of a message",
@@ -191,14 +212,21 @@ RULES = (
         WORDS,
         _submit(sr="Nowhere"),
     ),
+    _rule(
+        "right to post",
+        "SUBREDDIT_NOTALLOWED you aren't allowed to post there.",
+        f"{WORDS}; {SOURCE}/lib/validator/validator.py: VSubmitSR",
+        (SUBMIT, {**_submit()[1], "$set": {"may_post": False}}),
+        read_on=TODAY,
+    ),
     _rule("title of a post", EMPTY, f"{API}: POST_submit, VTitle", _submit(title=""), adapter=f"{WIRE}: split_title"),
     _rule(
         "length of a title",
         "TOO_LONG this is too long (max: 300)",
-        "https://www.reddit.com/dev/api#POST_api_submit: a title of up to 300 characters",
+        f"{SOURCE}/lib/validator/validator.py: VTitle of 300",
         _submit(title="x" * 301),
         limit=300,
-        read_on="",
+        read_on=TODAY,
         adapter=f"{WIRE}: LONGEST_TITLE",
     ),
     _rule(
@@ -228,10 +256,10 @@ RULES = (
     _rule(
         "known post",
         "Not Found",
-        "https://www.reddit.com/dev/api: 404",
+        f"{ANSWERS}: not_found",
         ("GET /comments/zzz", {}),
         status=404,
-        read_on="",
+        read_on=TODAY,
     ),
     _rule(
         "known person",
@@ -244,18 +272,19 @@ RULES = (
     _rule(
         "private subreddit",
         "Forbidden",
-        "https://www.reddit.com/dev/api: 403",
+        f"{BASE}: is_allowed_to_view",
         ("GET /r/Secret/comments", {}),
         status=403,
-        read_on="",
+        read_on=TODAY,
     ),
     _rule(
         "subreddit to watch",
-        "Not Found",
-        "https://www.reddit.com/dev/api: 404",
-        ("GET /r/Secret/about", {}),
-        status=404,
-        read_on="",
+        "302 Found",
+        f"{BASE}: set_subreddit sends one to a search for a name that nobody has",
+        ("GET /r/Nowhere/about", {}),
+        adapter="channels/reddit/adapter.py: _check_subreddit",
+        status=302,
+        read_on=TODAY,
     ),
 )
 BY_NAME = index_rules(RULES)
