@@ -329,6 +329,20 @@ async def test_an_account_that_is_suspended_meanwhile_ends_by_name(platform: Red
     await channel.close()
 
 
+async def test_a_send_of_a_suspended_account_ends_the_channel_by_name(platform: RedditPlatform) -> None:
+    channel, room = make(platform), platform.get_address("team")
+    assert await channel.send(room, Outbound(key="a", text="hi"))
+    platform.suspended = True
+    for op in (Op.SEND, Op.POST):
+        with pytest.raises(ChannelEnded, match="u/porter is suspended"):
+            await channel.send(room, Outbound(key=op.value, op=op, text="hello"))
+    platform.suspended = False
+    platform.fault(PlatformFault.FORBIDDEN)
+    with pytest.raises(Refused, match="403"):
+        await channel.send(room, Outbound(key="b", text="hi"))
+    await channel.close()
+
+
 async def require_ended(channel: RedditAccount, reason: EndReason, words: str) -> None:
     with pytest.raises(ChannelEnded) as caught:
         await channel.check()

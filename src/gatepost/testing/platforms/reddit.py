@@ -241,6 +241,8 @@ class RedditPlatform(RedditState):
         form = await _read_form(request)
         title = form.get("title", "")
         with self.changed:
+            if self.suspended:
+                return refuse("words of a suspended account")
             if self._refusals:
                 return _render_errors(*self._refusals.pop(0))
             if form.get("sr", "").lower() != SUBREDDIT.lower():
@@ -306,6 +308,8 @@ class RedditPlatform(RedditState):
 
     def _refuse(self, text: str, empty: str, length: str) -> Response | None:
         """`empty`, `length`: the names of the rules about it."""
+        if self.suspended:
+            return refuse("words of a suspended account")
         if self._refusals:
             return _render_errors(*self._refusals.pop(0))
         if not text.strip():

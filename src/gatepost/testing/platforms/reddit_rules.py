@@ -99,10 +99,19 @@ RULES = (
         read_on=TODAY,
     ),
     _rule(
+        "words of a suspended account",
+        "Forbidden",
+        f"{SOURCE}/lib/validator/validator.py: VNotInTimeout of comments, posts and messages",
+        (COMMENT, {**_form(thing_id="$theirs", text="x"), "$set": {"suspended": True}}),
+        status=403,
+        read_on=TODAY,
+        adapter="channels/reddit/adapter.py: send",
+    ),
+    _rule(
         "suspended account",
         "Forbidden",
         "https://www.reddit.com/dev/api: 403",
-        ("GET /message/unread", {"suspended": True}),
+        ("GET /message/unread", {"$set": {"suspended": True}}),
         status=403,
         read_on="",
     ),
@@ -264,10 +273,10 @@ RULES = (
     _rule(
         "known person",
         "Not Found",
-        "https://www.reddit.com/dev/api: 404",
+        f"{SOURCE}/controllers/listingcontroller.py: GET_about of a user",
         ("GET /user/nobody/about", {}),
         status=404,
-        read_on="",
+        read_on=TODAY,
     ),
     _rule(
         "private subreddit",

@@ -255,7 +255,7 @@ RULES = (
     _rule(
         "value of a box",
         "invalid_blocks",
-        f"{OPTIONS}: value of at most 150 characters",
+        f"{OPTIONS}: value of at most 150 characters; @slack/types has 75",
         _boxes({**OPTION, "value": "x" * 151}),
         limit=150,
         adapter=f"{RENDER}: _option, by ids of cards",
@@ -263,11 +263,10 @@ RULES = (
     _rule(
         "words about a box",
         "invalid_blocks",
-        f"{DOCS}/block-kit/composition-objects/option-object: description of at most 75 characters",
+        "https://docs.slack.dev/tools/node-slack-sdk/reference/types/interfaces/PlainTextOption: description",
         _boxes({**OPTION, "description": _plain("x" * 76)}),
         limit=75,
         adapter=f"{RENDER}: _option",
-        read_on="",
     ),
     _rule(
         "known emoji",

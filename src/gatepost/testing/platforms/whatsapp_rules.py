@@ -230,11 +230,10 @@ RULES = (
     _rule(
         "size of a picture",
         "131053 (#131053) Media upload error: size",
-        f"{DOCS}/business-phone-numbers/media: images have at most 5 MB",
+        f"{MESSAGES}/image-messages: at most 5 MB, in the copy of support.chatarchitect.com",
         _send("image", {"id": "$picture"}),
         limit=5 * MEBIBYTE,
         adapter=f"{WIRE}: LARGEST_IMAGE",
-        read_on="",
     ),
     _rule(
         "words below a sound",

@@ -31,7 +31,6 @@ class PlatformCaller(HttpCaller):
 
     def call(self, method: str, given: dict[str, Any]) -> Refusal:
         rest = dict(given)
-        self.reddit.suspended = rest.pop("suspended", False)
         if limited := rest.pop("limited", ""):
             self.reddit.refuse_next(*reddit_rules.BY_NAME[limited].refusal.split(" ", 1))
         return super().call(method, rest)
