@@ -87,6 +87,7 @@ RULES = (
         "https://docs.slack.dev/reference/methods/apps.connections.open: connections:write",
         ("apps.connections.open", {"$token": "$app", "$set": {"app_granted": ""}}),
         adapter="channels/slack/rest.py: missing_scope",
+        read_on="",
     ),
     _rule(
         "workspace in its place",

@@ -86,6 +86,7 @@ RULES = (
         "https://github.com/voiceflow-community/example-integration-whatsapp/issues/5: the answer of the API",
         ("GET /$number", {"$faults": ["no_rights"]}),
         adapter="channels/whatsapp/number_state.py: explain_refusal",
+        read_on="",
     ),
     _rule(
         "number that is there",
@@ -93,6 +94,7 @@ RULES = (
         f"{CODES}#other-errors: the number was deleted",
         ("GET /$number", {"$set": {"deleted": True}}),
         adapter="channels/whatsapp/number_state.py: explain_refusal",
+        read_on="",
     ),
     _rule(
         "capability of the app",
@@ -234,6 +236,7 @@ RULES = (
         _send("image", {"id": "$picture"}),
         limit=5 * MEBIBYTE,
         adapter=f"{WIRE}: LARGEST_IMAGE",
+        read_on="",
     ),
     _rule(
         "words below a sound",
@@ -271,6 +274,7 @@ RULES = (
         "https://github.com/netflie/whatsapp-cloud-api/issues/42: the answer of the API on an unknown object",
         ("GET /4242", {}),
         adapter="channels/whatsapp/adapter.py: _open_media",
+        read_on="",
     ),
     _rule(
         "number of buttons",
