@@ -329,6 +329,20 @@ async def test_an_account_that_is_suspended_meanwhile_ends_by_name(platform: Red
     await channel.close()
 
 
+async def test_a_send_of_a_suspended_account_ends_the_channel_by_name(platform: RedditPlatform) -> None:
+    channel, room = make(platform), platform.get_address("team")
+    assert await channel.send(room, Outbound(key="a", text="hi"))
+    platform.suspended = True
+    for op in (Op.SEND, Op.POST):
+        with pytest.raises(ChannelEnded, match="u/porter is suspended"):
+            await channel.send(room, Outbound(key=op.value, op=op, text="hello"))
+    platform.suspended = False
+    platform.fault(PlatformFault.FORBIDDEN)
+    with pytest.raises(Refused, match="403"):
+        await channel.send(room, Outbound(key="b", text="hi"))
+    await channel.close()
+
+
 async def require_ended(channel: RedditAccount, reason: EndReason, words: str) -> None:
     with pytest.raises(ChannelEnded) as caught:
         await channel.check()
@@ -378,6 +392,17 @@ def test_a_text_of_marks_or_names_alone_still_fits() -> None:
         assert len(shown) <= wire.LONGEST_TEXT
         assert not wire.is_mentioned(shown, "a") and not wire.is_mentioned(shown, "bob")
         assert sum(map(str.isalnum, shown)) == sum(map(str.isalnum, text))  # no word is lost
+
+
+async def test_an_edit_without_its_scope_says_what_the_token_lacks(platform: RedditPlatform) -> None:
+    channel, _ = make_channel(platform)
+    room = platform.get_address("team")
+    made = await channel.send(room, Outbound(key="k", text="first"))
+    platform.scopes = "identity privatemessages submit"
+    for op in (Op.EDIT, Op.DELETE):
+        with pytest.raises(Refused, match=r"the token lacks the scope for it; make a refresh token with the scopes"):
+            await channel.send(room, Outbound(key="e", op=op, target=made, text="second"))
+    assert platform.find(made).text == "first"
 
 
 async def test_a_post_is_made_in_the_subreddit_of_the_room_and_found_after_a_lost_answer(

@@ -32,7 +32,8 @@ from gatepost.channels.slack.hooks import sign
 from gatepost.channels.slack.rest import SlackHttp
 from gatepost.channels.slack.wire import SlackNames, SlackSelf, read_click, read_message, read_text, read_ts, render_ts
 from gatepost.core.clock import SECOND, SystemClock
-from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
+from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.flow.intake.slash_commands import parse_command
@@ -187,17 +188,65 @@ async def test_files_go_in_three_steps_into_the_thread(
 ) -> None:
     begun = platform.send("?")
     (tmp_path / "0").write_bytes(b"x" * 300_000)
-    (tmp_path / "1").write_bytes(b"")
+    (tmp_path / "1").write_bytes(b"note")
     files = (
         OutboundFile(name="a.bin", mime="application/octet-stream", path=str(tmp_path / "0"), size=300_000),
-        OutboundFile(name="b.txt", mime="text/plain", path=str(tmp_path / "1"), size=0),
+        OutboundFile(name="b.txt", mime="text/plain", path=str(tmp_path / "1"), size=4),
     )
 
     made = await channel.send(platform.get_address("team"), words(op=Op.FILE, files=files, thread=begun))
 
     shown = platform.find(made)
     assert (shown.text, shown.thread) == ("hello", begun)
-    assert [(each.name, len(each.data)) for each in shown.files] == [("a.bin", 300_000), ("b.txt", 0)]
+    assert [(each.name, len(each.data)) for each in shown.files] == [("a.bin", 300_000), ("b.txt", 4)]
+
+
+async def test_a_file_without_content_is_refused_in_plain_words(
+    platform: SlackPlatform, channel: Channel, tmp_path: Path
+) -> None:
+    for name, data in (("0", b"data"), ("1", b"")):
+        (tmp_path / name).write_bytes(data)
+    files = (
+        OutboundFile(name="a.txt", mime="text/plain", path=str(tmp_path / "0"), size=4),
+        OutboundFile(name="b.txt", mime="text/plain", path=str(tmp_path / "1"), size=0),
+    )
+    with pytest.raises(Invalid, match=r"b\.txt has no content, and Slack takes no such file"):
+        await channel.send(platform.get_address("team"), words(op=Op.FILE, files=files))
+    assert platform.files == {} and platform.texts() == []
+
+
+async def test_a_pin_that_is_gone_needs_no_unpinning_in_either_word_of_slack(
+    platform: SlackPlatform, channel: Channel
+) -> None:
+    room = platform.get_address("team")
+    made = await channel.send(room, words("a"))
+    for op in (Op.UNPIN, Op.PIN, Op.UNPIN, Op.UNPIN):  # never pinned: no_pin; taken off: not_pinned
+        await channel.send(room, words("b", op=op, target=made))
+    assert not platform.find(made).pinned
+
+
+async def test_a_workspace_that_is_moving_is_tried_again(platform: SlackPlatform, channel: Channel) -> None:
+    platform.moving = True
+    with pytest.raises(Unavailable, match="org_login_required"):
+        await channel.send(platform.get_address("team"), words())
+    platform.moving = False
+    assert await channel.send(platform.get_address("team"), words())
+
+
+async def test_a_card_with_more_than_slack_takes_in_all_of_its_blocks_is_sent_in_parts(
+    platform: SlackPlatform, channel: Channel
+) -> None:
+    fields = tuple(CardField(f"n{at}", "x" * 1900) for at in range(9))
+    asked = Card(title="May it?", fields=fields, buttons=(CardButton("t:0", "Allow"),))
+    assert not CHANNELS["slack"].fits_card(asked)
+    with pytest.raises(Unsupported, match="send the rest before it"):
+        await channel.send(platform.get_address("team"), words("a", op=Op.CARD, card=asked))
+
+    decided = replace(asked, done="allowed by ann")
+    made = await channel.send(platform.get_address("team"), words("b", op=Op.CARD, card=decided))
+
+    shown = platform.find(made).text
+    assert shown.startswith("May it?\nn0: xxx") and shown.endswith("allowed by ann") and "n8" not in shown
 
 
 @pytest.mark.slow

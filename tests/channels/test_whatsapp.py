@@ -235,6 +235,46 @@ async def test_a_message_is_read_and_typing_shown_once_an_agent_has_taken_it(
     assert (platform.get_typing(), platform.receipts) == (["direct:ann"], [first, first])
 
 
+async def test_buttons_of_one_label_go_as_rows_because_whatsapp_takes_no_title_twice(
+    platform: WhatsAppPlatform, channel: Channel, ann: str
+) -> None:
+    card = Card(title="Which?", buttons=(CardButton("t:0", "Yes"), CardButton("t:1", "Yes")))
+    made = await channel.send(ann, Outbound(key="k", op=Op.CARD, text="Which?", card=card))
+    assert platform.find(made).raw["interactive"]["type"] == "list"
+    assert platform.find(made).buttons == ["Yes", "Yes"]
+
+
+async def test_a_right_that_the_app_lacks_is_no_outage_whatever_the_status_is(
+    platform: WhatsAppPlatform, channel: Channel, ann: str
+) -> None:
+    platform.capable = False  # Meta answers 500 with the code 3
+    with pytest.raises(Refused, match=r"capability.*whatsapp_business_messaging"):
+        await channel.send(ann, Outbound(key="k", text="news"))
+    body = {"error": {"code": 131005, "message": "(#131005) Access denied"}}
+    given = PlatformAnswer(response=httpx2.Response(403), body=body, action="send", effect=True, retry_after=None)
+    assert "whatsapp_business_messaging" in str(read_error(given))
+
+
+async def test_a_check_names_a_number_that_was_deleted(platform: WhatsAppPlatform, channel: Channel) -> None:
+    assert isinstance(channel, SupportsCheck)
+    platform.deleted = True
+    with pytest.raises(ChannelEnded, match=rf"no right to the number {NUMBER_ID} \(code 33\)") as ended:
+        await channel.check()
+    assert ended.value.reason is EndReason.RIGHTS
+
+
+async def test_a_reaction_to_a_message_that_is_gone_fails_late_and_is_never_an_answer(
+    platform: WhatsAppPlatform, ann: str
+) -> None:
+    failures: list[LateFailure] = []
+    channel, _ = make_channel(platform, failures=failures)
+    theirs = platform.send("hello", room="direct:ann")
+    async with listening(channel):
+        await channel.send(ann, Outbound(key="k", op=Op.REACT, target="wamid.gone", reaction="👍", reply_to=theirs))
+        await platform.until(lambda: bool(failures))
+    assert [(each.key, each.again) for each in failures] == [("k", False)] and "131009" in failures[0].why
+
+
 async def test_after_a_day_only_a_template_reaches_a_person(platform: WhatsAppPlatform, ann: str) -> None:
     platform.close_window("ann")
     plain, _ = make_channel(platform)

@@ -58,6 +58,13 @@ def test_every_emulated_platform_has_a_table_of_rules() -> None:
     assert found - {each.platform_class.kind for each in CALLERS} == set(WITHOUT_RULES)
 
 
+def list_sources(kind: str) -> list[Path]:
+    """Return the modules of an emulator, without its table."""
+    longer = [each.platform_class.kind for each in CALLERS if each.platform_class.kind.startswith(f"{kind}_")]
+    files = [each for each in FOLDER.glob("*.py") if each.stem == kind or each.stem.startswith(f"{kind}_")]
+    return [each for each in files if "_rules" not in each.stem and not each.stem.startswith(tuple(longer))]
+
+
 def list_names(tree: ast.AST) -> Iterator[str]:
     """As patterns: a name may be put together from its parts."""
     for each in ast.walk(tree):
@@ -76,8 +83,7 @@ def test_every_rule_is_enforced_by_its_name_or_that_of_one_with_the_same_refusal
     kind = caller_class.platform_class.kind
     if kind in OF_REAL_SERVERS:
         return
-    files = [each for each in FOLDER.glob("*.py") if each.stem == kind or each.stem.startswith(f"{kind}_")]
-    trees = [ast.parse(each.read_text()) for each in files if "_rules" not in each.stem]
+    trees = [ast.parse(each.read_text()) for each in list_sources(kind)]
     used = re.compile("|".join({name for tree in trees for name in list_names(tree)}))
     enforced = {(rule.status, rule.refusal) for rule in caller_class.rules if used.fullmatch(rule.name)}
     unused = [rule.name for rule in caller_class.rules if (rule.status, rule.refusal) not in enforced]
@@ -92,4 +98,33 @@ def test_no_emulator_refuses_by_a_status_that_no_rule_has() -> None:
                 given = [*each.args, *(word.value for word in each.keywords)]
                 statuses = [part.value for part in given if isinstance(part, ast.Constant)]
                 found += [f"{file.stem}: {value}" for value in statuses if isinstance(value, int) and value >= 400]
+    assert found == []
+
+
+REFUSING = ("refuse", "_refuse", "fail", "GraphError")
+ERROR_KEYS = {"error", "errcode", "errors", "error_code"}
+
+
+def list_refusals_outside_rules(tree: ast.AST, names: set[str]) -> Iterator[str]:
+    """List errors that stand in the source as words, and refusals by a name that no rule has."""
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Call) and ast.unparse(each.func).rpartition(".")[2] in REFUSING and each.args:
+            given = each.args[0]
+            parts = [given.body, given.orelse] if isinstance(given, ast.IfExp) else [given]
+            words = [part.value for part in parts if isinstance(part, ast.Constant)]
+            yield from (f"line {each.lineno}: {word}" for word in words if word not in names)
+        elif isinstance(each, ast.Dict):
+            pairs = [pair for pair in zip(each.keys, each.values, strict=True) if isinstance(pair[1], ast.Constant)]
+            words = [value.value for key, value in pairs if isinstance(key, ast.Constant) and key.value in ERROR_KEYS]
+            yield from (f"line {each.lineno}: {word}" for word in words if isinstance(word, str) and word)
+
+
+@pytest.mark.parametrize("caller_class", CALLERS, ids=lambda each: str(each.platform_class.kind))
+def test_no_emulator_refuses_by_words_that_no_rule_has(caller_class: type[RuleCaller]) -> None:
+    kind, names = caller_class.platform_class.kind, {rule.name for rule in caller_class.rules}
+    found = [
+        f"{file.stem}: {refusal}"
+        for file in list_sources(kind)
+        for refusal in list_refusals_outside_rules(ast.parse(file.read_text()), names)
+    ]
     assert found == []

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
@@ -90,7 +91,13 @@ class RedditAccount:
     # Sending.
 
     async def send(self, address: str, message: Outbound) -> str:
-        return await self._posting.send(address, message)
+        try:
+            return await self._posting.send(address, message)
+        except PlatformRefusal as refusal:
+            if refusal.status == 403:
+                with suppress(Unavailable, PlatformRefusal):
+                    await self._read_me()  # a suspended account can read, and gets this for whatever it says
+            raise
 
     async def look_up(self, address: str, key: str) -> str | None:
         return await self._posting.look_up(address, key)

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from gatepost import __version__
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
-from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
+from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.reddit import API_URL, CLIENT_ID, CLIENT_SECRET, PASSWORD, REFRESH_TOKEN, TOKEN_URL, USERNAME
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import GatepostError, Unavailable
 
 WAY_OUT = "set the app's id and secret and the account's password or refresh token with `gatepost channel set`"
 NEW_PASSWORD = "set the account's name and password with `gatepost channel set`"
@@ -78,7 +78,9 @@ class RedditSession:
         name = self._config[USERNAME].removeprefix("u/") or "unknown"
         agent = {"User-Agent": f"python:gatepost:v{__version__} (by /u/{name})"}
         find = self._find_retry_after
-        return PlatformHttp("Reddit", url, headers=agent, way_out=WAY_OUT, find_retry_after=find)
+        return PlatformHttp(
+            "Reddit", url, headers=agent, way_out=WAY_OUT, find_retry_after=find, read_error=_read_error
+        )
 
     # The window.
 
@@ -171,6 +173,14 @@ class RedditSession:
             if each is not None:
                 await each.close()
         self._api = self._issuer = None
+
+
+def _read_error(given: PlatformAnswer) -> GatepostError | None:
+    """Return the refusal of a token that lacks a scope, which a header alone tells; None for any other answer."""
+    if given.status != 403 or "insufficient_scope" not in given.response.headers.get("www-authenticate", ""):
+        return None
+    why = f"the token lacks the scope for it; {NEW_TOKEN}"
+    return PlatformRefusal("Reddit", given.action, given.status, given.body, why)
 
 
 def _no_grant(grant: str, said: str) -> ChannelEnded:

@@ -75,7 +75,7 @@ SCOPES = {
     "files:write": "to send files",
     "pins:read": "to list pins",
     "pins:write": "to pin",
-    "assistant:write": "to use the pane and to show that it is at work",
+    "assistant:write": "to use the pane",
     "commands": "to take slash commands",
 }
 

@@ -1,12 +1,13 @@
 """Our messages as Slack wants them. Pure."""
 
 import hashlib
+import json
 from typing import Any
 
 from gatepost.channels.kit.dialects import SPACER
 from gatepost.channels.kit.markup import SLACK, render
 from gatepost.core.errors import Unsupported
-from gatepost.messages.card import Card, CardButton
+from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.outbound import Outbound, PromptButton
 from gatepost.messages.text_size import TextUnit, measure, shorten
 
@@ -14,6 +15,7 @@ EVENT_TYPE = "gatepost_message"
 MOST_PROMPTS = 4
 LONGEST_TEXT = 4000  # bytes, after escaping
 LONGEST_TITLE, LONGEST_SECTION, LONGEST_FIELD, MOST_FIELDS = 150, 3000, 2000, 50
+LARGEST_BLOCKS = 12_000  # bytes of all blocks of a message; Slack counts some 13,200 characters, and more of its own
 STYLES = frozenset({"primary", "danger"})
 
 
@@ -62,6 +64,7 @@ def fits_card(card: Card) -> bool:
         and measure(render_text(card.text), TextUnit.UTF16) <= LONGEST_SECTION
         and len(card.fields) <= MOST_FIELDS
         and all(measure(each, TextUnit.UTF16) <= LONGEST_FIELD for each in [*lines, card.done])
+        and _measure_blocks(_make_blocks(card, card.fields)) <= LARGEST_BLOCKS
     )
 
 
@@ -69,13 +72,26 @@ def render_card(card: Card) -> list[dict[str, Any]]:
     """One with buttons is never cut: nobody decides about what they do not see."""
     if card.buttons and not card.done and not fits_card(card):
         raise Unsupported(
-            "card", "slack", f"its text has at most {LONGEST_SECTION} characters; send the rest before it"
+            "card",
+            "slack",
+            f"its text has at most {LONGEST_SECTION} characters, all of it {LARGEST_BLOCKS}; send the rest before it",
         )
+    shown = card.fields[:MOST_FIELDS]
+    while shown and _measure_blocks(_make_blocks(card, shown)) > LARGEST_BLOCKS:
+        shown = shown[:-1]
+    return _make_blocks(card, shown)
+
+
+def _measure_blocks(blocks: list[dict[str, Any]]) -> int:
+    return len(json.dumps(blocks, ensure_ascii=False).encode())
+
+
+def _make_blocks(card: Card, shown: tuple[CardField, ...]) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(card.title, LONGEST_TITLE)}]
     if card.text:
         blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": render_text(card.text)[:LONGEST_SECTION]}})
-    for at in range(0, min(len(card.fields), MOST_FIELDS), 10):
-        fields = [_plain(f"{each.name}: {each.value}", LONGEST_FIELD) for each in card.fields[at : at + 10]]
+    for at in range(0, len(shown), 10):
+        fields = [_plain(f"{each.name}: {each.value}", LONGEST_FIELD) for each in shown[at : at + 10]]
         blocks.append({"type": "section", "fields": fields})
     if card.done:
         return [*blocks, {"type": "context", "elements": [_plain(card.done, LONGEST_FIELD)]}]

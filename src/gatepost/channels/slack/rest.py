@@ -12,7 +12,8 @@ SLACK_HOST, FILE_HOST = "slack.com", "files.slack.com"
 BAD_TOKEN = frozenset(
     {"invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive", "not_allowed_token_type"}
 )
-BUSY = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org"})
+MOVING = frozenset({"team_added_to_org", "org_login_required", "external_channel_migrating"})
+BUSY = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout", "update_failed"}) | MOVING
 LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 

@@ -27,6 +27,7 @@ RETRY_S = 5.0
 SHARED_S = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)  # a file appears in its channel a moment after it was completed
 WORKING = "is thinking…"
 MOST_KEPT = 200
+NOT_PINNED = ("no_pin", "not_pinned")
 
 
 class SlackSender:
@@ -71,7 +72,7 @@ class SlackSender:
             case Op.PIN:
                 await _act_once(http, "pins.add", target, "pin a message", "already_pinned")
             case Op.UNPIN:
-                await _act_once(http, "pins.remove", target, "unpin a message", "no_pin")
+                await _act_once(http, "pins.remove", target, "unpin a message", *NOT_PINNED)
             case _:
                 raise Unsupported(message.op.value, "slack")
 
@@ -81,7 +82,7 @@ class SlackSender:
             ts = (each.get("message") or {}).get("ts")
             if is_ts(ts):
                 body = {"channel": channel, "timestamp": ts}
-                await _act_once(http, "pins.remove", body, "unpin a message", "no_pin")
+                await _act_once(http, "pins.remove", body, "unpin a message", *NOT_PINNED)
         return channel
 
     # New messages.
@@ -98,14 +99,16 @@ class SlackSender:
 
     async def _upload(self, http: SlackHttp, files: tuple[OutboundFile, ...]) -> list[str]:
         """Nobody sees a file that is only uploaded, so an answer that is lost here leaves nothing uncertain."""
+        if empty := [each.name for each in files if not each.size]:
+            raise Invalid("file", f"{empty[0]} has no content, and Slack takes no such file")
         made = []
         for file in files:
             place = await http.ask(
                 "files.getUploadURLExternal", "send a file", filename=file.name, length=str(file.size)
             )
             headers = {"content-type": "application/octet-stream", "content-length": str(file.size)}
-            content = read_chunks(file.path) if file.size else b""
-            await http.call("POST", str(place["upload_url"]), content=content, headers=headers, reads=True)
+            place_url, content = str(place["upload_url"]), read_chunks(file.path)
+            await http.call("POST", place_url, content=content, headers=headers, reads=True)
             made.append(str(place["file_id"]))
         return made
 
@@ -190,12 +193,12 @@ class SlackSender:
             return
 
 
-async def _act_once(http: SlackHttp, method: str, body: dict[str, Any], action: str, done: str) -> None:
-    """`done`: the error that says that it was so before."""
+async def _act_once(http: SlackHttp, method: str, body: dict[str, Any], action: str, *done: str) -> None:
+    """`done`: the errors that say that it was so before."""
     try:
         await http.act(method, body, action)
     except PlatformRefusal as error:
-        if error.detail != done:
+        if error.detail not in done:
             raise
 
 

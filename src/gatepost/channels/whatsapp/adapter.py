@@ -74,7 +74,7 @@ _log = log.get("whatsapp")
 
 
 def read_error(given: PlatformAnswer) -> GatepostError | None:
-    """Meta's codes say more than its statuses: it answers 400 for nearly everything."""
+    """Meta's codes say more than its statuses: it answers 400 for nearly everything, and 500 for a right that lacks."""
     code = _find_code(given.body) if given.status >= 300 else None
     if code in BAD_TOKEN:
         return ChannelEnded(EndReason.TOKEN, f"WhatsApp no longer accepts the token (code {code})", WAY_OUT)
@@ -84,7 +84,7 @@ def read_error(given: PlatformAnswer) -> GatepostError | None:
     if code in BUSY:
         uncertain = given.effect and code in UNKNOWN_ERROR
         return Unavailable("WhatsApp", f"it cannot do it now (code {code})", uncertain=uncertain)
-    if code in NO_RIGHT and given.status < 500 and given.status not in (401, 429):
+    if code in NO_RIGHT:
         plain = PlatformRefusal("WhatsApp", given.action, given.status, given.body)
         why = f"{plain.detail}; the token needs whatsapp_business_messaging for this number"
         return PlatformRefusal("WhatsApp", given.action, given.status, given.body, why)

@@ -9,7 +9,8 @@ from gatepost.channels.whatsapp import wire
 
 FIELDS = "display_phone_number,verified_name,quality_rating,status,messaging_limit_tier,name_status,platform_type"
 HOOKS = "webhook_configuration"
-NO_RIGHT = {3, 10, *range(200, 300)}
+NO_RIGHT = {3, 10, 131005, *range(200, 300)}
+DELETED = 33  # the code of a number that is gone
 NOT_VISIBLE = (100, 33)  # code and subcode: there is no such object, or the token may not see it
 NOT_REGISTERED = "NOT_APPLICABLE"
 
@@ -18,7 +19,7 @@ def explain_refusal(refusal: PlatformRefusal, number: str) -> ChannelEnded | Non
     """None: the refusal is not about a right."""
     error = refusal.answer.get("error") if isinstance(refusal.answer, dict) else None
     code, subcode = (error.get("code"), error.get("error_subcode")) if isinstance(error, dict) else (None, None)
-    if code not in NO_RIGHT and (code, subcode) != NOT_VISIBLE:
+    if code not in NO_RIGHT and code != DELETED and (code, subcode) != NOT_VISIBLE:
         return None
     why = f"the token has no right to the number {number} (code {code})"
     way_out = "give the system user the account and whatsapp_business_messaging, or correct phone_number_id"

@@ -263,7 +263,7 @@ def render_message(to: Recipient, message: Outbound, media: tuple[str, str] | No
         **to.render(),
         "biz_opaque_callback_data": message.key[:LONGEST_CALLBACK],
     }
-    if message.reply_to:
+    if message.reply_to and message.op is not Op.REACT:
         body["context"] = {"message_id": message.reply_to}
     if message.op is Op.REACT and to.is_group:
         raise Unsupported("react", "whatsapp", explain_reaction(to.address, message.reaction))
@@ -375,6 +375,7 @@ def render_card(card: Card) -> dict[str, Any] | None:
     if card.many or not 0 < len(card.buttons) <= MOST_ROWS:
         return None
     short = all(len(each.label) <= LONGEST_BUTTON and not each.about for each in card.buttons)
+    short = short and len({each.label for each in card.buttons}) == len(card.buttons)  # titles of rows may be the same
     if short and len(card.buttons) <= MOST_BUTTONS and len(text) <= LONGEST_BUTTONS_BODY:
         buttons = [{"type": "reply", "reply": {"id": each.id, "title": each.label}} for each in card.buttons]
         return {"type": "button", "body": {"text": text}, "action": {"buttons": buttons}}

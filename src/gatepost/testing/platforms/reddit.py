@@ -47,6 +47,8 @@ class RedditPlatform(RedditState):
         self.scopes = "*"
         self.suspended = False
         self.locked: set[str] = set()  # names of things that nobody may answer
+        self.archived: set[str] = set()  # the same, because they are too old
+        self.may_post = True
         self.window = (99.0, 300)  # requests that are left, and seconds until there are more
         self.lifetime = 86_400  # of a token, in seconds
         self.agents: set[str] = set()
@@ -224,6 +226,8 @@ class RedditPlatform(RedditState):
                 return refuse("id of an answered comment")
             if found.get("deleted"):
                 return refuse("answered comment")
+            if self.archived & {parent, str(found.get("link_id"))}:
+                return refuse("age of a thread")
             if self.locked & {parent, str(found.get("link_id"))}:
                 return refuse("locked thread")
             if parent.startswith("t4_"):
@@ -237,10 +241,14 @@ class RedditPlatform(RedditState):
         form = await _read_form(request)
         title = form.get("title", "")
         with self.changed:
+            if self.suspended:
+                return refuse("words of a suspended account")
             if self._refusals:
                 return _render_errors(*self._refusals.pop(0))
             if form.get("sr", "").lower() != SUBREDDIT.lower():
                 return refuse("known subreddit")
+            if not self.may_post:
+                return refuse("right to post")
             if not title:
                 return refuse("title of a post")
             if len(title) > BY_NAME["length of a title"].limit:
@@ -272,7 +280,7 @@ class RedditPlatform(RedditState):
         form = await _read_form(request)
         name, text = form.get("thing_id", ""), form.get("text", "")
         with self.changed:
-            refused = self._refuse(text, "empty edit", "length of an edit")
+            refused = self._check_scope("edit") or self._refuse(text, "empty edit", "length of an edit")
             if refused is not None:
                 return refused
             if self._things.get(name, {}).get("author") != NAME or name.startswith("t4_"):
@@ -287,12 +295,21 @@ class RedditPlatform(RedditState):
         """Of what is not the bot's own Reddit says nothing, and does nothing."""
         name = (await _read_form(request)).get("id", "")
         with self.changed:
+            if refused := self._check_scope("edit"):
+                return refused
             if self._things.get(name, {}).get("author") == NAME:
                 self.remove_thing(name)
         return JSONResponse({})
 
+    def _check_scope(self, needed: str) -> Response | None:
+        if {needed, "*"} & set(self.scopes.split()):
+            return None
+        return refuse("scope of a token", {"www-authenticate": 'Bearer realm="reddit", error="insufficient_scope"'})
+
     def _refuse(self, text: str, empty: str, length: str) -> Response | None:
         """`empty`, `length`: the names of the rules about it."""
+        if self.suspended:
+            return refuse("words of a suspended account")
         if self._refusals:
             return _render_errors(*self._refusals.pop(0))
         if not text.strip():
@@ -395,6 +412,8 @@ def _render_listing(children: list[dict[str, Any]], after: str | None) -> dict[s
 def refuse(name: str, headers: dict[str, str] | None = None) -> Response:
     """The refusal of a rule: in a list of errors, or by the status."""
     rule = BY_NAME[name]
+    if rule.status == 302:  # a page
+        return Response(rule.refusal, rule.status, {"location": "/subreddits/search"}, "text/html")
     if rule.status == 200:
         return _render_errors(*rule.refusal.split(" ", 1))
     return JSONResponse({"message": rule.refusal, "error": rule.status}, rule.status, headers)

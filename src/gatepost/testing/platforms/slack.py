@@ -55,10 +55,13 @@ class SlackPlatform(EmulatedPlatform):
         self.contents: dict[str, GivenFile] = {}
         self.typings: list[str] = []
         self.commands: set[str] = set()  # of its manifest, with their slashes
+        self.unpinned: set[tuple[str, str]] = set()  # channel and ts of what was pinned once
+        self.panes: set[str] = set()  # threads of the assistant
         self.titles: dict[str, str] = {}  # by thread
         self.prompts: dict[str, list[dict[str, str]]] = {}
         self.granted, self.app_granted = SCOPES, "connections:write"
         self.lacking = ""  # a scope without which the next send is refused
+        self.moving = False  # the workspace, into an organization
         self.socket = EmulatedSocketMode(
             self.claim_fault, self.is_faulty, self.notify, lambda: self._server.server_state.connections
         )
@@ -216,6 +219,7 @@ class SlackPlatform(EmulatedPlatform):
         """Somebody opens the assistant; the thread that begins."""
         with self.changed:
             channel, ts = self.find_channel(f"direct:{person}"), self.make_ts()
+            self.panes.add(ts)
             pane = {"user_id": self.find_person(person), "channel_id": channel, "thread_ts": ts, "context": {}}
             self.emit({"type": "assistant_thread_started", "assistant_thread": pane})
             return ts

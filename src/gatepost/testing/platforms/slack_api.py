@@ -1,6 +1,7 @@
 """The Web API of the emulated Slack, and where its files lie."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -21,13 +22,13 @@ JSON_ARGUMENTS = ("blocks", "metadata", "files", "prompts", "attachments")
 FAULTY = frozenset({"chat.postMessage", "files.completeUploadExternal"})
 
 
-def fail(error: str, **more: Any) -> Given:
-    return {"ok": False, "error": error, **more}
+LONGEST_TEXT = 40_000  # the rest is left out, with a warning (api.slack.com/changelog/2018-04)
+_TIMESTAMP = re.compile(r"\d+\.\d{6}")
 
 
 def refuse(name: str, **more: Any) -> Given:
     """The refusal of a rule."""
-    return fail(BY_NAME[name].refusal, **more)
+    return {"ok": False, "error": BY_NAME[name].refusal, **more}
 
 
 def list_routes(platform: SlackPlatform) -> list[Route]:
@@ -52,34 +53,47 @@ async def _serve_method(platform: SlackPlatform, request: Request) -> Response:
     token = request.headers.get("authorization", "").removeprefix("Bearer ") or str(given.get("token") or "")
     with platform.changed:
         platform.requests.append((request.method, name))
-    if not token:
-        return JSONResponse(fail("not_authed"))
-    if platform.is_faulty(PlatformFault.UNAUTHORIZED):
-        return JSONResponse(fail("token_revoked"))
-    if token != (APP_TOKEN if name == "apps.connections.open" else BOT_TOKEN):
-        return JSONResponse(fail("invalid_auth"))
-    if name == "apps.connections.open" and "connections:write" not in platform.app_granted:
-        return JSONResponse({**fail("missing_scope"), "needed": "connections:write", "provided": platform.app_granted})
+    if refused := _check_token(platform, name, token):
+        return JSONResponse(refused)
     fault = platform.claim_fault(*SENDING) if name in FAULTY else None
     if fault is PlatformFault.RATE_LIMIT:
         return JSONResponse(refuse("pace"), BY_NAME["pace"].status, {"retry-after": f"{platform.retry_after:g}"})
     if fault is PlatformFault.BUSY:
         return JSONResponse(refuse("a server that is busy"), BY_NAME["a server that is busy"].status)
     if fault is PlatformFault.FORBIDDEN:
-        return JSONResponse(fail("not_in_channel"))
-    if name in FAULTY and platform.lacking:
-        return JSONResponse(fail("missing_scope", needed=platform.lacking, provided=platform.granted))
+        return JSONResponse(refuse("member of the channel"))
     method = METHODS.get(name)
     with platform.changed:
-        lacking = NEEDED.get(name, "")
-        if lacking and lacking not in {each.strip() for each in platform.granted.split(",")}:
-            answer = fail("missing_scope", needed=lacking, provided=platform.granted)
+        lacking = platform.lacking if name in FAULTY and platform.lacking else _find_lacking(platform, name)
+        if lacking:
+            answer = refuse("scope of the bot", needed=lacking, provided=platform.granted)
         else:
             answer = method(platform, given) if method else refuse("known method")
         platform.changed.notify_all()
     if fault is PlatformFault.NO_ANSWER:
         return abort_connection(platform, request.scope)
     return JSONResponse({"ok": True, **answer}, headers={"x-oauth-scopes": _list_granted(platform)})
+
+
+def _check_token(platform: SlackPlatform, name: str, token: str) -> Given | None:
+    opens = name == "apps.connections.open"
+    if not token:
+        return refuse("a token")
+    if platform.is_faulty(PlatformFault.UNAUTHORIZED):
+        return refuse("a token in force")
+    if token not in (APP_TOKEN, BOT_TOKEN):
+        return refuse("a known token")
+    if token != (APP_TOKEN if opens else BOT_TOKEN):
+        return refuse("kind of a token")
+    if opens and "connections:write" not in platform.app_granted:
+        return refuse("scope of the app", needed="connections:write", provided=platform.app_granted)
+    return refuse("workspace in its place") if platform.moving else None
+
+
+def _find_lacking(platform: SlackPlatform, name: str) -> str:
+    """Return the scope that a method needs and the app does not have, or ''."""
+    needed = NEEDED.get(name, "")
+    return "" if needed in {each.strip() for each in platform.granted.split(",")} else needed
 
 
 def _list_granted(platform: SlackPlatform) -> str:
@@ -123,9 +137,12 @@ def _post(platform: SlackPlatform, given: Given) -> Given:
         return refuse("known channel")
     if not text and not given.get("blocks"):
         return refuse("empty text")
-    if len(text) > BY_NAME["post length"].limit:
-        return refuse("post length")
-    text, rest = text[:4000], text[4000:]  # a longer one is shown in parts, whatever stands there (chainloop #272)
+    if not _is_metadata(given.get("metadata")):
+        return refuse("shape of metadata")
+    text, rest = (
+        text[:4000],
+        text[4000:LONGEST_TEXT],
+    )  # a longer one is shown in parts, whatever stands there (chainloop #272)
     given = {**given, "text": text} if rest else given
     if wrong := _check_blocks(given.get("blocks") or ()):
         return refuse(wrong, response_metadata={"messages": [BY_NAME[wrong].source]})
@@ -135,6 +152,14 @@ def _post(platform: SlackPlatform, given: Given) -> Given:
     return {"channel": channel, "ts": made["ts"], "message": made}
 
 
+def _is_metadata(given: Any) -> bool:
+    return given is None or (
+        isinstance(given, dict)
+        and isinstance(given.get("event_type"), str)
+        and isinstance(given.get("event_payload"), dict)
+    )
+
+
 def _check_blocks(blocks: Any) -> str:
     """Return the name of the rule that a block breaks, or ''."""
     return next((name for name, size in _list_sizes(blocks) if size > BY_NAME[name].limit), "")
@@ -142,6 +167,7 @@ def _check_blocks(blocks: Any) -> str:
 
 def _list_sizes(blocks: Any) -> Iterator[tuple[str, int]]:
     yield "number of blocks", len(blocks)
+    yield "length of all blocks", len(json.dumps(blocks, ensure_ascii=False)) if blocks else 0
     for block in blocks:
         parts, fields = block.get("elements") or (), block.get("fields") or ()
         if block["type"] == "header":
@@ -159,6 +185,10 @@ def _list_sizes(blocks: Any) -> Iterator[tuple[str, int]]:
                 yield "value of a button", len(part.get("value") or "")
             if part["type"] == "checkboxes":
                 yield "number of boxes", len(part["options"])
+                for option in part["options"]:
+                    yield "label of a box", len(option["text"]["text"])
+                    yield "value of a box", len(option["value"])
+                    yield "words about a box", len((option.get("description") or {}).get("text", ""))
 
 
 def _update(platform: SlackPlatform, given: Given) -> Given:
@@ -190,23 +220,31 @@ def _delete(platform: SlackPlatform, given: Given) -> Given:
 
 def _react(platform: SlackPlatform, given: Given) -> Given:
     place = (str(given.get("channel")), str(given.get("timestamp")))
+    if not _TIMESTAMP.fullmatch(place[1]):
+        return refuse("form of a timestamp")
     if place not in platform.messages:
         return refuse("message to react to")
     if str(given.get("name")) not in NAMES and str(given.get("name")) not in platform.own_emoji:
         return refuse("known emoji")
     new = platform.add_reaction(*place, str(given["name"]), platform.bot["id"], "bot")
-    return {} if new else fail("already_reacted")
+    return {} if new else refuse("reaction that is there")
 
 
 def _pin(pinned: bool) -> Method:
     def apply(platform: SlackPlatform, given: Given) -> Given:
         place = (str(given.get("channel")), str(given.get("timestamp")))
+        if not _TIMESTAMP.fullmatch(place[1]):
+            return refuse("form of a timestamp")
         if place not in platform.messages:
             return refuse("message to pin")
         shown = platform.find(place[1])
-        if shown.pinned == pinned:
-            return fail("already_pinned") if pinned else refuse("message that is pinned")
+        if shown.pinned and pinned:
+            return refuse("pin that is there")
+        if not shown.pinned and not pinned:
+            return refuse("pin that was taken off" if place in platform.unpinned else "message that is pinned")
         shown.pinned = pinned
+        if not pinned:
+            platform.unpinned.add(place)
         return {}
 
     return apply
@@ -214,6 +252,8 @@ def _pin(pinned: bool) -> Method:
 
 def _list_pins(platform: SlackPlatform, given: Given) -> Given:
     channel = str(given.get("channel"))
+    if channel not in platform.channels:
+        return refuse("channel of pins")
     pinned = [made for (place, ts), made in platform.messages.items() if place == channel and platform.find(ts).pinned]
     return {"items": [{"type": "message", "channel": channel, "message": made} for made in pinned]}
 
@@ -277,13 +317,13 @@ def _user(platform: SlackPlatform, given: Given) -> Given:
 def _channel(platform: SlackPlatform, given: Given) -> Given:
     ident = str(given.get("channel"))
     if ident not in platform.channels:
-        return fail("channel_not_found")
+        return refuse("channel with a name")
     return {"channel": {"id": ident, "name": platform.channels[ident], "is_im": ident[0] == "D", "is_member": True}}
 
 
 def _start_upload(platform: SlackPlatform, given: Given) -> Given:
-    if not given.get("filename") or not str(given.get("length") or "").isdecimal():
-        return fail("invalid_arguments")
+    if not given.get("filename") or not re.fullmatch(r"[1-9]\d*", str(given.get("length"))):
+        return refuse("content of a file")
     made = platform.add_file(GivenFile(str(given["filename"]), b""))
     return {"upload_url": f"{platform.url}/upload/{made['id']}", "file_id": made["id"]}
 
@@ -291,7 +331,7 @@ def _start_upload(platform: SlackPlatform, given: Given) -> Given:
 def _complete_upload(platform: SlackPlatform, given: Given) -> Given:
     channel, idents = str(given.get("channel_id")), [each["id"] for each in given["files"]]
     if channel not in platform.channels:
-        return fail("channel_not_found")
+        return refuse("channel to share in")
     if any(each not in platform.files for each in idents):
         return refuse("file to share")
     files = [platform.files[each] for each in idents]
@@ -310,23 +350,35 @@ def _file(platform: SlackPlatform, given: Given) -> Given:
 
 
 def _set_status(platform: SlackPlatform, given: Given) -> Given:
-    if given.get("channel_id") not in platform.channels:
-        return fail("channel_not_found")
+    if wrong := _check_pane(platform, given):
+        return refuse(wrong)
     if given.get("status"):
         platform.typings.append(platform.channels[given["channel_id"]])
     return {}
 
 
 def _set_title(platform: SlackPlatform, given: Given) -> Given:
+    if wrong := _check_pane(platform, given):
+        return refuse(wrong)
     platform.titles[str(given["thread_ts"])] = str(given["title"])
     return {}
 
 
 def _set_prompts(platform: SlackPlatform, given: Given) -> Given:
+    if wrong := _check_pane(platform, given):
+        return refuse(wrong)
     if not 1 <= len(given["prompts"]) <= BY_NAME["number of prompts"].limit:
         return refuse("number of prompts")
     platform.prompts[str(given["thread_ts"])] = given["prompts"]
     return {}
+
+
+def _check_pane(platform: SlackPlatform, given: Given) -> str:
+    """Return the name of the rule that is broken, or ''."""
+    channel, thread = str(given.get("channel_id")), str(given.get("thread_ts"))
+    if channel not in platform.channels:
+        return "channel of a pane"
+    return "" if thread in platform.panes or (channel, thread) in platform.messages else "thread of a pane"
 
 
 METHODS: dict[str, Method] = {
@@ -354,7 +406,8 @@ METHODS: dict[str, Method] = {
 
 
 NEEDED = {  # the scope that a method needs, as its page says
-    "assistant.threads.setStatus": "assistant:write",
+    "assistant.threads.setStatus": "chat:write",
+    "assistant.threads.setSuggestedPrompts": "assistant:write",
     "assistant.threads.setTitle": "assistant:write",
     "conversations.open": "im:write",
     "files.completeUploadExternal": "files:write",
@@ -384,6 +437,7 @@ async def _upload(platform: SlackPlatform, request: Request) -> Response:
 
 async def _download(platform: SlackPlatform, request: Request) -> Response:
     if request.headers.get("authorization") != f"Bearer {BOT_TOKEN}":
-        return Response("<html>Sign in</html>", 302, {"location": f"{platform.url}/signin"})
+        rule = BY_NAME["token of a file"]
+        return Response(rule.refusal, rule.status, {"location": f"{platform.url}/signin"})
     file = platform.contents[request.path_params["file"]]
     return Response(file.data, media_type=file.mime)

@@ -48,12 +48,6 @@ _MARKS = re.compile(r"```(.+?)```|`([^`\n]+)`|(?<!\w)[*_~](\S(?:[^\n]*?\S)?)[*_~
 
 
 GROUP = "group:"  # how the names of rooms begin that are groups
-RE_ENGAGEMENT = {
-    "code": 131047,
-    "title": "Re-engagement message",
-    "message": "Re-engagement message",
-    "error_data": {"details": "More than 24 hours have passed since the recipient last replied to the sender number."},
-}
 OTHER_HOOK = "https://another.example/hook"
 
 
@@ -85,6 +79,8 @@ class WhatsAppPlatform(HookedPlatform):
         super().__init__()
         self.platform_type = "CLOUD_API"
         self.quality = "GREEN"
+        self.capable, self.deleted = True, False  # the app; the number
+        self.failed: dict[str, str] = {}  # by message, the refusal that came after it was taken
         self._ids = itertools.count(1)
         self._media: dict[str, GivenFile] = {}
         self._typing: list[str] = []
@@ -255,6 +251,10 @@ class WhatsAppPlatform(HookedPlatform):
         given = request.headers.get("authorization")
         if given != f"Bearer {TOKEN}" or self.is_faulty(PlatformFault.UNAUTHORIZED):
             raise refuse("token")
+        if not self.capable:
+            raise refuse("capability of the app")
+        if self.deleted:
+            raise refuse("number that is there")
 
     async def _answer_number(self, request: Request) -> Response:
         self._check_token(request)
@@ -295,7 +295,7 @@ class WhatsAppPlatform(HookedPlatform):
         self._check_token(request)
         async with request.form() as form:
             file, mime = form.get("file"), form.get("type")
-            if form.get("messaging_product") != "whatsapp" or not isinstance(file, UploadFile):
+            if form.get("messaging_product") != "whatsapp" or not mime or not isinstance(file, UploadFile):
                 raise refuse("parts of an upload")
             if str(mime).partition(";")[0] not in TAKEN:
                 raise refuse("type of a file")
@@ -352,16 +352,26 @@ class WhatsAppPlatform(HookedPlatform):
             if room in self._closed and kind != "template":
                 raise refuse("24 hours")
             if kind == "reaction":
-                return self._accept_reaction(body["reaction"])
+                return self._accept_reaction(body)
             shown = self._render_shown(kind, body, room)
             too_late = room in self._closed_late and kind != "template"
             if not too_late:
                 self.record.append(shown)
-        status: dict[str, Any] = {"id": shown.id, "timestamp": str(int(time.time()))}
-        status |= {"recipient_id": body["to"]} if "to" in body else {"recipient_user_id": body["recipient"]}
-        status |= {"status": "failed", "errors": [RE_ENGAGEMENT]} if too_late else {"status": "sent"}
-        self.emit({"statuses": [status | {"biz_opaque_callback_data": shown.key}]}, faulty=False)
+        self._report(shown.id, body, "24 hours later" if too_late else "")
         return shown.id
+
+    def _report(self, message: str, body: dict[str, Any], broken: str = "") -> None:
+        """Meta says what became of a message. `broken`: the rule by which it was not delivered."""
+        status: dict[str, Any] = {"id": message, "timestamp": str(int(time.time()))}
+        status |= {"recipient_id": body["to"]} if "to" in body else {"recipient_user_id": body["recipient"]}
+        status |= {"status": "sent"}
+        if broken:
+            self.failed[message] = BY_NAME[broken].refusal
+            code, title = BY_NAME[broken].refusal.split(" ", 1)
+            told = {"code": int(code), "title": title, "message": title, "error_data": {"details": title}}
+            status |= {"status": "failed", "errors": [told]}
+        key = body.get("biz_opaque_callback_data", "")
+        self.emit({"statuses": [status | {"biz_opaque_callback_data": key}]}, faulty=False)
 
     def _find_room(self, body: dict[str, Any]) -> str:
         """'' if nobody is there. A number or a group stands in `to`, a business-scoped id in `recipient`."""
@@ -371,14 +381,19 @@ class WhatsAppPlatform(HookedPlatform):
         person = self._people.get(to or recipient, "")
         return f"direct:{person}" if person and ("." in recipient if not to else "." not in to) else ""
 
-    def _accept_reaction(self, reaction: dict[str, str]) -> str:
+    def _accept_reaction(self, body: dict[str, Any]) -> str:
+        """One that cannot be shown is taken, and reported as failed."""
+        reaction, made = body["reaction"], self._new_id()
+        if "context" in body:
+            raise refuse("reaction as an answer")
         found = next((each for each in self.record if each.id == reaction["message_id"]), None)
         if found is None:
-            raise refuse("message to react to")
+            self._report(made, body, "message to react to")
+            return made
         found.reactions = [each for each in found.reactions if each[1] != "bot"]
         if reaction["emoji"]:
             found.reactions.append((reaction["emoji"], "bot"))
-        return self._new_id()
+        return made
 
     def _render_shown(self, kind: str, body: dict[str, Any], room: str) -> ShownMessage:
         content = body[kind]
@@ -454,7 +469,7 @@ def _check_content(kind: str, content: dict[str, Any]) -> str:
         case "template":
             (body,) = content["components"]
             text, rule = body["parameters"][0]["text"], "words of a template"
-            if "\n" in text or "\t" in text or "    " in text:
+            if "\n" in text or "\t" in text or " " * 5 in text:
                 raise refuse("line breaks in a template")
         case "audio" if "caption" in content:
             raise refuse("words below a sound")
@@ -475,8 +490,9 @@ def _check_options(content: dict[str, Any]) -> None:
     for each in options:
         if not each["title"] or _exceeds(length, len(each["title"])):
             raise refuse(length)
-        if _exceeds("id of an option", len(each["id"])):
-            raise refuse("id of an option")
+        ident = "id of a button" if buttons else "id of a row"
+        if _exceeds(ident, len(each["id"])):
+            raise refuse(ident)
         if _exceeds("description of a row", len(each.get("description", ""))):
             raise refuse("description of a row")
     names = [each["title"] if buttons else each["id"] for each in options]

@@ -1,4 +1,8 @@
-"""Refusals of WhatsApp's Cloud API: Meta's code and title. `error_data.details` says more, in words that change."""
+"""Refusals of WhatsApp's Cloud API: Meta's code and title. `error_data.details` says more, in words that change.
+
+Meta's pages have limits and codes, and seldom the words. A code that its list of errors has was compared with that
+list in github.com/david-lev/pywa (errors.py of 2026-08), the statuses with the copy that developers.aivo.co keeps.
+"""
 
 from typing import Any
 
@@ -8,6 +12,10 @@ DOCS = "https://developers.facebook.com/documentation/business-messaging/whatsap
 CODES = f"{DOCS}/support/error-codes"
 MESSAGES = f"{DOCS}/messages"
 REPORTS = "https://github.com/fbsamples/whatsapp-api-examples/issues/10"
+SDK = "https://github.com/WhatsApp/WhatsApp-Nodejs-SDK/tree/main/website/docs/api-reference/types"
+LIST = f"{MESSAGES}/interactive-list-messages"
+NOT_THERE = "does not exist, cannot be loaded due to missing permissions, or does not support this operation"
+TODAY = "2026-11-18"
 WIRE = "channels/whatsapp/wire.py"
 SEND, UPLOAD = "POST /$number/messages", "POST /$number/media"
 TAKEN = (
@@ -60,7 +68,7 @@ def _template(words: str) -> tuple[str, dict[str, Any]]:
 
 
 def _rule(name: str, refusal: str, source: str, call: tuple[str, dict[str, Any]], **more: Any) -> PlatformRule:
-    return PlatformRule(name=name, refusal=refusal, source=source, call=call, **more)
+    return PlatformRule(name=name, refusal=refusal, source=source, call=call, **{"read_on": TODAY, **more})
 
 
 RULES = (
@@ -74,10 +82,27 @@ RULES = (
     ),
     _rule(
         "right to the number",
-        "100 Unsupported get request. Object with ID '$number' cannot be loaded due to missing permissions",
-        f"{CODES}; subcode 33 of the Graph API",
+        f"100 Unsupported get request. Object with ID '$number' {NOT_THERE}",
+        "https://github.com/voiceflow-community/example-integration-whatsapp/issues/5: the answer of the API",
         ("GET /$number", {"$faults": ["no_rights"]}),
         adapter="channels/whatsapp/number_state.py: explain_refusal",
+        read_on="",
+    ),
+    _rule(
+        "number that is there",
+        "33 (#33) Parameter value is not valid",
+        f"{CODES}#other-errors: the number was deleted",
+        ("GET /$number", {"$set": {"deleted": True}}),
+        adapter="channels/whatsapp/number_state.py: explain_refusal",
+        read_on="",
+    ),
+    _rule(
+        "capability of the app",
+        "3 (#3) Application does not have the capability to make this API call",
+        f"{CODES}#authorization-errors: 500, though it is no outage",
+        (SEND, {**_send("text", {"body": "x"})[1], "$set": {"capable": False}}),
+        status=500,
+        adapter="channels/whatsapp/number_state.py: NO_RIGHT",
     ),
     _rule(
         "right to send",
@@ -90,7 +115,7 @@ RULES = (
     _rule(
         "rate of one chat",
         "131056 (#131056) (Business Account, Consumer Account) pair rate limit hit",
-        f"{CODES}#throttling-errors: too many messages to the same person",
+        f"{CODES}#throttling-errors: too many to the same person; docs.ycloud.com has the words and the status",
         (SEND, {**_send("text", {"body": "x"})[1], "$faults": ["rate_limit"]}),
         status=429,
         adapter="channels/whatsapp/adapter.py: ONE_ROOM",
@@ -98,7 +123,7 @@ RULES = (
     _rule(
         "service away",
         "131016 (#131016) Service unavailable",
-        f"{CODES}#other-errors",
+        f"{CODES}#other-errors: for a while; the status was not found",
         (SEND, {**_send("text", {"body": "x"})[1], "$faults": ["busy"]}),
         status=503,
         adapter="channels/whatsapp/adapter.py: BUSY",
@@ -109,6 +134,7 @@ RULES = (
         f"{MESSAGES}/text-messages: messaging_product, always whatsapp",
         _send("text", {"body": "x"}, messaging_product=""),
         adapter=f"{WIRE}: render_message",
+        read_on="",
     ),
     _rule(
         "known person",
@@ -120,7 +146,7 @@ RULES = (
     _rule(
         "text length",
         _length(4096),
-        f"{MESSAGES}/text-messages: body, 4096 characters",
+        f"{MESSAGES}/text-messages: body, 4096 characters; without the words of a refusal",
         _send("text", {"body": "x" * 4097}),
         limit=4096,
         adapter="channels/whatsapp/__init__.py: max_text",
@@ -136,6 +162,7 @@ RULES = (
         "100 (#100) Param type must be one of the known types, got poll",
         f"{MESSAGES}: type",
         _send("poll", {"body": "x"}),
+        read_on="",
     ),
     _rule(
         "24 hours",
@@ -145,35 +172,53 @@ RULES = (
         adapter="channels/whatsapp/adapter.py: _post_template",
     ),
     _rule(
+        "24 hours later",
+        "131047 Re-engagement message",
+        f"{CODES}: errors come in the answer, or later in a status",
+        _send("text", {"body": "x"}, to="$cid"),
+        status=200,
+        adapter="channels/whatsapp/adapter.py: _record_statuses",
+    ),
+    _rule(
         "words of a group",
         f"{INVALID}: groups take text and media",
-        f"{DOCS}/groups: text, media and templates",
+        f"{DOCS}/groups/groups-messaging: text, media and templates; without the words of a refusal",
         _send("reaction", {"message_id": "$theirs", "emoji": "👍"}, to="$group", recipient_type="group"),
         adapter=f"{WIRE}: explain_reaction",
     ),
     _rule(
         "answered message",
         f"{INVALID}: context",
-        f"{MESSAGES}/contextual-replies",
+        f"{MESSAGES}/contextual-replies says only that one that was deleted is not quoted",
         _send("text", {"body": "x"}, context={"message_id": "wamid.none"}),
+        read_on="",
     ),
     _rule(
         "message to react to",
-        f"{INVALID}: reaction",
-        f"{MESSAGES}/reaction-messages",
+        "131009 Parameter value is not valid",
+        f"{MESSAGES}/reaction-messages: it is taken, not delivered, and reported with the code 131009",
         _send("reaction", {"message_id": "wamid.none", "emoji": "👍"}),
+        status=200,
+        adapter="channels/whatsapp/adapter.py: _record_statuses",
+    ),
+    _rule(
+        "reaction as an answer",
+        f"{INVALID}: context of a reaction",
+        f"{MESSAGES}/contextual-replies: a reaction cannot be one; without the words of a refusal",
+        _send("reaction", {"message_id": "$theirs", "emoji": "👍"}, context={"message_id": "$theirs"}),
+        adapter=f"{WIRE}: render_message",
     ),
     _rule(
         "message that was read",
-        "100 (#100) Invalid parameter: message_id",
-        f"{MESSAGES}/mark-message-as-read",
+        INVALID,
+        f"{MESSAGES}/mark-message-as-read: an invalid id gets 131009",
         (SEND, {"json": {"messaging_product": "whatsapp", "status": "read", "message_id": "wamid.none"}}),
         adapter="channels/whatsapp/adapter.py: mark_read",
     ),
     _rule(
         "length of own data",
         f"{INVALID}: biz_opaque_callback_data",
-        f"{MESSAGES}: biz_opaque_callback_data, 512 characters; https://github.com/david-lev/pywa has the same",
+        "https://developers.facebook.com/docs/whatsapp/business-platform/changelog: from 256 to 512 characters",
         _send("text", {"body": "x"}, biz_opaque_callback_data="x" * 513),
         limit=512,
         adapter=f"{WIRE}: LONGEST_CALLBACK",
@@ -187,15 +232,16 @@ RULES = (
     _rule(
         "size of a picture",
         "131053 (#131053) Media upload error: size",
-        f"{DOCS}/business-phone-numbers/media: images have at most 5 MB",
+        f"{MESSAGES}/image-messages: at most 5 MB, in the copy of support.chatarchitect.com",
         _send("image", {"id": "$picture"}),
         limit=5 * MEBIBYTE,
         adapter=f"{WIRE}: LARGEST_IMAGE",
+        read_on="",
     ),
     _rule(
         "words below a sound",
         "100 (#100) Unexpected key caption",
-        f"{MESSAGES}/audio-messages: id and voice only",
+        f"{SDK}/AudioMediaObject.md: an id or a link only; without the words of a refusal",
         _send("audio", {"id": "1", "caption": "x"}),
         adapter=f"{WIRE}: has_caption",
     ),
@@ -210,7 +256,7 @@ RULES = (
     _rule(
         "parts of an upload",
         "100 (#100) The parameters messaging_product, type and file are required.",
-        f"{DOCS}/business-phone-numbers/media#upload-media",
+        f"{DOCS}/business-phone-numbers/media#upload-media: all three are required; without the words",
         (UPLOAD, {"data": {"type": "text/plain"}, "large": 1}),
         adapter="channels/whatsapp/adapter.py: _upload",
     ),
@@ -224,10 +270,11 @@ RULES = (
     ),
     _rule(
         "known file",
-        "100 Unsupported get request. Object does not exist",
-        f"{DOCS}/business-phone-numbers/media#retrieve-media-url",
+        f"100 Unsupported get request. Object with ID '4242' {NOT_THERE}",
+        "https://github.com/netflie/whatsapp-cloud-api/issues/42: the answer of the API on an unknown object",
         ("GET /4242", {}),
         adapter="channels/whatsapp/adapter.py: _open_media",
+        read_on="",
     ),
     _rule(
         "number of buttons",
@@ -240,21 +287,30 @@ RULES = (
     _rule(
         "button length",
         f"{INVALID}: title",
-        f"{MESSAGES}/interactive-reply-buttons-messages: title, 20 characters",
+        f"{SDK}/ButtonObject.md: title, 20 characters",
         _buttons(title="x" * 21),
         limit=20,
         adapter=f"{WIRE}: LONGEST_BUTTON",
     ),
     _rule(
+        "id of a button",
+        f"{INVALID}: id of a button",
+        f"{SDK}/ButtonObject.md: id, 256 characters",
+        _buttons(id="x" * 257),
+        limit=256,
+        adapter=f"{WIRE}: render_card, by ids of cards",
+    ),
+    _rule(
         "one title for each button",
         f"{INVALID}: not unique",
-        f"{MESSAGES}/interactive-reply-buttons-messages: titles are unique in a message",
+        f"{SDK}/ButtonObject.md: titles are unique in a message",
         _buttons(2, title="same"),
+        adapter=f"{WIRE}: render_card",
     ),
     _rule(
         "words of buttons",
         _length(1024),
-        f"{MESSAGES}/interactive-reply-buttons-messages: body, 1024 characters",
+        f"{SDK}/InteractiveObject.md: body, 1024 characters",
         _buttons(body="x" * 1025),
         limit=1024,
         adapter=f"{WIRE}: LONGEST_BUTTONS_BODY",
@@ -262,7 +318,7 @@ RULES = (
     _rule(
         "number of rows",
         f"{INVALID}: rows",
-        f"{MESSAGES}/interactive-list-messages: at most 10 in all sections",
+        f"{LIST}: at most 10 in all sections",
         _rows(11),
         limit=10,
         adapter=f"{WIRE}: MOST_ROWS",
@@ -270,7 +326,7 @@ RULES = (
     _rule(
         "row length",
         f"{INVALID}: title of a row",
-        f"{MESSAGES}/interactive-list-messages: title, 24 characters",
+        f"{LIST}: title, 24 characters",
         _rows(title="x" * 25),
         limit=24,
         adapter=f"{WIRE}: LONGEST_ROW",
@@ -278,28 +334,28 @@ RULES = (
     _rule(
         "description of a row",
         f"{INVALID}: description of a row",
-        f"{MESSAGES}/interactive-list-messages: description, 72 characters",
+        f"{LIST}: description, 72 characters",
         _rows(description="x" * 73),
         limit=72,
         adapter=f"{WIRE}: LONGEST_ABOUT",
     ),
     _rule(
-        "id of an option",
-        f"{INVALID}: id of an option",
-        f"{MESSAGES}/interactive-list-messages: id, 200 characters",
+        "id of a row",
+        f"{INVALID}: id of a row",
+        f"{LIST}: id, 200 characters",
         _rows(id="x" * 201),
         limit=200,
     ),
     _rule(
         "one id for each row",
         f"{INVALID}: not unique",
-        f"{MESSAGES}/interactive-list-messages",
+        f"{SDK}/RowObject.md: ids are unique",
         _rows(2, id="same"),
     ),
     _rule(
         "words of a list",
         _length(4096),
-        f"{MESSAGES}/interactive-list-messages: body, 4096 characters",
+        f"{LIST}: body, 4096 characters",
         _rows(body="x" * 4097),
         limit=4096,
         adapter=f"{WIRE}: LONGEST_LIST_BODY",
@@ -307,9 +363,10 @@ RULES = (
     _rule(
         "line breaks in a template",
         "132018 (#132018) There is an issue with the parameters in your template",
-        f"{CODES}#template-errors: no new lines, tabs or more than four spaces in a parameter",
+        "https://github.com/netflie/whatsapp-cloud-api/issues/201: no new lines, tabs, over four spaces; not its code",
         _template("one\ntwo"),
         adapter=f"{WIRE}: render_template",
+        read_on="",
     ),
     _rule(
         "words of a template",
@@ -318,6 +375,7 @@ RULES = (
         _template("x" * 1025),
         limit=1024,
         adapter=f"{WIRE}: render_template",
+        read_on="",
     ),
 )
 BY_NAME = index_rules(RULES)

@@ -16,7 +16,7 @@ Refusal = tuple[int, str]  # the status, and the platform's own words
 
 class RuleCaller(ABC):
     """A subclass sets `names`: what `$team`, `$own`, `$theirs` stand for in a rule's call, in its method as well.
-    `$faults` of a call are those of the platform that it meets."""
+    `$faults` of a call are those of the platform that it meets, `$set` the platform's attributes while it is made."""
 
     platform_class: ClassVar[type[EmulatedPlatform]]
     rules: ClassVar[tuple[PlatformRule, ...]]
@@ -38,9 +38,15 @@ class RuleCaller(ABC):
             method = method.replace(name, str(value))
         given = self._put_in(given)
         self.platform.fault(*map(PlatformFault, given.pop("$faults", ())))
+        changed = given.pop("$set", {})
+        before = {name: getattr(self.platform, name) for name in changed}
         try:
+            for name, value in changed.items():
+                setattr(self.platform, name, value)
             return self.call(method, given)
         finally:
+            for name, value in before.items():
+                setattr(self.platform, name, value)
             self.platform.heal()
 
     def _put_in(self, value: Any) -> Any:

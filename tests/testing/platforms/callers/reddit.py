@@ -21,21 +21,23 @@ class PlatformCaller(HttpCaller):
         grant = {"grant_type": "refresh_token", "refresh_token": REFRESH_TOKEN}
         given = self.ask(reddit_rules.TOKEN, {"data": grant, "headers": self.names["$app"]}).json()
         self.headers = {"authorization": f"bearer {given['access_token']}"}
-        theirs, deleted, locked = (platform.send(each) for each in ("theirs", "deleted", "locked"))
+        theirs, deleted, locked, old = (platform.send(each) for each in ("theirs", "deleted", "locked", "old"))
         platform.remove_thing(deleted)
         platform.locked.add(locked)
+        platform.archived.add(old)
         made = self.ask(reddit_rules.COMMENT, reddit_rules._form(thing_id=theirs, text="own")).json()
         own = made["json"]["data"]["things"][0]["data"]["name"]
-        self.names |= {"$theirs": theirs, "$deleted": deleted, "$locked": locked, "$own": own}
+        self.names |= {"$theirs": theirs, "$deleted": deleted, "$locked": locked, "$own": own, "$old": old}
 
     def call(self, method: str, given: dict[str, Any]) -> Refusal:
         rest = dict(given)
-        self.reddit.suspended = rest.pop("suspended", False)
         if limited := rest.pop("limited", ""):
             self.reddit.refuse_next(*reddit_rules.BY_NAME[limited].refusal.split(" ", 1))
         return super().call(method, rest)
 
     def read_refusal(self, answer: Any) -> str:
+        if "json" not in answer.headers["content-type"]:
+            return str(answer.text)
         body = answer.json()
         if "json" in body:
             code, words, _ = body["json"]["errors"][0]

@@ -2,7 +2,14 @@
 
 import re
 
-from gatepost.channels.contract import MYSELF, SupportsDirect, SupportsHistory, SupportsSubscribe, SupportsTyping
+from gatepost.channels.contract import (
+    MYSELF,
+    SupportsDirect,
+    SupportsHistory,
+    SupportsReadMarks,
+    SupportsSubscribe,
+    SupportsTyping,
+)
 from gatepost.core.errors import Unsupported
 from gatepost.flow.delivery.content_fallback import check_supported
 from gatepost.flow.delivery.plain_text import strip_markdown
@@ -226,7 +233,9 @@ async def check_typing(trial: ChannelTrial) -> None:
         raise FeatureMissing("there is no such sign")
     assert isinstance(trial.channel, SupportsTyping), "TYPING is declared, and there is no method typing"
     await trial.start()
-    await trial.pass_marker("a question")  # on some platforms the sign belongs to a message
+    asked = await trial.pass_marker("a question")  # on some platforms the sign belongs to a message
+    if isinstance(trial.channel, SupportsReadMarks):  # and to one that an agent has taken
+        await trial.channel.mark_read(trial.address, "", (asked.platform_id,))
     await trial.channel.typing(trial.address, "", True)
     try:
         await trial.until(lambda: trial.room in trial.platform.get_typing(), "the sign")
