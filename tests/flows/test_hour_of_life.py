@@ -291,6 +291,7 @@ async def test_an_hour_of_life_reads_well_on_every_surface(tmp_path: Path) -> No
             assert silent[0].texts(silent[1]) == []
         shown = await life.page.locator("#message-list").inner_text()
         assert list_order(shown, PAGE_READ) == PAGE_READ
+        assert re.findall("(?i).*stop.*", shown) == ["Stopped."]
         await expect(said(life.page, "The office closes at five.")).to_have_count(1)
         assert find_internals(life, shown) == []
 
@@ -592,7 +593,7 @@ PAGE_READ = [
     "I have asked for leave to say so.",
     "Answered by Carla: Tea.",
     "So be it.",
-    "(stopped)",
+    "The report begins",
     "Stopped.",
     "Spent.",
     "is spent: $0.85 of $0.85.",
