@@ -537,7 +537,6 @@ ANN_READ = [
     "Welcome! You may write to Home from now on.",
     "Good morning, ann.",
     "Thank you, I have sales.csv.",
-    "drawing the plot",
     "Sales by month",
     "February sold best.",
     "Good morning, ann.",

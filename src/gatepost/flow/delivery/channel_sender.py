@@ -122,7 +122,8 @@ class ChannelSender:
             self._pause(effect, error)
             if error.lasting and message.files:  # of words it is hoped that somebody mends the server
                 return SendOutcome(effect, EffectState.FAILED, str(error))
-            if effect.origin == EffectOrigin.STATUS and not (error.uncertain and _is_draft(effect)):
+            is_line = effect.origin == EffectOrigin.STATUS and effect.op is not Op.DELETE
+            if is_line and not (error.uncertain and _is_draft(effect)):
                 # Worth nothing later, and nothing should wait for it: but an answer waits to know where its draft is.
                 return SendOutcome(effect, EffectState.FAILED, str(error))
             return self._uncertain(job, error) if error.uncertain else self._again(effect, error, EffectState.FAILED)
