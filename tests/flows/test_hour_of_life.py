@@ -58,7 +58,7 @@ def make_script() -> ScriptBuilder:
     ).say("February sold best.")
     made.turn("compare with this").say("Last year January sold one, this year three.")
     made.turn("what do you make of it").say("Erik seems to be in a hurry.")
-    made.turn("listen to this").say("I will think of the plants.")
+    made.turn("listen to this").say("I will, as you say: {heard}.")
     made.turn("^$")
     made.turn("write the long report").draft("The report begins").wait_for("never").say("never said")
     made.turn("count slowly").say("One.").wait_for("go on").say("Two.").say("Three.")
@@ -323,7 +323,7 @@ async def live_on_telegram(life: Life) -> None:
     telegram.send("what do you make of it?", room=room)
     await life.see(telegram, "in a hurry", room)
     telegram.send("listen to this", room=room, files=[NOTE])
-    await life.see(telegram, "think of the plants", room)
+    await life.see(telegram, "please water the plants", room)
     life.pass_minutes(2)
     telegram.send("which drink shall I order?", room=room)
     asked = await life.see(telegram, "Which drink?", room)
@@ -442,6 +442,10 @@ async def live_on_the_page(life: Life) -> None:
     await page.locator("#picker").set_input_files({"name": PLAN.name, "mimeType": PLAN.mime, "buffer": PLAN.data})
     await write(page, "keep this")
     await expect(said(page, "I keep plan.txt")).to_be_visible()
+    await page.locator("#picker").set_input_files({"name": NOTE.name, "mimeType": NOTE.mime, "buffer": NOTE.data})
+    await write(page, "listen to this")
+    await expect(said(page, "as you say: please water the plants.")).to_be_visible()
+    await expect(page.locator(".message.mine audio")).to_have_attribute("aria-label", NOTE.name)
     await write(page, "tell everybody about the office")
     card = page.get_by_role("region", name=re.compile("wants to"))
     await card.get_by_role("button", name="Allow once").click()
@@ -543,7 +547,7 @@ ANN_READ = [
     "Last year January sold one, this year three.",
     "You said: Ship it today!",
     "Erik seems to be in a hurry.",
-    "I will think of the plants.",
+    "I will, as you say: please water the plants.",
     "Home asks\n\nWhich drink?\n\nAnswered by ann: Coffee.",
     "So be it.",
     "Stopped.",
@@ -587,6 +591,7 @@ PAGE_READ = [
     "Good morning, Carla.",
     "Once upon a time there was a gate.",
     "I keep plan.txt.",
+    "I will, as you say: please water the plants.",  # the transcript is the agent's; people see the recording
     "Home wants to send a message",
     "Allowed by Carla.",
     "I have asked for leave to say so.",
