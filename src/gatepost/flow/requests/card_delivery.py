@@ -255,10 +255,10 @@ def make_decided_key(card: RequestCard) -> str:
 
 def _show_in_card(db: Db, reach: ChannelInstances, request: Request, card: RequestCard, by: str, now: int) -> None:
     said = render_decision(request, by, card.part, find_name(db, by))
-    _say_in_card(db, reach, request, card, said, make_decided_key(card), now)
+    _show_line_in_card(db, reach, request, card, said, make_decided_key(card), now)
 
 
-def _say_in_card(
+def _show_line_in_card(
     db: Db, reach: ChannelInstances, request: Request, card: RequestCard, said: str, key: str, now: int
 ) -> None:
     """In the card itself where the channel can edit, else in a line of its own."""
@@ -290,7 +290,7 @@ def show_failure(
         and outbox.find_by_key(db, make_decided_key(each)) is not None
     ]
     for card in shown:
-        _say_in_card(db, reach, request, card, said, f"{make_decided_key(card)}:failed", now)
+        _show_line_in_card(db, reach, request, card, said, f"{make_decided_key(card)}:failed", now)
     rooms = [(card.instance, card.address) for card in shown]
     for number, person in enumerate(deciders):
         if person in {card.person for card in shown}:
