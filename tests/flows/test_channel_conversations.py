@@ -77,6 +77,8 @@ def test_a_whole_conversation_reaches_the_agent_and_comes_back(platform: Emulate
         desk.wait_for_text("three", room)
         if Feature.EDIT in features:
             assert any(each.edits for each in platform.record), "the status line was not edited in place"
+        if {Feature.EDIT, Feature.DELETE} <= features:
+            assert platform.wait_for(lambda: not {"one", "two"} & set(platform.texts(room))), "the status line stayed"
 
         liked = platform.send("like this", room=room)
         if Feature.REACT in features:

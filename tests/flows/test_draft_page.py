@@ -174,4 +174,4 @@ async def test_a_gateway_that_is_killed_leaves_no_trace_of_a_draft_and_one_answe
     said = [row for row in daemon.json("ledger", "list", "--limit", "50") if row["id"] > asked["id"]]
     assert [row["text"] for row in said if row["direction"] == "out"].count(SAID) == 1
     assert daemon.json("ledger", "check")["unaccounted"] == 0
-    assert find_in_files(daemon.home, WRITTEN) == []
+    assert find_in_files(daemon.home, f"{WRITTEN}kill") == []

@@ -187,7 +187,7 @@ EMULATORS: dict[str, Callable[[], EmulatedPlatform]] = {
     "zulip": ZulipPlatform,
     "teams": TeamsPlatform,
 }
-UNASKABLE = {"telegram", "zulip", "teams"}  # nobody can know the id of first words whose sending was interrupted
+UNASKABLE = {"telegram", "teams"}  # nobody can know the id of first words whose sending was interrupted
 SENDERS = {
     "slack": "gatepost.channels.slack.sending:SlackSender.send",
     "discord": "gatepost.channels.discord.adapter:DiscordChannel.send",

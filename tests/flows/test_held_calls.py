@@ -11,7 +11,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.flow import grant_changes
-from gatepost.messages.outbound import Feature
+from gatepost.messages.outbound import Feature, Op
 from gatepost.store import acl, audit, direct_rooms, requests, users, waiting_requests
 from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
@@ -80,6 +80,23 @@ async def test_arizuko_39_the_right_persons_answer_runs_it_once(tmp_path: Path, 
         assert (decided.state, decided.answered_by) == (RequestState.ALLOWED, BOSS)
         assert decided.settled_at is not None and decided.notified_at is not None
         assert channel.texts(ROOM).count("the secret plan") == 1
+
+
+@pytest.mark.slow
+async def test_who_allowed_a_call_that_the_agent_may_not_make_any_more_reads_that_in_the_card(tmp_path: Path) -> None:
+    channel = FakeChannel(features=EVERYTHING | {Feature.CARDS})
+    async with held_gateway(tmp_path / "h", channel) as gateway:
+        _, card = await ask(gateway, channel)
+        await gateway.store.write(grant_changes.add_rule, "home", "!send", "test", gateway.clock.now())
+        gateway.bells.tools()
+        assert card.message.card is not None
+        await channel.click(card.message.card.buttons[0].id, address=DIRECT, sender=BOSS)
+        sent = await channel.wait_for(lambda sent: any("It failed" in each.message.text for each in sent))
+        await wait_until_settled(gateway)
+        (told,) = [each for each in sent if "It failed" in each.message.text]
+        assert (told.message.op, told.message.target, told.address) == (Op.EDIT, card.platform_id, DIRECT)
+        assert told.message.card is not None and told.message.card.done.startswith("Allowed by Ada. It failed: ")
+        assert "the secret plan" not in channel.texts(ROOM)
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def make_script() -> ScriptBuilder:
     ).say("February sold best.")
     made.turn("compare with this").say("Last year January sold one, this year three.")
     made.turn("what do you make of it").say("Erik seems to be in a hurry.")
-    made.turn("listen to this").say("I will think of the plants.")
+    made.turn("listen to this").say("I will, as you say: {heard}.")
     made.turn("^$")
     made.turn("write the long report").draft("The report begins").wait_for("never").say("never said")
     made.turn("count slowly").say("One.").wait_for("go on").say("Two.").say("Three.")
@@ -291,6 +291,7 @@ async def test_an_hour_of_life_reads_well_on_every_surface(tmp_path: Path) -> No
             assert silent[0].texts(silent[1]) == []
         shown = await life.page.locator("#message-list").inner_text()
         assert list_order(shown, PAGE_READ) == PAGE_READ
+        assert re.findall("(?i).*stop.*", shown) == ["Stopped."]
         await expect(said(life.page, "The office closes at five.")).to_have_count(1)
         assert find_internals(life, shown) == []
 
@@ -322,7 +323,7 @@ async def live_on_telegram(life: Life) -> None:
     telegram.send("what do you make of it?", room=room)
     await life.see(telegram, "in a hurry", room)
     telegram.send("listen to this", room=room, files=[NOTE])
-    await life.see(telegram, "think of the plants", room)
+    await life.see(telegram, "please water the plants", room)
     life.pass_minutes(2)
     telegram.send("which drink shall I order?", room=room)
     asked = await life.see(telegram, "Which drink?", room)
@@ -441,6 +442,10 @@ async def live_on_the_page(life: Life) -> None:
     await page.locator("#picker").set_input_files({"name": PLAN.name, "mimeType": PLAN.mime, "buffer": PLAN.data})
     await write(page, "keep this")
     await expect(said(page, "I keep plan.txt")).to_be_visible()
+    await page.locator("#picker").set_input_files({"name": NOTE.name, "mimeType": NOTE.mime, "buffer": NOTE.data})
+    await write(page, "listen to this")
+    await expect(said(page, "as you say: please water the plants.")).to_be_visible()
+    await expect(page.locator(".message.mine audio")).to_have_attribute("aria-label", NOTE.name)
     await write(page, "tell everybody about the office")
     card = page.get_by_role("region", name=re.compile("wants to"))
     await card.get_by_role("button", name="Allow once").click()
@@ -536,14 +541,13 @@ ANN_READ = [
     "Welcome! You may write to Home from now on.",
     "Good morning, ann.",
     "Thank you, I have sales.csv.",
-    "drawing the plot",
     "Sales by month",
     "February sold best.",
     "Good morning, ann.",
     "Last year January sold one, this year three.",
     "You said: Ship it today!",
     "Erik seems to be in a hurry.",
-    "I will think of the plants.",
+    "I will, as you say: please water the plants.",
     "Home asks\n\nWhich drink?\n\nAnswered by ann: Coffee.",
     "So be it.",
     "Stopped.",
@@ -587,12 +591,13 @@ PAGE_READ = [
     "Good morning, Carla.",
     "Once upon a time there was a gate.",
     "I keep plan.txt.",
+    "I will, as you say: please water the plants.",  # the transcript is the agent's; people see the recording
     "Home wants to send a message",
     "Allowed by Carla.",
     "I have asked for leave to say so.",
     "Answered by Carla: Tea.",
     "So be it.",
-    "(stopped)",
+    "The report begins",
     "Stopped.",
     "Spent.",
     "is spent: $0.85 of $0.85.",

@@ -121,7 +121,7 @@ async def test_nanoclaw_d7_a_reaction_to_an_inbound_message_names_the_platforms_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("edits", [True, False], ids=["with edit", "without edit"])
-async def test_a_status_is_one_message_that_is_edited_in_place_and_none_where_it_cannot_be(
+async def test_a_status_is_one_message_that_is_edited_in_place_until_the_answer_and_none_where_it_cannot_be(
     tmp_path: Path, edits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status_lines, "STATUS_PAUSE", 0)  # a line that comes too soon is left out
@@ -139,7 +139,7 @@ async def test_a_status_is_one_message_that_is_edited_in_place_and_none_where_it
         sent = await channel.wait_for(lambda sent: any(each.message.text == "done" for each in sent))
         await wait_until_settled(gateway)
 
-        shown = [(each.message.op, each.message.text, each.message.target) for each in sent]
+        shown = [(each.message.op, each.message.text, each.message.target) for each in channel.sent]
         if not edits:
             assert shown == [(Op.SEND, "done", "")]
             return
@@ -149,6 +149,26 @@ async def test_a_status_is_one_message_that_is_edited_in_place_and_none_where_it
             (Op.EDIT, "found it", first),
             (Op.EDIT, "reading it", first),
             (Op.SEND, "done", ""),
+            (Op.DELETE, "", first),
+        ]
+
+
+async def test_a_status_goes_with_a_stop_though_the_platform_is_busy_at_first(
+    tmp_path: Path, channel: FakeChannel
+) -> None:
+    async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
+        await open_room(gateway, "fake", ROOM)
+        ScriptBuilder().turn("go").status("looking").hang().write(gateway.home.group("home"))
+        await channel.say("go")
+        (line,) = await channel.wait_for(1)
+        channel.script(SendFault.UNAVAILABLE, retry_after=0.01)
+        await channel.say("/stop")
+        await channel.wait_for(3)
+        await wait_until_settled(gateway)
+        assert [(each.message.op, each.message.text, each.message.target) for each in channel.sent] == [
+            (Op.SEND, "looking", ""),
+            (Op.DELETE, "", line.platform_id),
+            (Op.SEND, "Stopped.", ""),
         ]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,13 +14,13 @@ from gatepost.access.grants import parse
 from gatepost.access.tiers import Tier
 from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, SetupError, Unavailable, Unsupported
 from gatepost.core.registry import Registry, load_package
 from gatepost.gate.aliases import ALIASES
 from gatepost.gate.call_audit import FIRST_ALLOWED, FIRST_REFUSED, MOST_WAITING, WINDOW
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
-from gatepost.gate.tool_answers import LARGEST_PASSED
+from gatepost.gate.tool_answers import LARGEST_PASSED, make_failure
 from gatepost.store import audit, destinations, sessions, turns
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -197,8 +198,30 @@ async def test_a_tool_that_breaks_says_nothing_about_its_inside(tmp_path: Path, 
         answer = await agent.call("burst")
     assert answer.failed
     assert "internal error" in answer.text
+    assert answer.outcome.startswith("It failed: ") and "secret" not in answer.outcome
     assert "secret detail" not in answer.text
     assert await agent.audited() == [("burst", "broken")]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unavailable("the channel 'secret'", "secret"),
+        Unsupported("secret", "secret", "secret"),
+        NotFound("secret", "secret"),
+        Invalid("secret", "secret"),
+        Refused("secret", "secret", "secret"),
+        SetupError("secret"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_a_call_fails_with_there_is_a_sentence_for_people_that_says_nothing_of_it(
+    error: GatepostError,
+) -> None:
+    answer = make_failure(error)
+    assert answer.failed and "secret" in answer.text
+    assert re.fullmatch(r"It failed: [a-z ]+\.|", answer.outcome) and "secret" not in answer.outcome
+    assert bool(answer.outcome) is not isinstance(error, SetupError)  # who tells people has words for those
 
 
 async def test_a_room_left_out_is_the_room_of_the_turn(tmp_path: Path, store: SqliteStore) -> None:

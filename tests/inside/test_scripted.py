@@ -91,6 +91,16 @@ async def test_the_first_turn_that_matches_answers_and_its_groups_are_words(plac
     ]
 
 
+async def test_the_words_of_recordings_are_a_word(place: ProviderContext) -> None:
+    files = [{"name": "a.ogg", "transcript": "please"}, {"name": "b.txt"}, {"name": "c.ogg", "transcript": ""}]
+    noted = an_item(1, "listen", attachments=[*files, {"name": "d.ogg", "transcript": "water the plants"}])
+    agent = scripted(place, {"default": [{"say": "{text}: {heard}."}]})
+    assert await texts(agent.query(a_batch(noted, an_item(2, "hello")), "")) == [
+        ("listen: please water the plants.", 1),
+        ("hello: .", 2),
+    ]
+
+
 async def test_a_turn_that_is_used_once_stays_used_in_the_next_process(place: ProviderContext) -> None:
     script = {"turns": [{"once": True, "do": [{"say": "first"}]}]}
     await texts(scripted(place, script).query(a_batch(an_item(1, "x")), ""))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gatepost.access.grants import parse
+from gatepost.core.clock import MINUTE
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.schedule.task_changes import MOST_TASKS, pause_task
@@ -87,10 +88,23 @@ async def test_arizuko_28_milliseconds_a_moment_and_five_fields(
     assert (task.kind, task.every) == (kind, every)
 
 
+@pytest.mark.parametrize("when", ["+20m", "in 20 minutes", "in 1200 seconds"])
+async def test_a_task_is_scheduled_so_long_from_now_and_ends_so_long_from_now(
+    when: str, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await make_agent(tmp_path, store)
+    given = {"targetJid": ROOM, "prompt": "news?", "cron": when, "expiresAt": "2h30m"}
+    task = await get(store, told(await agent.call("schedule_task", **given))["taskId"])
+    assert (task.kind, task.next_at) == ("once", task.created_at + 20 * MINUTE)
+    assert task.expires_at == task.created_at + 150 * MINUTE
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"cron": "nonsense"}, "invalid cron"),
+        ({"cron": "+20 mintes"}, "or +20m"),
+        ({"cron": "1h", "expiresAt": "soon"}, "+20m, 2h30m or 'in 20 minutes'"),
         ({"cron": ""}, "says nothing, so the task would never run"),
         ({}, "says nothing, so the task would never run"),
         ({"cron": "1000"}, "every 1 s; the least is 60 s (schedule.least_interval_s)"),

@@ -25,7 +25,7 @@ from gatepost.gate.call_explanation import list_named_groups, make_request, rend
 from gatepost.gate.held_call import make_held_call
 from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.policies import Policies, visible_tools
-from gatepost.gate.tool_answers import ToolAnswer, make_answer, shorten
+from gatepost.gate.tool_answers import BROKEN, CHANGED, OUTDATED, ToolAnswer, make_answer, make_failure, shorten
 from gatepost.jsonrpc.errors import INVALID_PARAMS
 from gatepost.store import budgets, costs, destinations, inbox, origins, requests, sessions, turns
 from gatepost.store.destinations import DestinationKind
@@ -119,7 +119,7 @@ class Dispatch:
             try:
                 await self._prepare(caller)
             except Unavailable as error:  # what cannot be written down, or judged, does not happen
-                return ToolAnswer(str(error), failed=True)
+                return make_failure(error)
         now = self._around.clock.now()
         seen = self._visible.get(caller.folder) or await self._seen_by(caller)
         tool = seen.tools.get(name)
@@ -132,14 +132,15 @@ class Dispatch:
             turn = caller.running() if caller.running is not None else None
             note = AuditedCall(now, caller, named, call_id, turn.id if turn else None)
             self.audit.add(note, "refused" if known else UNKNOWN)
-            return ToolAnswer(f"Unknown tool: {asked[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS)
+            return ToolAnswer(f"Unknown tool: {asked[:LONGEST_ARGUMENT]}", code=INVALID_PARAMS, outcome=OUTDATED)
         try:
             arguments = tool.read(raw)
             if raw.count(b"[") + raw.count(b"{") > DEEPEST:  # less cannot nest deeper
                 check_depth(arguments)
         except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors, as is bad UTF-8
             self.audit.add(AuditedCall(now, caller, name, call_id), "invalid", str(error))
-            return ToolAnswer(shorten(f"Invalid arguments for {name}: {error}"), code=INVALID_PARAMS)
+            why = shorten(f"Invalid arguments for {name}: {error}")
+            return ToolAnswer(why, code=INVALID_PARAMS, outcome=OUTDATED)
         if caller.replays and not tool.read_only:
             self.audit.add(AuditedCall(now, caller, name, call_id), "refused", REPLAY)
             return ToolAnswer(f"{name}: {REPLAY}", failed=True)
@@ -211,11 +212,11 @@ class Dispatch:
             answer = await make_answer(tool, call, await tool.run(call, **arguments))
         except GatepostError as error:
             self.audit.add(note, _verdict(error), str(error))
-            return ToolAnswer(shorten(str(error)), failed=True)
+            return make_failure(error)
         except Exception as error:  # noqa: BLE001  the dispatching loop: one broken tool must not end a connection
             _log.exception("a tool broke", tool=tool.name, folder=call.caller.folder)
             self.audit.add(note, "broken", type(error).__name__)
-            return ToolAnswer(f"{tool.name}: internal error; the operator's log has it", failed=True)
+            return ToolAnswer(f"{tool.name}: internal error; the operator's log has it", failed=True, outcome=BROKEN)
         except asyncio.CancelledError as error:
             if isinstance(error.__cause__, GatepostError):
                 self.audit.add(note, _verdict(error.__cause__), str(error.__cause__))
@@ -322,7 +323,8 @@ class Dispatch:
         call.record = lambda: note.record("held", why)
         asked = replace(held, why=f"{held.why}; {why}", bound=_join(held.bound, found))
         request_id = await self._get_holder(call).hold(call, asked)
-        return ToolAnswer(f"{why}. It was not done, and people are asked again (request {request_id}).", failed=True)
+        told = f"{why}. It was not done, and people are asked again (request {request_id})."
+        return ToolAnswer(told, failed=True, outcome=CHANGED)
 
     def _get_holder(self, call: ToolCall) -> CallHolder:
         holder = self._around.holder

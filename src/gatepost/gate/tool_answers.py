@@ -3,6 +3,7 @@
 import msgspec
 
 from gatepost.core.bounds import LARGEST_ANSWER, weight
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable, Unsupported
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import ForwardedResult, Tool
 
@@ -10,6 +11,17 @@ LONGEST_ERROR = 8000  # characters of what a caller is told of an error
 LARGEST_PASSED = 2 * 1024 * 1024  # bytes of another server's answer with its images; its text is bounded as any
 LARGEST_MANAGED = 10 * 1024 * 1024  # of an answer to who manages agents and is none itself: whole timelines are read
 OFF_LOOP = 64 * 1024  # bytes of another server's answer; more is encoded in a thread
+
+BROKEN = "It failed: something is wrong with the tool. Whoever runs this gateway finds it in the log."
+CHANGED = "It was not done: what it reads has changed since. People are asked again."
+OUTDATED = "It failed: there is no such tool for this agent any more, or it takes something else by now."
+_OUTCOMES: tuple[tuple[type[GatepostError], str], ...] = (  # the first that fits
+    (Unavailable, "It failed: something that it needs does not answer at the moment."),
+    (Unsupported, "It failed: that cannot be done there."),
+    (NotFound, "It failed: something that it is about is not there any more."),
+    (Invalid, "It failed: it was not asked for in a way that works."),
+    (Refused, "It failed: the agent may not do that any more."),
+)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -22,6 +34,7 @@ class ToolAnswer(msgspec.Struct, frozen=True):
     failed: bool = False
     code: int = 0
     content: bytes | None = None  # JSON: the content blocks, where they are more than the text
+    outcome: str = ""  # of one that failed: a sentence for people, with nothing of the call in it
 
 
 async def make_answer(tool: Tool, call: ToolCall, result: object) -> ToolAnswer:
@@ -50,7 +63,14 @@ def _passed(result: ForwardedResult) -> ToolAnswer:
 def _too_large(tool: Tool, most: int) -> ToolAnswer:
     done = "" if tool.read_only else " The call itself was made."
     why = f"{tool.name}: the answer has more than {most} bytes, which is the most that one may have.{done}"
-    return ToolAnswer(f"{why} Ask for less: a lower limit, a shorter time, one thing at a time.", failed=True)
+    outcome = "" if tool.read_only else "It was done, but its answer was too long for the agent."
+    again = "Ask for less: a lower limit, a shorter time, one thing at a time."
+    return ToolAnswer(f"{why} {again}", failed=True, outcome=outcome)
+
+
+def make_failure(error: GatepostError) -> ToolAnswer:
+    outcome = next((words for kind, words in _OUTCOMES if isinstance(error, kind)), "")
+    return ToolAnswer(shorten(str(error)), failed=True, outcome=outcome)
 
 
 def shorten(text: str) -> str:

@@ -75,7 +75,7 @@ def record_failure(
     # A message that no provider had waits for the host as if its agent could not start: age ends the tries.
     unseen = replace(cause, counts_as_failure=True, wait=None) if cause.passing else cause
     if turn.begun_at is None:
-        turns.end(db, turn, TurnState.FAILED, cause.reason, "{}", now)
+        turns.fail(db, turn, cause.reason, now)
         return _retry(db, turn, entries, unseen, policy, now)
     for entry, message in entries:
         if not entry.given:
@@ -190,7 +190,7 @@ def _fail(
         else:
             inbox.set_state(db, entry.id, InboxState.FAILED, reason, None, now)
             failed += [message.id] if message.kind != MessageKind.SYSTEM else []
-    turns.end(db, turn, TurnState.FAILED, reason, "{}", now)
+    turns.fail(db, turn, reason, now)
     return TurnFailure(turn=turn, retry_at=None, failed=tuple(failed), reason=reason)
 
 

@@ -70,7 +70,7 @@ TURNS = Table("turns", Turn)
 
 
 # The end of a turn that went well, and what there is still to do: whether it said or did anything, has messages that
-# its provider never had, context that is shown no more, calls, requests of its session.
+# its provider never had, context that is shown no more, calls, requests of its session, interim lines.
 _FINISH = (
     "UPDATE turns SET state = 'done', error = '', usage = ?, ended_at = ?, next_at = ? WHERE id = ? AND epoch = ?"
     f" AND ended_at IS NULL AND begun_at IS NOT NULL RETURNING {TURNS.columns},"
@@ -78,7 +78,8 @@ _FINISH = (
     " EXISTS (SELECT 1 FROM inbox i WHERE i.turn_id = turns.id AND i.state = 'working' AND i.given = 0),"
     " EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = turns.session_id AND i.mode = 'observe' AND i.given = 0),"
     " EXISTS (SELECT 1 FROM calls c WHERE c.turn_id = turns.id),"
-    " EXISTS (SELECT 1 FROM requests q WHERE q.session_id = turns.session_id AND q.notified_at IS NULL)"
+    " EXISTS (SELECT 1 FROM requests q WHERE q.session_id = turns.session_id AND q.notified_at IS NULL),"
+    " EXISTS (SELECT 1 FROM outbox o WHERE o.turn_id = turns.id AND o.origin = 'status')"
 )
 
 
@@ -213,7 +214,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int, withheld: str
     row = db.row(_FINISH, (usage, now, now, turn_id, epoch))
     if row is None:
         return False
-    *columns, spoke, has_more, has_context, has_calls, has_requests = row
+    *columns, spoke, has_more, has_context, has_calls, has_requests, has_status = row
     turn = TURNS.parse(tuple(columns))
     if has_context:
         mailbox_rows.mark_context_shown(db, turn.session_id, turn_id)
@@ -224,6 +225,8 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int, withheld: str
             if entry.state == InboxState.WORKING:
                 requeue(db, entry, message, "the turn ended before it was its turn", now)
     _record_end(db, turn, TurnState.DONE, "", now, has_calls=bool(has_calls), has_requests=bool(has_requests))
+    if has_status:
+        outbox.remove_status(db, turn_id, turn.folder, now)
     return True
 
 
@@ -250,9 +253,15 @@ def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
     for entry, _ in inbox.list_for_turn(db, turn_id):
         if entry.state == InboxState.WORKING:
             inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
-    end(db, turn, TurnState.FAILED, reason, "{}", now)
+    fail(db, turn, reason, now)
     sessions.set_state(db, turn.session_id, SessionState.IDLE, now)  # as asked: nothing is wrong with it
     return True
+
+
+def fail(db: Db, turn: Turn, reason: str, now: int) -> None:
+    """The turn is over for good. People see no more of it than what it said."""
+    end(db, turn, TurnState.FAILED, reason, "{}", now)
+    outbox.remove_status(db, turn.id, turn.folder, now)
 
 
 def end(db: Db, turn: Turn, state: TurnState, error: str, usage: str, now: int) -> None:

@@ -28,8 +28,8 @@ LONGEST_LISTED = 300  # characters of a prompt in a list
 When = Annotated[
     str,
     Meta(
-        description="Five cron fields, @daily and the like, milliseconds between two runs, 2h30m, an RFC 3339 time, or"
-        " 'in 20 minutes'."
+        description="Again and again: five cron fields, @daily and the like, 2h30m, or milliseconds between two runs."
+        " Once: +20m, 'in 20 minutes', 'tomorrow 9:00', or an RFC 3339 time."
     ),
 ]
 Zone = Annotated[str, Meta(description="Such as Europe/Berlin. Left out: the gateway's.")]
@@ -48,7 +48,7 @@ Missed = Annotated[
     MissedPolicy, Meta(description="What becomes of times when the gateway was down: skip, once (late), or all.")
 ]
 Runs = Annotated[int, Meta(description="End it after so many runs.", ge=0, le=1_000_000)]
-Expires = Annotated[str, Meta(description="End it at this time (RFC 3339).")]
+Expires = Annotated[str, Meta(description="End it at this time: RFC 3339, or from now on: 20m, 2h30m, 'in 20 days'.")]
 
 
 class ScheduledTask(Struct, frozen=True):

@@ -4,12 +4,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from gatepost.channels.contract import MYSELF
+from gatepost.core.clock import MINUTE
+from gatepost.core.records import replace
+from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import TARGETED, Feature, Op
-from gatepost.store import inbox
+from gatepost.store import inbox, messages
+from gatepost.store.growing_drafts import GROWS
+from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost.testing.clock import NOON
 from gatepost.testing.outbox_harness import ROOM, OutboxHarness
 
 
@@ -217,3 +224,77 @@ async def test_stranger_20_what_may_have_happened_ends_as_uncertain_when_its_tim
         row = await post.ended("k")
 
     assert (row.state, channel.texts()) == ("uncertain", ["once"])
+
+
+class Remembering(FakeChannel):
+    """Can look back, cannot be asked for a key, and deduplicates nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(features=frozenset({Feature.EDIT, Feature.DELETE}))
+        self.others: list[Inbound] = []
+
+    async def history(self, address: str, before: int | None, limit: int) -> list[Inbound]:
+        own = [(each.platform_id, each.message.text) for each in self.sent if each.message.op is Op.SEND]
+        return [*self.others, *(make_own(platform_id, text) for platform_id, text in own)][-limit:]
+
+
+def make_own(platform_id: str, text: str, at: int = NOON) -> Inbound:
+    return Inbound(address=ROOM, platform_id=platform_id, sender=MYSELF, text=text, at=at)
+
+
+async def show_draft(post: OutboxHarness, text: str) -> None:
+    draft = {"text": text, GROWS: True}
+    await post.do("t/draft/1", Op.SEND, None, draft, origin=EffectOrigin.STATUS)
+    await post.tried("t/draft/1", 1)
+    post.advance(1)
+
+
+async def test_first_words_that_may_have_been_sent_are_found_in_the_room_and_never_sent_again(
+    store: SqliteStore,
+) -> None:
+    channel = Remembering()
+    post = OutboxHarness(store, {"fake": channel})
+    async with post.running():
+        await post.say("before", "Once")  # the same words, which the ledger knows
+        await post.ended("before")
+        channel.script(SendFault.UNCERTAIN)
+        await show_draft(post, "Once")
+        draft = await post.ended("t/draft/1")
+    found = await store.read(messages.get, draft.message_id)
+    assert found is not None
+    assert (draft.state, found.platform_id) == ("sent", channel.sent[1].platform_id)
+    assert channel.texts() == ["Once", "Once"]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (),
+        (make_own("o-1", "Once upon"),),
+        (make_own("o-1", "Once", NOON - 2 * MINUTE),),
+        (make_own("o-1", "Once"), make_own("o-2", "Once")),
+        (Inbound(address=ROOM, platform_id="o-1", sender="fake:user/1", text="Once", at=NOON),),
+        (replace(make_own("o-1", "Once"), thread="another"),),
+    ],
+    ids=["nothing", "another text", "too old", "two of them", "somebody else's", "another thread"],
+)
+async def test_first_words_that_are_not_found_for_certain_stay_uncertain(
+    store: SqliteStore, others: tuple[Inbound, ...]
+) -> None:
+    channel = Remembering()
+    channel.others += others
+    channel.script(SendFault.UNCERTAIN_LOST)
+    post = OutboxHarness(store, {"fake": channel})
+    async with post.running():
+        await show_draft(post, "Once")
+        draft = await post.ended("t/draft/1")
+    assert (draft.state, len(channel.tried)) == ("uncertain", 1)
+
+
+async def test_a_message_that_may_have_been_sent_is_not_looked_for_by_its_text(store: SqliteStore) -> None:
+    channel = Remembering()
+    channel.script(SendFault.UNCERTAIN)
+    post = OutboxHarness(store, {"fake": channel})
+    async with post.running():
+        await post.say("k", "Once")
+        assert (await post.ended("k")).state == "uncertain"

@@ -9,6 +9,7 @@ from msgspec import Struct
 from tests.store.conftest import make_desk
 
 from gatepost.core.event_bus import EventBus
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.agent_questions import AgentQuestions
@@ -28,7 +29,7 @@ from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import Caller
 
-from .acme_people import BOB, RULES, add_people
+from .acme_people import ADA, BOB, KIND, RULES, add_people, hold_call
 from .acme_people import REACH as PEOPLE
 
 
@@ -36,6 +37,7 @@ class Answer(Struct):
     text: str = "done"
     failed: bool = False
     code: int = 0
+    outcome: str = ""
 
 
 class SlowGate:
@@ -65,6 +67,7 @@ class NoProviders:
 
 
 REACH = ChannelInstances({})
+UNEDITED = ChannelInstances({"fake": replace(KIND, features=frozenset())})
 
 
 def prepare(db: Db) -> list[str]:
@@ -111,6 +114,82 @@ async def test_a_call_that_takes_long_holds_up_no_other_session(store: SqliteSto
 
     told = await store.read(read_told)
     assert len(told) == 2 and all('"error"' in each for each in told)  # no such tool any more: it is no result
+
+
+class AnsweringGate:
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    async def call(self, caller: Caller, name: str, raw: bytes, call_id: str, *, approved: Request) -> Answer:
+        return self.answer
+
+
+INTERNALS = "send: fake:room/1 refused {'text': 'original'} (p-1m7pa9psfk9spmcz8mg5)"
+AWAY = Answer(INTERNALS, failed=True, outcome="It failed: the room is away.")
+
+
+async def run_allowed(store: SqliteStore, reach: ChannelInstances, answer: Answer, by: str) -> list[tuple[str, str]]:
+    """Have somebody allow a call that Ada was asked about, and run it. What people read since: the room, the text."""
+
+    def allow(db: Db) -> int:
+        add_people(db)
+        request = hold_call(db)
+        decide(db, reach, request.id, ALLOW_ONCE, by, NOON)
+        return max(each.id for each in outbox.OUTBOX.list(db, ""))
+
+    before = await store.write(allow)
+    bells, rung = EventBus(), list[tuple[str, str]]()
+    bells.on_room(lambda *room: rung.append(room))
+    calls = HeldCalls(store, FixedClock(), Config(), bells, reach)
+    async with asyncio.TaskGroup() as tasks:
+        await calls.start_allowed(AnsweringGate(answer), tasks)
+    said = await store.read(lambda db: outbox.OUTBOX.list(db, "WHERE id > ? ORDER BY id", before))
+    assert sorted(rung) == sorted({(each.instance, each.address) for each in said})
+    assert not any(word in each.payload["text"].partition("Allowed")[2] for each in said for word in INTERNALS.split())
+    return [(f"{each.op} {each.address}", each.payload["text"].splitlines()[-1]) for each in said]
+
+
+async def test_the_card_of_an_allowed_call_that_failed_says_so_in_a_sentence(store: SqliteStore) -> None:
+    done = await run_allowed(store, PEOPLE, AWAY, ADA)
+    assert done == [("edit fake:direct/ada", f"Allowed by {ADA}. It failed: the room is away.")]
+
+
+async def test_a_failure_without_words_for_people_is_told_in_ours(store: SqliteStore) -> None:
+    done = await run_allowed(store, PEOPLE, Answer(INTERNALS, failed=True), ADA)
+    assert done == [("edit fake:direct/ada", f"Allowed by {ADA}. It failed: the tool reported an error.")]
+
+
+async def test_where_cards_cannot_be_edited_who_allowed_a_call_that_failed_reads_one_line(store: SqliteStore) -> None:
+    done = await run_allowed(store, UNEDITED, AWAY, ADA)
+    assert done == [("send fake:direct/ada", f"Allowed by {ADA}. It failed: the room is away.")]
+
+
+@pytest.mark.parametrize("edits", [True, False])
+async def test_who_allowed_a_call_without_a_card_is_told_in_their_direct_room(store: SqliteStore, edits: bool) -> None:
+    words = f"Allowed by {BOB}. It failed: the room is away."
+    done = await run_allowed(store, PEOPLE if edits else UNEDITED, AWAY, BOB)
+    assert done == [("edit fake:direct/ada", words)] * edits + [("send fake:direct/bob", words)]
+
+
+async def test_an_allowed_call_that_succeeds_says_nothing_more(store: SqliteStore) -> None:
+    assert await run_allowed(store, PEOPLE, Answer(), ADA) == []
+
+
+async def test_a_call_that_was_cut_off_is_not_said_to_have_failed(store: SqliteStore) -> None:
+    def begin(db: Db) -> None:
+        add_people(db)
+        request = hold_call(db)
+        decide(db, PEOPLE, request.id, ALLOW_ONCE, ADA, NOON)
+        requests.settle(db, request.id, NOON)
+
+    await store.write(begin)
+    calls = HeldCalls(store, FixedClock(), Config(), EventBus(), PEOPLE)
+    for _ in range(2):
+        async with asyncio.TaskGroup() as tasks:
+            await calls.start_allowed(AnsweringGate(Answer()), tasks)
+    *_, last = await store.read(lambda db: outbox.OUTBOX.list(db, "ORDER BY id"))
+    assert last.key.endswith(":decided:failed")
+    assert last.payload["text"].endswith("The gateway stopped while it ran: it may have been done, or not.")
 
 
 def test_an_owner_is_asked_once_about_what_a_failover_left_open(db: Db) -> None:

@@ -1,16 +1,21 @@
 """What a runner hands over becomes rows of the ledger: once, in the right room, and only if it is its own turn's."""
 
+from collections.abc import Callable
+
 import pytest
 
+from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.sessions.result_rights import EFFECTS
-from gatepost.flow.sessions.results import RecordedResults, ResultLimits, record_results, record_status
+from gatepost.flow.sessions.results import RecordedResults, ResultLimits, record_results
+from gatepost.flow.sessions.status_lines import record_status
 from gatepost.mailbox import runner_frames
-from gatepost.messages.outbound import OutboundFile
+from gatepost.messages.outbound import Feature, OutboundFile
 from gatepost.store import (
     acl,
     agents,
@@ -23,6 +28,7 @@ from gatepost.store import (
     sessions,
     timeline,
     turn_claims,
+    turn_failures,
     turns,
     waiting_requests,
 )
@@ -30,12 +36,16 @@ from gatepost.store.acl import OPERATOR, AclEffect, AclRow
 from gatepost.store.engagements import Engagement
 from gatepost.store.port import Db
 from gatepost.store.turn_claims import TurnClaim
+from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
+from gatepost.store.turns import Turn
 from gatepost.testing.arrivals import begin_turn
+from gatepost.testing.channel import EVERYTHING, FakeChannel
 from gatepost.testing.counting import CountingDb
 from gatepost.tools.contract import TOOLS
 
 NOON = 1_800_000_000_000_000
 REACH = ChannelInstances({})
+CHAT = ChannelInstances({"fake": FakeChannel().kind})
 LIMITS = ResultLimits(messages=100, bytes=100_000)
 
 
@@ -121,11 +131,74 @@ def test_after_the_end_nothing_new_is_taken_but_what_was_taken_is_confirmed(db: 
 
 def test_interim_lines_edit_the_first_in_place_and_give_way_to_newer_ones(db: Db, claim: TurnClaim) -> None:
     for number, text in enumerate(("reading", "thinking", "writing"), start=1):
-        assert record_status(db, claim.turn.id, claim.turn.epoch, text, number, NOON) == ("fake", "fake:room/1")
+        assert record_status(db, REACH, claim.turn.id, claim.turn.epoch, text, number, NOON) == ("fake", "fake:room/1")
     first, second, third = outbox.list_for_turn(db, claim.turn.id)
     assert (first.op, first.state) == ("send", "pending")
     assert (second.op, second.state, second.target_id) == ("edit", "superseded", first.message_id)
     assert (third.op, third.state, third.payload["text"]) == ("edit", "pending", "writing")
+
+
+ENDS: dict[str, Callable[[Db, Turn], object]] = {
+    "an answer": lambda db, turn: turns.finish(db, turn.id, turn.epoch, "{}", NOON),
+    "a stop": lambda db, turn: turns.cancel(db, turn.id, "stopped by somebody", NOON),
+    "a failure": lambda db, turn: turn_failures.record_failure(
+        db, turn.id, turn.epoch, FailureCause(reason="broken", final=True), TurnRetryPolicy(), NOON
+    ),
+    "its time": lambda db, turn: turn_failures.record_timeout(db, turn.id, turn.epoch, NOON),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_interim_lines_go_when_their_turn_ends_where_messages_can_be_deleted(
+    db: Db, claim: TurnClaim, end: str
+) -> None:
+    turn = claim.turn
+    turns.begin(db, turn.id, turn.epoch, claim.rows, NOON)
+    for number, text in enumerate(("reading", "writing"), start=1):
+        record_status(db, CHAT, turn.id, turn.epoch, text, number, NOON)
+    ENDS[end](db, turn)
+    line, edit, removal = outbox.list_for_turn(db, turn.id)
+    assert edit.state == "superseded"
+    assert (removal.op, removal.origin, removal.target_id) == ("delete", "status", line.message_id)
+    assert (removal.state, removal.seq > line.seq) == ("pending", True)
+    assert record_status(db, CHAT, turn.id, turn.epoch, "late", 3, NOON) is None
+    assert len(outbox.list_for_turn(db, turn.id)) == 3
+
+
+def test_a_turn_that_is_continued_keeps_its_interim_line_and_edits_it(db: Db, claim: TurnClaim) -> None:
+    turn = claim.turn
+    turns.begin(db, turn.id, turn.epoch, claim.rows, NOON)
+    for number, text in enumerate(("reading", "writing"), start=1):
+        record_status(db, CHAT, turn.id, turn.epoch, text, number, NOON)
+    cause = FailureCause(reason="the gateway stopped")
+    turn_failures.record_failure(db, turn.id, turn.epoch, cause, TurnRetryPolicy(), NOON)
+    assert [each.op for each in outbox.list_for_turn(db, turn.id)] == ["send", "edit"]
+    again = turn_claims.claim(db, turn.session_id, "scripted", "test", NOON + SECOND, SECOND, 10)
+    assert again is not None and again.turn.id == turn.id
+    for number, text in enumerate(("reading", "writing"), start=1):
+        record_status(db, CHAT, turn.id, again.turn.epoch, text, number, NOON)
+    line, *edits = outbox.list_for_turn(db, turn.id)
+    assert [(each.target_id, each.payload["text"]) for each in edits] == [
+        (line.message_id, text) for text in ("writing", "reading", "writing")
+    ]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        FakeChannel(features=EVERYTHING - {Feature.DELETE}).kind,
+        replace(FakeChannel().kind, always=True),  # its page folds them
+    ],
+    ids=["no deletion", "the gateway's own"],
+)
+def test_interim_lines_stay_where_they_cannot_be_deleted_or_the_page_folds_them(
+    db: Db, claim: TurnClaim, kind: ChannelKind
+) -> None:
+    turn = claim.turn
+    turns.begin(db, turn.id, turn.epoch, claim.rows, NOON)
+    record_status(db, ChannelInstances({"fake": kind}), turn.id, turn.epoch, "reading", 1, NOON)
+    turns.finish(db, turn.id, turn.epoch, "{}", NOON)
+    assert [each.op for each in outbox.list_for_turn(db, turn.id)] == ["send"]
 
 
 def test_stranger_new_the_bytes_of_a_turns_results_are_bounded_and_what_was_taken_is_confirmed(

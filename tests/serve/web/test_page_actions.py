@@ -9,9 +9,15 @@ from playwright.async_api import Browser, BrowserContext, Page, Route, expect
 from tests.browsers import needs_chromium, start_browser, take_pictures, visit
 from tests.serve.web.page_desk import enter, reply, write
 
+from gatepost.messages.outbound import Op
+from gatepost.store import inbox, outbox, turns
+from gatepost.store.inbox import InboxState
+from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.port import Db
 from gatepost.testing.waiting import PATIENCE_S
 
 HOME = "web:home"
+STOPPED_BY = "stopped by web:user/owner"
 SOUND = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
 CODE = "Try this:\n\n```python\ndef add(a, b):\n    return a + b\n```\n\n- [x] written\n- [ ] tested\n"
 
@@ -104,6 +110,61 @@ async def test_only_the_last_message_is_sent_again_and_takes_its_files_along(
     assert [each.text for each in sent] == ["first", "second", "second"]
     assert [each.attachments[0].data for each in sent[1:]] == [b"remember the milk"] * 2
     assert len({each.platform_id for each in sent}) == 3
+
+
+async def test_a_stop_is_one_line_and_an_order_that_stopped_nothing_stays(site: Any, context: BrowserContext) -> None:
+    site.answerer.by_itself = False
+    page = await enter(context, site)
+    await write(page, "/stop")
+    await expect(page.locator(".message.mine:not(.waiting)")).to_have_count(1)
+    await end(site, 0, InboxState.ANSWERED)
+    await notify(site, "Nothing is running here.")
+    await write(page, "work")
+    await expect(page.locator(".message.mine:not(.waiting)")).to_have_count(2)
+    turn = await site.answerer.begin(site.answerer.accepted[1])
+    await write(page, "and this")
+    await expect(page.locator(".message.mine:not(.waiting)")).to_have_count(3)
+    await write(page, "/stop")
+    await expect(page.locator(".message.mine:not(.waiting)")).to_have_count(4)
+    await site.store.write(turns.cancel, turn, STOPPED_BY, site.answerer.clock.now())
+    await end(site, 2, InboxState.CANCELLED, STOPPED_BY)
+    await end(site, 3, InboxState.ANSWERED)
+    await expect(page.get_by_text("It was stopped.")).to_have_count(2)  # as long as nothing else says so
+    await notify(site, "Stopped.")
+
+    await expect(page.locator(".message.notice .body", has_text="Stopped.")).to_be_visible()
+    await expect(page.locator(".message .body")).to_have_text(
+        ["/stop", "Nothing is running here.", "work", "and this", "Stopped."]
+    )
+    await expect(page.locator(".message .state")).to_have_count(0)
+    await write(page, "go on")
+    await expect(page.locator(".message.mine:not(.waiting) .body")).to_have_text(["/stop", "work", "and this", "go on"])
+
+
+async def end(site: Any, number: int, state: InboxState, reason: str = "") -> None:
+    """What becomes of a message that was accepted."""
+
+    def settle(db: Db) -> None:
+        (entry,) = inbox.list_for_message(db, site.answerer.accepted[number])
+        inbox.set_state(db, entry.id, state, reason, None, site.answerer.clock.now())
+
+    await site.store.write(settle)
+    site.answerer.hub.ring(HOME)
+
+
+async def notify(site: Any, text: str) -> None:
+    """The gateway says something by itself."""
+    new = NewEffect(
+        key=f"notice/{text}",
+        op=Op.SEND,
+        origin=EffectOrigin.NOTICE,
+        instance=site.answerer.hub.instance,
+        address=HOME,
+        text=text,
+        payload={"text": text},
+    )
+    await site.store.write(outbox.add, new, site.answerer.clock.now())
+    await site.answerer.deliver(HOME, new.key)
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 An effect that may have happened is never simply repeated. Where the platform can be asked, it is; where it
 deduplicates by our key, or where the operation is the same done twice, it is repeated; else it ends as `uncertain`.
+First words of an answer that grows are looked for in the room, where its channel can look back: the answer then takes
+their place. They are never sent again.
 """
 
 import asyncio
@@ -9,9 +11,9 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, convert
 
-from gatepost.channels.contract import Channel, ChannelEnded, SupportsLookup
+from gatepost.channels.contract import MYSELF, Channel, ChannelEnded, SupportsHistory, SupportsLookup
 from gatepost.core import log
-from gatepost.core.clock import SECOND, Clock
+from gatepost.core.clock import MINUTE, SECOND, Clock
 from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.records import replace
@@ -28,17 +30,20 @@ from gatepost.store.outbox import END, REFUSAL, EffectOrigin, EffectState, Outbo
 
 LOG = log.get("delivery")
 REPLIES = frozenset({Op.SEND, Op.FILE, Op.CARD})  # their target is what they answer
+MOST_SEEN = 20  # messages of a room among which first words are looked for
 SOURCED = frozenset({Op.FORWARD, Op.QUOTE, Op.REPOST})  # their target may lie in another room
 
 
 class SendJob(Struct, frozen=True):
     """A row that is ours to send. `found`: it was already being sent when we came, so it may have happened. `draft`:
-    the message whose place it takes, by an edit."""
+    the message whose place it takes, by an edit. `known`: the platform's ids of what else we said in the room, of a
+    draft that was found."""
 
     effect: OutboxEffect
     target: Message | None = None
     found: bool = False
     draft: Message | None = None
+    known: frozenset[str] = frozenset()
 
     @property
     def edited_id(self) -> str:
@@ -122,7 +127,8 @@ class ChannelSender:
             self._pause(effect, error)
             if error.lasting and message.files:  # of words it is hoped that somebody mends the server
                 return SendOutcome(effect, EffectState.FAILED, str(error))
-            if effect.origin == EffectOrigin.STATUS and not (error.uncertain and _is_draft(effect)):
+            is_line = effect.origin == EffectOrigin.STATUS and effect.op is not Op.DELETE
+            if is_line and not (error.uncertain and is_draft(effect)):
                 # Worth nothing later, and nothing should wait for it: but an answer waits to know where its draft is.
                 return SendOutcome(effect, EffectState.FAILED, str(error))
             return self._uncertain(job, error) if error.uncertain else self._again(effect, error, EffectState.FAILED)
@@ -179,13 +185,18 @@ class ChannelSender:
         features = self._reach.features(effect.instance)
         if job.is_repeatable or (Feature.LOOKUP not in features and Feature.KEYED in features):
             return self._now(effect, "it may not have arrived, and arrives once")
-        if Feature.LOOKUP not in features or not isinstance(channel, SupportsLookup):
-            return SendOutcome(
-                effect, EffectState.UNCERTAIN, effect.reason or "the gateway stopped while it was being sent"
-            )
+        unknown = SendOutcome(
+            effect, EffectState.UNCERTAIN, effect.reason or "the gateway stopped while it was being sent"
+        )
+        can_ask = Feature.LOOKUP in features and isinstance(channel, SupportsLookup)
+        if not can_ask and not self._may_be_seen(effect):
+            return unknown
         try:
             async with asyncio.timeout(self._timeout):
-                platform_id = await channel.look_up(effect.address, effect.key)
+                if isinstance(channel, SupportsLookup) and can_ask:
+                    platform_id = await channel.look_up(effect.address, effect.key)
+                else:
+                    platform_id = await _find_draft(channel, job)
         except TimeoutError:
             return self._retry_lookup(effect, self._late())
         except Unavailable as error:
@@ -201,7 +212,11 @@ class ChannelSender:
             return self._retry_lookup(effect, self._broke(error))
         if platform_id is not None:
             return SendOutcome(effect, EffectState.SENT, "found on the platform", platform_id)
-        return self._now(effect, "not on the platform")
+        return self._now(effect, "not on the platform") if can_ask else unknown
+
+    def _may_be_seen(self, effect: OutboxEffect) -> bool:
+        """Return True for first words of an answer in a room whose channel can look back."""
+        return is_draft(effect) and isinstance(self._channels.get(effect.instance), SupportsHistory)
 
     def _pause(self, effect: OutboxEffect, error: Unavailable) -> None:
         """A limit that holds for the whole channel stops its other rooms, too."""
@@ -221,6 +236,8 @@ class ChannelSender:
             return self._retry_lookup(effect, error)
         if Feature.KEYED in features:
             return self._again(effect, error, EffectState.UNCERTAIN)
+        if self._may_be_seen(effect):
+            return self._retry_lookup(effect, error)
         return SendOutcome(effect, EffectState.UNCERTAIN, str(error))
 
     def _again(self, effect: OutboxEffect, error: Unavailable, end: EffectState) -> SendOutcome:
@@ -253,5 +270,21 @@ class ChannelSender:
         return Unavailable("the channel", f"it broke with {type(error).__name__}", uncertain=True)
 
 
-def _is_draft(effect: OutboxEffect) -> bool:
+async def _find_draft(channel: Channel, job: SendJob) -> str | None:
+    """Return the platform's id of first words that were being sent, None if they are not seen for certain. Nothing else
+    of ours goes out in this room meanwhile, so the one message that has this text and that nobody knows is theirs."""
+    if not isinstance(channel, SupportsHistory):
+        return None
+    effect = job.effect
+    found = [
+        each.platform_id
+        for each in await channel.history(effect.address, None, MOST_SEEN)
+        if each.sender == MYSELF and each.thread == effect.thread and each.platform_id not in job.known
+        if each.text.strip() == str(effect.payload.get("text", "")).strip()
+        if (each.at or 0) >= effect.created_at - MINUTE  # the clock of the platform is another
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def is_draft(effect: OutboxEffect) -> bool:
     return effect.op is Op.SEND and bool(effect.payload.get(growing_drafts.GROWS))

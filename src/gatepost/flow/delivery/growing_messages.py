@@ -134,8 +134,8 @@ def close_draft(db: Db, reach: ChannelInstances, turn_id: str, text: str, now: i
 
 def keep_draft(db: Db, reach: ChannelInstances, turn: Turn, text: str, now: int) -> bool:
     """Leave what people saw of an answer that was cut off as a message of the agent, once. Where answers grow it takes
-    the place of the draft. Where nothing was on the screen, nothing is added. Return True if there is something to
-    send."""
+    the place of the draft, and is marked. Elsewhere the notice right below it says the same. Where nothing was on the
+    screen, nothing is added. Return True if there is something to send."""
     grows = reach.shows_drafts(turn.instance)
     if grows and (seen := growing_drafts.find_text(db, turn.id)):
         text = text if text.startswith(seen.rstrip(ELLIPSIS)) else seen
@@ -150,7 +150,7 @@ def keep_draft(db: Db, reach: ChannelInstances, turn: Turn, text: str, now: int)
         address=turn.address,
         thread=turn.thread,
         topic=turn.topic,
-        text=f"{text.rstrip()}\n\n{STOPPED_MARK}",
+        text=f"{text.rstrip()}\n\n{STOPPED_MARK}" if grows else text.rstrip(),
         folder=turn.folder,
         session_id=turn.session_id,
         turn_id=turn.id,

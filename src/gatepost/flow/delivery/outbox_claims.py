@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gatepost.channels.contract import LateFailure
 from gatepost.core.errors import Unavailable
-from gatepost.flow.delivery.channel_sender import SendJob, SendOutcome
+from gatepost.flow.delivery.channel_sender import SendJob, SendOutcome, is_draft
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy
 from gatepost.flow.requests.card_delivery import record_card_outcome
@@ -21,6 +21,7 @@ from gatepost.store import growing_drafts, inbox, messages, outbox, sessions
 from gatepost.store.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
 from gatepost.store.port import Db, LockKind
 
+MOST_KNOWN = 200  # messages of a room that first words are told apart from
 AGENTS_OWN = ("result", "tool")  # origins whose failure somebody waits to hear of
 NOTICE = "stale:"  # how the keys of notices begin
 UNSENT_FILE = "notice:unsent:"  # the same for notices about files
@@ -80,7 +81,10 @@ def _next(db: Db, effect: OutboxEffect | None, look_up_at: Mapping[int, int], no
         return WaitUntil(due)
     target = messages.get(db, effect.target_id) if effect.target_id is not None else None
     place = effect.payload.get(growing_drafts.DRAFT)
-    return SendJob(effect, target, found, messages.get(db, place) if place is not None else None)
+    draft = messages.get(db, place) if place is not None else None
+    said = (effect.instance, effect.address, None, MOST_KNOWN)
+    known = messages.list_latest_in_room(db, *said) if found and is_draft(effect) else ()
+    return SendJob(effect, target, found, draft, frozenset(each.platform_id or "" for each in known))
 
 
 def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: int) -> None:

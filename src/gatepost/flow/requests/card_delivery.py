@@ -28,6 +28,7 @@ from gatepost.messages.text_size import TextUnit, measure
 from gatepost.store import (
     agents,
     costs,
+    direct_rooms,
     errands,
     groups,
     identities,
@@ -253,8 +254,14 @@ def make_decided_key(card: RequestCard) -> str:
 
 
 def _show_in_card(db: Db, reach: ChannelInstances, request: Request, card: RequestCard, by: str, now: int) -> None:
-    """In the card itself where the channel can edit, else in a line of its own."""
     said = render_decision(request, by, card.part, find_name(db, by))
+    _show_line_in_card(db, reach, request, card, said, make_decided_key(card), now)
+
+
+def _show_line_in_card(
+    db: Db, reach: ChannelInstances, request: Request, card: RequestCard, said: str, key: str, now: int
+) -> None:
+    """In the card itself where the channel can edit, else in a line of its own."""
     edits = Feature.EDIT in reach.features(card.instance)
     place = (card.instance, card.address)
     thread = request.thread if request.kind is RequestKind.QUESTION else find_thread(reach, request, place)
@@ -265,7 +272,36 @@ def _show_in_card(db: Db, reach: ChannelInstances, request: Request, card: Reque
             decided = shorten_card(decided, "")
         text, more = render_text(decided), {"card": to_builtins(decided)}
     op = Op.EDIT if edits else Op.SEND
-    outbox.add(db, _make_effect(request, make_decided_key(card), op, place, thread, text, more, card.message_id), now)
+    outbox.add(db, _make_effect(request, key, op, place, thread, text, more, card.message_id), now)
+
+
+def show_failure(
+    db: Db, reach: ChannelInstances, request: Request, failure: str, now: int
+) -> tuple[tuple[str, str], ...]:
+    """The cards of a call that was allowed and failed say so where they can be edited. Whoever allowed it reads it in
+    any case: in a line below their card, or in their direct room if they have none. The rooms to ring."""
+    by = request.answered_by
+    deciders = request_votes.split_names(by)
+    said = f"{render_decision(request, by, name=find_name(db, by))} {failure}"
+    shown = [
+        each
+        for each in request_cards.list_for_request(db, request.id)
+        if (each.person in deciders or Feature.EDIT in reach.features(each.instance))
+        and outbox.find_by_key(db, make_decided_key(each)) is not None
+    ]
+    for card in shown:
+        _show_line_in_card(db, reach, request, card, said, f"{make_decided_key(card)}:failed", now)
+    rooms = [(card.instance, card.address) for card in shown]
+    for number, person in enumerate(deciders):
+        if person in {card.person for card in shown}:
+            continue
+        for room in direct_rooms.list_for_people(db, (person,))[:1]:
+            place = (room.instance, room.address)
+            line = render_decided_line(make_decided_card(request, find_facts(db, request), said), is_question=False)
+            key = f"{KEY}{request.id}:{number}:failed"
+            outbox.add(db, _make_effect(request, key, Op.SEND, place, "", line, {}), now)
+            rooms.append(place)
+    return tuple(dict.fromkeys(rooms))
 
 
 def render_decided_line(card: Card, *, is_question: bool) -> str:

@@ -28,6 +28,7 @@ from gatepost.flow.requests.asking import (
     ask,
     read_rules,
 )
+from gatepost.flow.requests.card_delivery import show_failure
 from gatepost.flow.requests.deciding import notify_agent
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.visible_text import shorten_visibly, show_hidden, show_hidden_in_lines
@@ -41,6 +42,10 @@ from gatepost.tools.call import Caller, HeldCall, ToolCall
 INTERRUPTED = (
     "It was let through and begun, and the gateway stopped before its result was known. Look before you repeat it."
 )
+# What whoever allowed a call reads of it, if it did not come to its end.
+FAILED = "It failed: the tool reported an error."
+CUT_OFF = "The gateway stopped while it ran: it may have been done, or not."
+TOO_LATE = "It was not done: the conversation that asked for it is over."
 YOUNG_S = 600.0  # a copy is made before its request
 MOST_LINES, LONGEST_LINE, LONGEST_NAME = 10, 120, 500  # of a file, of each, and of a name, on a card
 LONGEST_RESULT = 20_000  # characters of a result that an agent is told
@@ -61,6 +66,9 @@ class CallAnswer(Protocol):
 
     @property
     def code(self) -> int: ...
+
+    @property
+    def outcome(self) -> str: ...
 
 
 class CallGate(Protocol):
@@ -151,31 +159,38 @@ class HeldCalls:
             await self._notify(request, {})
             return
         if request.settled_at is not None:
-            await self._notify(request, {"error": INTERRUPTED})
+            await self._notify(request, {"error": INTERRUPTED}, CUT_OFF)
             return
         session = await self._store.read(sessions.get, request.session_id or "")
         if session is None or session.closed_at is not None:
-            await self._notify(request, {})
+            await self._notify(request, {}, TOO_LATE)
             return
         turn = await self._store.read(turns.get, request.turn_id) if request.turn_id else None
         answer = await gate.call(
             make_caller(session, turn), request.tool, get_arguments(request), request.id, approved=request
         )
-        outcome: dict[str, Any] = {"error" if answer.failed or answer.code else "result": answer.text[:LONGEST_RESULT]}
+        failed = bool(answer.failed or answer.code)
+        outcome: dict[str, Any] = {"error" if failed else "result": answer.text[:LONGEST_RESULT]}
         if request.answer:
             outcome["changedTo"] = request.answer  # by whoever allowed it: the agent did not ask for this
-        await self._notify(request, outcome)
+        await self._notify(request, outcome, (answer.outcome or FAILED) if failed else "")
 
-    async def _notify(self, request: Request, outcome: dict[str, Any]) -> None:
-        def settle(db: Db) -> bool:
-            requests.settle(db, request.id, self._clock.now())
-            return notify_agent(db, request, outcome, self._clock.now())
+    async def _notify(self, request: Request, outcome: dict[str, Any], failure: str = "") -> None:
+        """Tell the agent, and, if it failed, whoever allowed it. `failure`: for them."""
+
+        def settle(db: Db) -> tuple[bool, tuple[tuple[str, str], ...]]:
+            now = self._clock.now()
+            requests.settle(db, request.id, now)
+            rooms = show_failure(db, self._reach, request, failure, now) if failure else ()
+            return notify_agent(db, request, outcome, now), rooms
 
         try:
-            told = await self._store.write(settle, lane=request.session_id or "")
+            told, rooms = await self._store.write(settle, lane=request.session_id or "")
         except Unavailable as error:
             _log.warning("a decision could not be told yet", request=request.id, why=str(error))
             raise
+        for room in rooms:
+            self._bells.room(*room)
         await asyncio.to_thread(remove_copies, request.reads)
         if told and request.session_id is not None:
             self._bells.session(request.session_id)

@@ -7,7 +7,7 @@ an autumn night has twice comes once, the first time. Schedules that begin with 
 import re
 from calendar import monthrange
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cache
 from itertools import islice, pairwise, takewhile
 from typing import TYPE_CHECKING
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 200  # characters of a schedule
 LONGEST_INTERVAL = 3660 * DAY
 MOST_WALKED = 150  # times that are counted one by one
-EXAMPLES = "write five fields such as '0 9 * * 1-5', '@daily', '2h30m', '2027-01-31T09:00:00+01:00' or 'in 20 minutes'"
+EXAMPLES = (
+    "write five fields such as '0 9 * * 1-5', '@daily', '2h30m' again and again, '2027-01-31T09:00:00+01:00' or +20m"
+)
+FORMS = "2027-01-31T09:00:00+01:00, '2027-01-31 09:00', 14:30, 'tomorrow 9:00', +20m, 2h30m or 'in 20 minutes'"
 _NICKNAMES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -38,8 +41,19 @@ _NICKNAMES = {
 _ONCE, _EVERY = ScheduleKind.ONCE, ScheduleKind.EVERY  # in Python 3.11 it takes as long as a call to find a member
 _UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND}
 _DURATION = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,8})m)?(?:(\d{1,9})s)?", re.ASCII)
-FROM_NOW = re.compile(r"in +(\d{1,8}) *(second|sec|s|minute|min|m|hour|h|day|d|week|w)s?", re.ASCII | re.IGNORECASE)
-_WORDS = {"s": SECOND, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
+_WORDS = {  # of a time from now on, the longest first
+    "w|wks?|weeks?": 7 * DAY,
+    "d|days?": DAY,
+    "h|hrs?|hours?": HOUR,
+    "m|mins?|minutes?": MINUTE,
+    "s|secs?|seconds?": SECOND,
+}
+_FROM_NOW = re.compile(
+    r"(?P<begin>\+ ?|in )?"
+    + "".join(rf"(?:(\d{{1,8}}|an?(?= )) ?(?:{words})(?![a-z])(?:,? and |,? )?)?" for words in _WORDS),
+    re.ASCII | re.IGNORECASE,
+)
+_OF_DAY = re.compile(r"(?:(today|tomorrow) (?:at )?)?(\d{1,2}):(\d\d)", re.ASCII | re.IGNORECASE)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", re.ASCII)
 
 
@@ -82,24 +96,53 @@ def parse_schedule(text: str, zone: str, now: int, field: str = "cron") -> tuple
     bare = said.removeprefix("every ")
     if said.isascii() and (said.isdecimal() or read_duration(bare) is not None):
         return parse_interval(bare, now, field)
-    if found := FROM_NOW.fullmatch(said):
-        at = now + int(found[1]) * _WORDS[found[2][0].lower()]
-        return _once(at, said, zone, now, field)
-    if _MOMENT.match(said):
+    if _MOMENT.match(said) or _OF_DAY.fullmatch(said) or read_from_now(said) is not None:
         return parse_moment(said, zone, now, field)
     return parse_cron(said, zone, now, field)
 
 
 def parse_moment(text: str, zone: str, now: int, field: str = "at") -> tuple[Schedule, int]:
-    """RFC 3339; without an offset it is local time of the zone."""
+    """A time in one of the `FORMS`. Without an offset it is local time of the zone; a bare time of day that is over
+    today is tomorrow's."""
+    said = " ".join(text.split())
+    if (wait := read_from_now(said)) is not None:
+        return _once(now + wait, said, zone, now, field)
     try:
-        moment = datetime.fromisoformat(text.strip().upper())
+        if found := _OF_DAY.fullmatch(said):
+            return _once(_find_time_of_day(found, zone, now, field), said, zone, now, field)
+        moment = datetime.fromisoformat(said.upper())
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=_zone(zone))
         at = int(moment.timestamp() * SECOND)
     except (ValueError, OverflowError):
-        raise Invalid(field, f"{text[:64]!r} is no time; write it like 2027-01-31T09:00:00+01:00") from None
-    return _once(at, text.strip(), zone, now, field)
+        raise Invalid(field, f"{text[:64]!r} is no time; write it like {FORMS}") from None
+    return _once(at, said, zone, now, field)
+
+
+def read_from_now(text: str) -> int | None:
+    """Return the microseconds of `+20m`, `in 20 minutes`, `20m` or `2h30m`, None if the text says no such time. A bare
+    number has no unit, and no time at all is none."""
+    found = _FROM_NOW.fullmatch(text) if len(text) <= LONGEST_TEXT else None
+    if found is None:
+        return None
+    numbers = zip(found.groups()[1:], _WORDS.values(), strict=True)
+    return sum((int(said) if said.isdecimal() else 1) * unit for said, unit in numbers if said) or None
+
+
+def _find_time_of_day(found: re.Match[str], zone: str, now: int, field: str) -> int:
+    """ValueError, if there is no such time of day."""
+    day, hour, minute = (found[1] or "").lower(), int(found[2]), int(found[3])
+    here = _zone(zone)
+    today = datetime.fromtimestamp(now / SECOND, here).date()
+    at = _at(today + timedelta(days=day == "tomorrow"), hour, minute, here)
+    if at <= now and day == "today":
+        raise Invalid(field, f"{found[0]!r} is over; write 'tomorrow {found[2]}:{found[3]}'")
+    return at if at > now else _at(today + timedelta(days=1), hour, minute, here)
+
+
+def _at(day: date, hour: int, minute: int, zone: tzinfo) -> int:
+    """A time that a spring night leaves out comes an hour later; of two in an autumn night it is the first."""
+    return int(datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone).timestamp()) * SECOND
 
 
 def _once(at: int, text: str, zone: str, now: int, field: str) -> tuple[Schedule, int]:

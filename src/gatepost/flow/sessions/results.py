@@ -16,10 +16,10 @@ from gatepost.flow.requests.asking import AskedRequest, AskingRules
 from gatepost.flow.sessions.result_rights import SEND, ResultRights
 from gatepost.flow.sessions.timeline_events import size_of
 from gatepost.mailbox import runner_frames
-from gatepost.messages.outbound import Op, OutboundFile
+from gatepost.messages.outbound import OutboundFile
 from gatepost.store import agents, destinations, message_steps, outbox, replays, turns
 from gatepost.store.destinations import Destination, DestinationKind
-from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
+from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
 
@@ -238,34 +238,3 @@ def _judge_block(
     if asked is None:
         return None
     return f"it waits for a person's decision (request {asked.request.id}); what becomes of it is told later", asked
-
-
-def record_status(db: Db, turn_id: str, epoch: int, text: str, number: int, now: int) -> tuple[str, str] | None:
-    """An interim line: the first is a message, later ones edit it in place, and one that was not shown yet gives way to
-    the newer. The room to ring, None if the turn is over."""
-    turn = turns.get(db, turn_id)
-    if turn is None or turn.epoch != epoch or turn.ended_at is not None:
-        return None
-    first = outbox.find_by_key(db, f"{turn_id}/status")
-    if first is not None:
-        outbox.supersede_edits(db, turn_id, EffectOrigin.STATUS, now)
-    outbox.add(
-        db,
-        NewEffect(
-            key=f"{turn_id}/status" if first is None else f"{turn_id}/status/{number}",
-            op=Op.SEND if first is None else Op.EDIT,
-            origin=EffectOrigin.STATUS,
-            instance=turn.instance,
-            address=turn.address,
-            thread=turn.thread,
-            text=text,
-            payload={"text": text},
-            folder=turn.folder,
-            session_id=turn.session_id,
-            turn_id=turn_id,
-            attempt=turn.attempt,
-            target_id=None if first is None else first.message_id,
-        ),
-        now,
-    )
-    return turn.instance, turn.address

@@ -385,7 +385,10 @@ class RunnerProtocol:
     async def _finish(self, turn: Turn, usage: str, now: int, withheld: str) -> bool:
         store, lane = self.parts.store, self.session.id
         if not self._compacting:
-            return await store.write(turns.finish, turn.id, turn.epoch, usage, now, withheld, lane=lane)
+            done = await store.write(turns.finish, turn.id, turn.epoch, usage, now, withheld, lane=lane)
+            if done and self._statuses.may_be_shown(turn):
+                self.parts.bells.room(turn.instance, turn.address)
+            return done
         done = await store.write(compaction.finish_turn, self.parts.reach, turn, usage, now, lane=lane)
         if done:
             self.parts.bells.room(turn.instance, turn.address)

@@ -1,9 +1,13 @@
-"""Interim lines of a turn: one message that is edited, where the channel can do that. Some may be lost."""
+"""Interim lines of a turn: one message that is edited, where the channel can do that, and deleted when the turn ends.
+Some may be lost. On channels that the gateway itself is, the page folds them instead."""
 
 from gatepost.core.clock import SECOND
-from gatepost.flow.sessions import results
+from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.session_deps import SessionDeps
-from gatepost.messages.outbound import Feature
+from gatepost.messages.outbound import Feature, Op
+from gatepost.store import outbox, turns
+from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.port import Db
 from gatepost.store.sessions import Session
 from gatepost.store.turns import Turn
 
@@ -18,14 +22,54 @@ class StatusLines:
     def start_turn(self) -> None:
         self._shown = 0
 
+    def may_be_shown(self, turn: Turn) -> bool:
+        """Return True if this turn has interim lines, perhaps of an earlier attempt."""
+        return bool(self._shown) or turn.epoch > 1
+
     async def show(self, turn: Turn, text: str) -> None:
-        if Feature.EDIT not in self._parts.reach.features(turn.instance):
+        reach = self._parts.reach
+        if Feature.EDIT not in reach.features(turn.instance):
             return
         now, moment = self._parts.clock.now(), self._parts.clock.monotonic()
         if self._shown >= MOST_STATUSES or moment < self._next_at:
             return  # the next one says more
         self._shown, self._next_at = self._shown + 1, moment + STATUS_PAUSE
-        given = (turn.id, turn.epoch, text, self._shown, now)
-        room = await self._parts.store.write(results.record_status, *given, durable=False, lane=self._session.id)
+        given = (reach, turn.id, turn.epoch, text, self._shown, now)
+        room = await self._parts.store.write(record_status, *given, durable=False, lane=self._session.id)
         if room is not None:
             self._parts.bells.room(*room)
+
+
+def record_status(
+    db: Db, reach: ChannelInstances, turn_id: str, epoch: int, text: str, number: int, now: int
+) -> tuple[str, str] | None:
+    """An interim line: the first is a message, later ones edit it in place, and one that was not shown yet gives way to
+    the newer. The room to ring, None if the turn is over."""
+    turn = turns.get(db, turn_id)
+    if turn is None or turn.epoch != epoch or turn.ended_at is not None:
+        return None
+    first = outbox.find_status(db, turn_id)
+    if first is not None:
+        outbox.supersede_edits(db, turn_id, EffectOrigin.STATUS, now)
+    transient = Feature.DELETE in reach.features(turn.instance) and not reach.is_local(turn.instance)
+    outbox.add(
+        db,
+        NewEffect(
+            key=f"{turn_id}/status" if first is None else f"{turn_id}/status/{epoch}/{number}",
+            op=Op.SEND if first is None else Op.EDIT,
+            origin=EffectOrigin.STATUS,
+            instance=turn.instance,
+            address=turn.address,
+            thread=turn.thread,
+            text=text,
+            payload={"text": text},
+            hidden={outbox.TRANSIENT: True} if transient else {},
+            folder=turn.folder,
+            session_id=turn.session_id,
+            turn_id=turn_id,
+            attempt=turn.attempt,
+            target_id=None if first is None else first.message_id,
+        ),
+        now,
+    )
+    return turn.instance, turn.address

@@ -50,6 +50,7 @@ class ScriptedMessage(msgspec.Struct, tag="Took"):
     kind: ItemKind
     sender: str
     text: str
+    heard: str = ""  # the words of the recordings that came with it
 
 
 class ScriptedToolCall(msgspec.Struct, tag="Called"):
@@ -183,7 +184,14 @@ class Scripted:
         """Into the conversation first, then into the queue; what it holds already is not taken twice."""
         known = {took.seq for took in self._held()} if batch.continued else set()
         new = [
-            ScriptedMessage(turn=batch.turn, seq=item.seq, kind=item.kind, sender=item.sender, text=item.text)
+            ScriptedMessage(
+                turn=batch.turn,
+                seq=item.seq,
+                kind=item.kind,
+                sender=item.sender,
+                text=item.text,
+                heard=_read_transcripts(item),
+            )
             for item in batch.items
             if item.seq not in known and not _is_continuation(item)
         ]
@@ -194,7 +202,8 @@ class Scripted:
 
     async def _answer(self, item: ScriptedMessage) -> AsyncIterator[Event]:
         index, turn, groups = self._choose(item)
-        words = {"text": item.text, "seq": str(item.seq), "sender": item.sender, "turn": item.turn, **groups}
+        words = {"text": item.text, "heard": item.heard, "seq": str(item.seq), "sender": item.sender}
+        words |= {"turn": item.turn, **groups}
         steps = turn.do if turn is not None else self._script.default_for(item.kind)
         for number, step in enumerate(steps):
             async for event in self._step(item, f"{index}.{number}:{item.seq}", number, step, words):
@@ -352,6 +361,13 @@ def _render_answer(verdict: str, given: dict[str, Any]) -> str:
     if verdict == "allow" and isinstance(answers, dict) and answers:
         return ", ".join(str(each) for each in answers.values())
     return f"{verdict} {msgspec.json.encode(given).decode()}" if verdict == "allow" and given else verdict
+
+
+def _read_transcripts(item: Item) -> str:
+    attachments = item.content.get("attachments")
+    listed = attachments if isinstance(attachments, list) else []
+    said = (each.get("transcript") for each in listed if isinstance(each, dict))
+    return " ".join(each for each in said if isinstance(each, str) and each)
 
 
 def _is_continuation(item: Item) -> bool:

@@ -101,7 +101,7 @@ def _add_making_tools(service: AgentService, made: Registry[Tool]) -> None:
         prompt: Annotated[Body, Meta(description="What is to be done at that time.")],
         cron: Annotated[str, Meta(description="Five fields, or @daily and the like.")] = "",
         every: Annotated[str, Meta(description="Again and again, so far apart: 2h30m.")] = "",
-        at: Annotated[str, Meta(description="Once: RFC 3339, 'tomorrow 9:00', '+2m' or 'in 2 minutes'.")] = "",
+        at: Annotated[str, Meta(description="Once: RFC 3339, 'tomorrow 9:00', '+20m' or 'in 20 minutes'.")] = "",
         agentId: Annotated[str, Meta(description="The agent that does it: its id or title.")] = "",
         folder: Annotated[str, Meta(description="In place of an agent: the group that does it.")] = "",
         room: Annotated[str, Meta(description="The room of that group. Left out: its only one.")] = "",

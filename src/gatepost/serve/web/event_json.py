@@ -4,8 +4,11 @@ from collections.abc import Collection
 from typing import Any
 
 from gatepost.flow.intake.refusal_reasons import render_reason
+from gatepost.flow.intake.slash_commands import parse_command
+from gatepost.flow.sessions.notices import STOPPED
 from gatepost.messages.inbound import Direction
 from gatepost.serve.room_events import RoomEvent, RoomEventFile
+from gatepost.store.inbox import InboxState
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown in the page; SVG is a document and is not
 SOUNDS = ("audio/webm", "audio/ogg", "audio/mpeg", "audio/mp4", "audio/wav", "audio/x-wav")  # played in the page
@@ -36,8 +39,20 @@ def render_event(seen: RoomEvent, html: str, names: Collection[str]) -> dict[str
         "replyTo": seen.reply_to,
         "reaction": seen.reaction,
         "turn": seen.turn,
+        "stop": _find_stop_part(seen, ours=ours),
         "files": [_render_file(seen.id, number, file) for number, file in enumerate(seen.files)],
     }
+
+
+def _find_stop_part(seen: RoomEvent, *, ours: bool) -> str:
+    """Return which part of a stop an event is: its `notice`, its `order`, or what it `ended`; '' if it is none. The
+    page shows one line of them."""
+    if seen.direction == Direction.OUT:
+        return "notice" if ours and seen.text == STOPPED else ""
+    if seen.state == InboxState.CANCELLED and seen.reason.startswith("stopped by "):
+        return "ended"
+    command = parse_command(seen.text) if seen.state == InboxState.ANSWERED else None
+    return "order" if command is not None and command.name == "stop" else ""
 
 
 def _render_file(message_id: int, number: int, file: RoomEventFile) -> dict[str, Any]:

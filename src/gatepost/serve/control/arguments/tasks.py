@@ -21,7 +21,7 @@ class AddTaskArgs(OperationArgs, frozen=True):
     text: Annotated[str, option("Is delivered as it is, for reminders.", secret=True)] = ""
     at: Annotated[
         str,
-        option("Once, at this time.", metavar="TIME", examples=("+2m", "tomorrow 9:00", "2027-01-31T09:00:00+01:00")),
+        option("Once, at this time.", metavar="TIME", examples=("+20m", "tomorrow 9:00", "2027-01-31T09:00:00+01:00")),
     ] = ""
     cron: Annotated[
         str,
@@ -65,7 +65,7 @@ class SetTaskArgs(OperationArgs, frozen=True):
     id: TaskId
     prompt: Annotated[str | None, option("What the agent is asked to do.", secret=True)] = None
     text: Annotated[str | None, option("Is delivered as it is, for reminders.", secret=True)] = None
-    at: Annotated[str | None, option("Once, at this time.", metavar="TIME", examples=("+2m", "tomorrow 9:00"))] = None
+    at: Annotated[str | None, option("Once, at this time.", metavar="TIME", examples=("+20m", "tomorrow 9:00"))] = None
     cron: Annotated[str | None, option("Five fields, or @daily and the like.", metavar="FIELDS")] = None
     every: Annotated[str | None, option("Again and again, so far apart.", metavar="DURATION")] = None
     room: Annotated[str | None, option("Where it runs and speaks.", metavar="ADDRESS")] = None

@@ -19,6 +19,19 @@ export function briefly({ text, files }) {
 
 export const nameOf = (room, thread) => `${room}\n${thread}`;
 
+// A stop is one line, its notice: the order before it is left out, and what it ended does not say so once more.
+function joinStops(lines) {
+  const shown = [];
+  let [isTold, ordered] = [false, false];
+  for (const line of [...lines].reverse()) {
+    if (line.stop === "notice") isTold = ordered = true;
+    else if (line.stop === "order" && ordered) continue;
+    else if (line.incoming) ordered = false;
+    shown.push(line.stop === "ended" && isTold ? { ...line, state: "", reason: "" } : line);
+  }
+  return shown.reverse();
+}
+
 class Conversation {
   constructor(room, thread) {
     Object.assign(this, { room, thread, title: "", listed: false, loaded: false, more: false, unread: false, typing: false });
@@ -85,7 +98,7 @@ class Conversation {
   // Oldest first, with what became of each; then what is still on its way.
   lines() {
     const said = [...this.said.values()].sort((a, b) => a.id - b.id).map((message) => this.changed(message));
-    return [...said, ...this.drafts.values(), ...this.sending.values()];
+    return [...joinStops(said), ...this.drafts.values(), ...this.sending.values()];
   }
 
   changed(message) {
