@@ -120,6 +120,8 @@ async def test_a_stranger_joins_and_gets_an_agent_of_her_own_from_the_prototype(
         await wait_for_text(channel, newcomer_groups.READY, HERS)
         newcomer = await wait_for_state(gateway, NewcomerState.SETTLED)
         assert newcomer.folder == "home/fake-user-eve"
+        group = await gateway.store.read(groups.get, newcomer.folder)
+        assert group is not None and group.name == "eve", "as people know her, and not as the platform counts her"
         assert (await gateway.store.read(users.get_roles, EVE)).member_of == ("home/fake-user-eve",)
         await channel.say("question", sender=EVE, address=HERS, direct=True)
         await wait_for_text(channel, "her own got question", HERS)

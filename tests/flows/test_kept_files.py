@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from gatepost.messages.inbound import Attachment, Quote
-from gatepost.store import users
+from gatepost.store import sessions, users
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.models import ModelEndpoint
+from gatepost.testing.waiting import until
+from gatepost.tools.call import ReplayWish
 
 CSV = Attachment(name="a.csv", mime="text/csv", data=b"day,sold\n1,41\n")
 AGENT = AGENTS["anthropic"]
@@ -67,6 +69,29 @@ async def test_a_file_is_there_after_a_restart_and_in_a_fork(tmp_path: Path) -> 
                 await channel.wait_for(number, timeout=PATIENCE)
                 await wait_until_settled(gateway)
                 assert endpoint.calls[-1].raw.count(b"1,41") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turns", [1, 2])
+async def test_a_file_is_at_its_path_in_a_replay(tmp_path: Path, turns: int) -> None:
+    channel = FakeChannel()
+    async with (
+        ModelEndpoint(GOT_IT) as endpoint,
+        run_agent_gateway(AGENT, tmp_path / "h", channel, endpoint) as gateway,
+    ):
+        await channel.say("here is a.csv", attachments=(CSV,))
+        await channel.wait_for(1, timeout=PATIENCE)
+        await wait_until_settled(gateway)
+        endpoint.play(script_reading(find_path(endpoint)))
+        await channel.say("now plot it")
+        await channel.wait_for(2, timeout=PATIENCE)
+        await wait_until_settled(gateway)
+        (session,) = await gateway.store.read(sessions.list_in_room, "fake:room/1")
+        await gateway.replayer.start(session.id, ReplayWish(turns=turns), "operator", gateway.store.write)
+        await until(lambda: len(endpoint.calls) == 4 + turns)
+        await wait_until_settled(gateway)
+
+    assert endpoint.calls[-1].raw.count(b"1,41") == 1
 
 
 async def test_a_reply_to_a_message_with_a_file_names_its_path_again(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ async def test_arizuko_28_the_same_task_twice_is_one(tmp_path: Path, store: Sqli
     first, second = [told(await agent.call("schedule_task", **same)) for _ in range(2)]
     assert (first["taskId"], second["created"]) == (second["taskId"], False)
     elsewhere = told(await agent.call("schedule_task", **{**same, "targetJid": "fake:room/2"}))
+    assert not told(await agent.call("schedule_task", **same, contextMode="whatever"))["created"], "it is the group's"
     isolated = told(await agent.call("schedule_task", **same, contextMode="isolated"))
     assert len({first["taskId"], elsewhere["taskId"], isolated["taskId"]}) == 3
     await agent.call("pause_task", taskId=first["taskId"])

@@ -1,7 +1,7 @@
 """Files of a conversation: which messages have files that lie in a session's folder, within its share of the disk.
 
 A file keeps its path for as long as it is kept: the folder is called by the inbox row that it came with first, and a
-fork has the same. The oldest make way for new ones; the row that needed their space tells so.
+fork or a replay has the same. The oldest make way for new ones; the row that needed their space tells so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -136,7 +136,7 @@ def load(db: Db, session_id: str, rows: Iterable[tuple[int, Message]] = ()) -> C
 
 
 def inherit(db: Db, parent_id: str, child_id: str) -> None:
-    """Give a session the files of the one that it was forked from, at the same paths."""
+    """Give a session the files of the one that it was forked from or repeats, at the same paths."""
     db.run(
         "INSERT INTO session_files (session_id, row_id, message_id, files, bytes)"
         " SELECT ?, row_id, message_id, files, bytes FROM session_files WHERE session_id = ? AND dropped_for IS NULL",

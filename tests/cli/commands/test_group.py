@@ -32,6 +32,19 @@ def test_limits_are_set_shown_and_handed_down(run: Run) -> None:
     assert run("group", "show", "acme", "--json").json["limits"] == {"memory_mb": 512, "cpu_percent": 50, "turn_s": 600}
 
 
+def test_a_group_without_a_provider_shows_from_which_group_it_has_it(run: Run) -> None:
+    own = f"{'provider':<24} anthropic\n"
+    assert (
+        run("group", "set", "acme", "provider=anthropic", "model=m-1", "options.base_url=http://127.0.0.1:9").code == 0
+    )
+    shown = run("group", "show", "acme/eng").out
+
+    assert f"{'provider':<24} anthropic (as acme)\n" in shown
+    assert f"{'model':<24} m-1 (as acme)\n" in shown
+    assert "http://127.0.0.1:9 (as acme)" in shown
+    assert own in run("group", "show", "acme").out
+
+
 def test_a_limit_is_taken_back_with_nothing(run: Run) -> None:
     run("group", "set", "acme", "limits.memory_mb=512")
 

@@ -107,6 +107,32 @@ async def test_skip_leaves_out_what_is_late_and_fires_what_is_on_time(desk: Task
     assert [each.state for each in await desk.log(task)] == ["skipped", "queued"]
 
 
+async def test_skip_leaves_out_a_time_when_the_gateway_was_down_however_short_that_was(desk: TaskDesk) -> None:
+    task, kept = await desk.add("1h", missed="skip"), await desk.add("1h", prompt="kept")
+    await desk.tick()
+    desk.clock.advance(3600 + 5)
+    desk.loop = desk.new_loop()  # the gateway has started again
+    await desk.tick()
+    assert [each.state for each in await desk.log(task)] == ["skipped"]
+    assert [each.state for each in await desk.log(kept)] == ["queued"]
+    desk.clock.advance(3600)
+    await desk.tick()
+    assert [each.state for each in await desk.log(task)] == ["skipped", "queued"]
+
+
+async def test_skip_leaves_out_a_time_when_everything_was_stopped(desk: TaskDesk) -> None:
+    task = await desk.add("1h", missed="skip")
+    await desk.tick()
+    await desk.store.write(switches.turn_on, switches.PANIC, "test", "me", 1)
+    desk.clock.advance(3600)
+    await desk.tick()
+    await desk.loop.seconds_to_next()
+    desk.clock.advance(5)
+    await desk.store.write(switches.turn_off, switches.PANIC)
+    await desk.tick()
+    assert [each.state for each in await desk.log(task)] == ["skipped"]
+
+
 async def test_all_fires_every_time_up_to_a_limit_and_counts_the_rest(store: SqliteStore) -> None:
     desk = await TaskDesk(store, Config({MOST_LATE.name: 5})).prepare()
     task = await desk.add("1h", missed="all", text="on the hour")

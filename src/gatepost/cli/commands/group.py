@@ -86,7 +86,7 @@ def _effective_value(group: dict[str, Any], key: str, defaults: dict[str, str]) 
 
 
 def _add_inherited(home: Home, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return groups with the provider and model that they go by, and the group above them from which these come."""
+    """Return groups with the provider, model and options that they go by, and the group above from which these come."""
     from gatepost.flow.sessions.effective_group import FOLDER, find_lender, load_effective_group
     from gatepost.flow.sessions.session_deps import PROVIDER
 
@@ -107,8 +107,10 @@ def _add_inherited(home: Home, found: list[dict[str, Any]]) -> list[dict[str, An
 def _add_lent(group: dict[str, Any], run: Group | None, lender: Group | None) -> dict[str, Any]:
     if lender is None or run is None:
         return group
-    model = f"{run.model} (as {lender.folder})" if run.model and not group["model"] else group["model"]
-    return {**group, "provider": f"{run.provider} (as {lender.folder})", "model": model}
+    mark = f" (as {lender.folder})"
+    model = f"{run.model}{mark}" if run.model and not group["model"] else group["model"]
+    options = {key: value if key in group["options"] else f"{value}{mark}" for key, value in run.options.items()}
+    return {**group, "provider": f"{run.provider}{mark}", "model": model, "options": options}
 
 
 def _defaults(home: Home) -> dict[str, str]:
@@ -140,7 +142,7 @@ def show_group(run: CommandRun, group: dict[str, Any]) -> None:
         output.print_line(f"{'limits.' + key:<{WIDE}} {value}" + (_inherited(own, value) if value != "none" else ""))
     for each in group["mounts"]:
         output.print_line(f"{'mount':<{WIDE}} {one_line(_render_mount(place, each))}")
-    for key, value in group["options"].items():
+    for key, value in run_as["options"].items():
         output.print_line(f"{'options.' + key:<{WIDE}} {one_line(str(value))}")
     output.print_line(f"{'files':<{WIDE}} {_describe_folder(place, folder)}")
     for route in group["routes"]:

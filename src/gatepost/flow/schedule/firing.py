@@ -72,16 +72,17 @@ def schedule_of(task: Task) -> Schedule:
 
 
 def plan_firing(
-    task: Task, now: int, most_late: int, behind: Sequence[Origin] = (), held: HeldText | None = None
+    task: Task, now: int, most_late: int, behind: Sequence[Origin] = (), held: HeldText | None = None, since: int = 0
 ) -> FiringPlan:
-    """By the task's policy: of several times that have come, the newest counts, or all of them."""
+    """By the task's policy: of several times that have come, the newest counts, or all of them. `since`: tasks are
+    looked at since then, so that a time before it was missed."""
     assert task.next_at is not None
     until = now if task.expires_at is None else min(now, task.expires_at)
     if task.next_at > until:
         return FiringPlan(task=task, fire=(), behind=behind, ends=EXPIRED, held=held)
     due = list_due(schedule_of(task), task.next_at, until, most_late if task.missed is _ALL else 1)
     fire = due.newest
-    if task.missed is _SKIP and fire and fire[-1] < now - LATE:
+    if task.missed is _SKIP and fire and fire[-1] < max(now - LATE, since):
         fire = ()
     left = len(fire) if task.max_runs is None else max(0, task.max_runs - task.runs)
     times = due.older + len(due.newest) - len(fire)

@@ -39,9 +39,11 @@ class TaskLoop:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._rung = asyncio.Event()
         self._seen: int | None = None  # what the clock showed at the last look
+        self._since: int | None = None  # tasks are looked at since then: what was due before was missed
         bells.on_tasks(self._rung.set)
 
     async def run(self) -> None:
+        self._since = None
         while True:
             self._rung.clear()
             try:
@@ -62,7 +64,9 @@ class TaskLoop:
         """True if there may be more."""
         now, most_late = self._clock.now(), read_rules(self._config).most_late
         await self._follow_clock(now)
-        plans = await self._store.read(plan_due, now, AT_ONCE, most_late, read_asking_rules(self._config))
+        self._since = now if self._since is None else min(self._since, now)  # the clock may be set back
+        asking = read_asking_rules(self._config)
+        plans = await self._store.read(plan_due, now, AT_ONCE, most_late, asking, self._since)
         trouble: Unavailable | None = None
         for some in split_plans(self._reach, plans, most_late):
             trouble = await self._fire(some, most_late, now) or trouble
@@ -123,26 +127,33 @@ class TaskLoop:
         due, stopped = await self._store.read(tasks.find_next_due)
         if due is None:
             return LONGEST_WAIT_S
+        if stopped:
+            self._since = None
         return min(max((due - self._clock.now()) / SECOND, AGAIN_S if stopped else 0.001), LONGEST_WAIT_S)
 
 
-def plan_due(db: Db, now: int, most: int, most_late: int, asking: AskingRules = USUAL_ASKING) -> list[FiringPlan]:
+def plan_due(
+    db: Db, now: int, most: int, most_late: int, asking: AskingRules = USUAL_ASKING, since: int = 0
+) -> list[FiringPlan]:
     """Return what is to be done now. While everything is stopped nothing is: it is late then, and each policy says what
-    becomes of it. A read: schedules are walked through off the loop, and nobody's writes wait for it."""
+    becomes of it. `since`: as `plan_firing` has it. A read: schedules are walked through off the loop, and nobody's
+    writes wait for it."""
     due = tasks.list_due(db, now, most)
     judged = judge_tasks(db, due, placed=True)  # whether they are is looked at where they are fired
     held = {task_id: HeldText(holds, asking) for task_id, holds in judged.held.items()}
     return [
         FiringPlan(task=each, fire=(), refused=judged.refused[each.id])
         if each.id in judged.refused
-        else _plan(each, now, most_late, judged.behind[each.id], held.get(each.id))
+        else _plan(each, now, most_late, judged.behind[each.id], held.get(each.id), since)
         for each in due
     ]
 
 
-def _plan(task: Task, now: int, most_late: int, behind: Sequence[Origin], held: HeldText | None) -> FiringPlan:
+def _plan(
+    task: Task, now: int, most_late: int, behind: Sequence[Origin], held: HeldText | None, since: int
+) -> FiringPlan:
     try:
-        return plan_firing(task, now, most_late, behind, held)
+        return plan_firing(task, now, most_late, behind, held, since)
     except (LookupError, ValueError, OSError) as error:  # its zone or its schedule is not read any more
         return FiringPlan(task=task, fire=(), broken=f"its schedule cannot be read: {error}")
 

@@ -29,7 +29,7 @@ from gatepost.flow.sessions.session_deps import WINDOW, WINDOW_CHARS
 from gatepost.flow.sessions.skill_text import check_skill
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
-from gatepost.store import inbox, messages, origins, replays, sessions, turns
+from gatepost.store import inbox, messages, origins, replays, session_files, sessions, turns
 from gatepost.store.groups import Group
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.messages import Message, NewMessage
@@ -178,6 +178,7 @@ class SessionReplayer:
         changes = render_changes(wish)
         new = Replay(replay_id, session.id, session.folder, changes, by, now)
         replays.add(db, new, [each.turn_id for each in source.turns], msgspec.json.encode(changes).decode())
+        session_files.inherit(db, session.id, replay_id)
         for number, turn in enumerate(source.turns, start=1):
             for place, (entry, message) in enumerate(turn.pairs):
                 seen = turn.context if place == 0 else []
