@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from gatepost.channels.kit import markup
 from gatepost.channels.kit.dialects import PLAIN
+from gatepost.channels.kit.markdown_blocks import clean_text
 from gatepost.channels.xmpp.wire import CLIENT, CORRECT, FALLBACK, MAM, OOB, REACTIONS, REPLY, RETRACT, STANZA_ID
 
 HINTS = "urn:xmpp:hints"
@@ -83,7 +84,7 @@ def render_reactions(to: str, group: bool, stanza_id: str, target: str, emojis: 
     message = make_message(to, group, stanza_id)
     reactions = SubElement(message, f"{{{REACTIONS}}}reactions", {"id": target})
     for emoji in emojis:
-        SubElement(reactions, f"{{{REACTIONS}}}reaction").text = emoji
+        SubElement(reactions, f"{{{REACTIONS}}}reaction").text = clean_text(emoji)
     _keep(message)
     return message
 
@@ -118,4 +119,4 @@ def render_query(query_id: str, fields: dict[str, str], page: dict[str, str], mo
 
 
 def render_slot(name: str, size: int, mime: str) -> Element:
-    return Element(f"{{{UPLOAD}}}request", {"filename": name, "size": str(size), "content-type": mime})
+    return Element(f"{{{UPLOAD}}}request", {"filename": clean_text(name), "size": str(size), "content-type": mime})

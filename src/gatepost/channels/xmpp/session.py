@@ -28,6 +28,7 @@ from gatepost.core.errors import GatepostError, Refused, Unavailable
 
 PLATFORM = "XMPP"
 NOT_INSIDE = "not-acceptable"  # XEP-0045: who speaks in a room is not in it, as after a restart of its service
+CANNOT_CHECK = "temporary-auth-failure"  # RFC 6120, section 6.5.11: its account is asked for again later
 WAY_OUT = "set the account and its password with `gatepost channel set`"
 CONNECT_S = 15.0
 ANSWER_S = 15.0
@@ -299,8 +300,13 @@ class XmppSession:
         def note_stream_error(error: Any) -> None:
             connection.conflict = connection.conflict or error["condition"] == "conflict"
 
+        def refuse(failure: Any) -> None:  # of one way to log in; the library then tries the next
+            if failure["condition"] == CANNOT_CHECK:
+                settle(Unavailable(PLATFORM, "the server cannot check passwords now"))
+
         refusal = ChannelEnded(EndReason.TOKEN, f"{PLATFORM} refuses the password of {self.own_jid}", WAY_OUT)
         client.add_event_handler("session_start", lambda _: settle(None))
+        client.add_event_handler("failed_auth", refuse)
         client.add_event_handler("failed_all_auth", lambda _: settle(refusal))
         client.add_event_handler("connection_failed", fail)
         client.add_event_handler("ssl_invalid_chain", fail)

@@ -39,6 +39,7 @@ NAMESPACES = {
     "states": "http://jabber.org/protocol/chatstates",
     "up": "urn:xmpp:http:upload:0",
 }
+ERRORS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 REFUSALS = {PlatformFault.FORBIDDEN: "rights in a room", PlatformFault.BUSY: "pace"}  # rules, where the relay refuses
 
 
@@ -394,14 +395,16 @@ class XmppServer(EmulatedPlatform):
 
 def refuse(data: str, name: str) -> tuple[bytes, bytes]:
     """Return the refusal of a rule, for the first message of what the bot sent, and the rest of it."""
-    kind, condition = BY_NAME[name].refusal.partition(": ")[0].split(" ")
+    refusal, _, words = BY_NAME[name].refusal.partition(": ")
+    kind, condition = refusal.split(" ")
     found = re.search(r"<message .*?</message>", data, re.DOTALL)
     assert found is not None, data
     own_id, to = (re.search(rf"""\b{name}=["']([^"']+)["']""", found[0]) for name in ("id", "to"))
     assert own_id is not None and to is not None
+    text = f"<text xmlns='{ERRORS}'>{escape(words)}</text>" if words else ""
     answer = (
         f"<message type='error' id='{own_id[1]}' from='{to[1]}' to='{BOT}'><error type='{kind}'>"
-        f"<{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
+        f"<{condition} xmlns='{ERRORS}'/>{text}</error></message>"
     )
     return answer.encode(), (data[: found.start()] + data[found.end() :]).encode()
 
