@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from gatepost.channels.contract import MemoryCursor
 from gatepost.channels.github.adapter import ASKED

@@ -11,7 +11,7 @@ from slixmpp.xmlstream import tostring
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, MemoryCursor
 from gatepost.channels.xmpp.files import XmppFiles
-from gatepost.channels.xmpp.receiving import MOST_KNOWN, KnownMessages
+from gatepost.channels.xmpp.receiving import MOST_KNOWN, AskedMark, AskedMarks, KnownMessages
 from gatepost.channels.xmpp.render import render_key, render_reactions, render_slot, render_time, render_words
 from gatepost.channels.xmpp.session import IncomingStanza, XmppConnection, XmppRefusal, XmppSession, read_error
 from gatepost.channels.xmpp.wire import (
@@ -34,6 +34,8 @@ ROOM = "team@rooms.example.org"
 BOT = "bot@example.org"
 GIVEN = f"<stanza-id xmlns='urn:xmpp:sid:0' by='{ROOM}' id='r1'/>"
 
+MARKABLE = "<markable xmlns='urn:xmpp:chat-markers:0'/>"
+ASKS = "<request xmlns='urn:xmpp:receipts'/>"
 SASL = "urn:ietf:params:xml:ns:xmpp-sasl"
 STREAM = (
     "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' id='1' version='1.0'>"
@@ -47,9 +49,7 @@ def make_deps(port: int) -> ChannelDeps:
 
     given = {"user": BOT, "server": f"127.0.0.1:{port}", "security": "none"}
     config = Config({f"channels.xmpp.{name}": value for name, value in given.items()})
-    return ChannelDeps(
-        instance="xmpp", config=config, clock=SystemClock(), secret=read_secret, cursor=MemoryCursor()
-    )
+    return ChannelDeps(instance="xmpp", config=config, clock=SystemClock(), secret=read_secret, cursor=MemoryCursor())
 
 
 def read(inner: str, *, sender: str = f"{ROOM}/ann", kind: str = "groupchat", **facts: Any) -> list[Inbound]:
@@ -238,6 +238,30 @@ def test_what_is_known_of_rooms_is_bounded_and_an_id_stays_with_its_first_messag
     for number in range(MOST_KNOWN + 10):
         known.add(ROOM, "xmpp:bob@x", f"b{number}", f"s{number}", "")
     assert len(known._by_author) == len(known._by_id) == MOST_KNOWN
+
+
+def make_stanza(inner: str) -> Element:
+    return fromstring(f"<message xmlns='jabber:client' id='a1'>{inner}</message>")
+
+
+def test_a_mark_names_the_rooms_id_and_a_receipt_that_of_the_sender() -> None:
+    asked, both = AskedMarks(), make_stanza(MARKABLE + ASKS)
+    asked.add(ROOM, "r1", both, group=True)
+    asked.add(ROOM, "a1", both, group=True)  # of a room that gives no ids
+    asked.add("ann@example.org", "a1", both, group=False)
+    asked.add("bob@example.org", "a1", make_stanza(ASKS), group=False)
+    asked.add("eve@example.org", "a1", make_stanza("<body>x</body>"), group=False)
+    assert asked.take(ROOM, ("r1", "a1", "r2")) == [AskedMark("r1", ""), AskedMark("a1", "")]
+    assert asked.take("ann@example.org", ("a1",)) == [AskedMark("a1", "a1")]
+    assert asked.take("bob@example.org", ("a1",)) == [AskedMark("", "a1")]
+    assert asked.take("eve@example.org", ("a1",)) == asked.take(ROOM, ("r1",)) == []
+
+
+def test_marks_that_nobody_takes_are_bounded() -> None:
+    asked, stanza = AskedMarks(), make_stanza(MARKABLE)
+    for number in range(MOST_KNOWN + 1):
+        asked.add(ROOM, f"r{number}", stanza, group=True)
+    assert asked.take(ROOM, ("r0",)) == [] and len(asked.take(ROOM, ("r1",))) == 1
 
 
 def test_addresses_of_rooms_and_people_go_there_and_back() -> None:

@@ -8,7 +8,19 @@ from xml.etree.ElementTree import Element, SubElement
 from gatepost.channels.kit import markup
 from gatepost.channels.kit.dialects import PLAIN
 from gatepost.channels.kit.markdown_blocks import clean_text
-from gatepost.channels.xmpp.wire import CLIENT, CORRECT, FALLBACK, MAM, OOB, REACTIONS, REPLY, RETRACT, STANZA_ID
+from gatepost.channels.xmpp.wire import (
+    CLIENT,
+    CORRECT,
+    FALLBACK,
+    MAM,
+    MARKERS,
+    OOB,
+    REACTIONS,
+    RECEIPTS,
+    REPLY,
+    RETRACT,
+    STANZA_ID,
+)
 
 HINTS = "urn:xmpp:hints"
 STATES = "http://jabber.org/protocol/chatstates"
@@ -94,6 +106,20 @@ def render_state(to: str, group: bool, on: bool) -> Element:
     SubElement(message, f"{{{STATES}}}{'composing' if on else 'active'}")
     SubElement(message, f"{{{HINTS}}}no-store")
     return message
+
+
+def render_mark(to: str, group: bool, message: str) -> Element:
+    """Kept in the archive, so that people who are away find it."""
+    made = Element(f"{{{CLIENT}}}message", {"to": to, "type": "groupchat" if group else "chat"})
+    SubElement(made, f"{{{MARKERS}}}displayed", {"id": message})
+    _keep(made)
+    return made
+
+
+def render_receipt(to: str, message: str) -> Element:
+    made = Element(f"{{{CLIENT}}}message", {"to": to, "type": "chat"})
+    SubElement(made, f"{{{RECEIPTS}}}received", {"id": message})
+    return made
 
 
 def render_join(room: str, nickname: str) -> Element:

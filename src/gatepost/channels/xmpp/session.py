@@ -20,9 +20,9 @@ from slixmpp.xmlstream import StanzaBase
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
 from gatepost.channels.kit.tls import find_bad_certificate, make_tls
-from gatepost.channels.xmpp import CA_FILE, NICKNAME, PASSWORD, ROOMS, SECURITY, SERVER, USER, XmppSecurity
+from gatepost.channels.xmpp import CA_FILE, NICKNAME, PASSWORD, READ_MARKS, ROOMS, SECURITY, SERVER, USER, XmppSecurity
 from gatepost.channels.xmpp.render import render_join
-from gatepost.channels.xmpp.wire import CLIENT, MAM, MUC_USER, find_real_jid, is_jid, split_jid
+from gatepost.channels.xmpp.wire import CLIENT, MAM, MARKERS, MUC_USER, RECEIPTS, find_real_jid, is_jid, split_jid
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Refused, Unavailable
 
@@ -341,6 +341,8 @@ class XmppSession:
         mechanisms.unencrypted_scram = mechanisms.unencrypted_plain = security is XmppSecurity.NONE
         client.register_plugin("xep_0030")
         client.register_plugin("xep_0199")
+        for feature in (MARKERS, RECEIPTS) if self._around.config[READ_MARKS] else ():
+            client.plugin["xep_0030"].add_feature(feature)
         return client
 
     def _read_server(self) -> tuple[Any, ...]:

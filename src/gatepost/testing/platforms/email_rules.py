@@ -27,9 +27,7 @@ def _rule(name: str, status: int, refusal: str, source: str, *lines: str | bytes
 def _ask(name: str, refusal: str, source: str, *words: str, **more: Any) -> PlatformRule:
     """`words`: a command of IMAP in a mailbox that is selected. IMAP has no statuses."""
     given = {"$words": list(words), **{f"${each}": more.pop(each) for each in ("password",) if each in more}}
-    return PlatformRule(
-        name=name, status=0, refusal=refusal, source=source, call=("IMAP", given), read_on=READ, **more
-    )
+    return PlatformRule(name=name, status=0, refusal=refusal, source=source, call=("IMAP", given), read_on=READ, **more)
 
 
 RULES = (

@@ -104,9 +104,7 @@ RULES = (
         adapter=f"{ADAPTER}: _check_repository",
     ),
     _rule("known address", NOT_FOUND, TROUBLE, ("GET /repos/acme/other", {}), status=404, read_on=READ),
-    _rule(
-        "known issue", NOT_FOUND, f"{OCTOKIT}/issues/get.md: 404", (f"GET {ISSUES}/99", {}), status=404, read_on=NOW
-    ),
+    _rule("known issue", NOT_FOUND, f"{OCTOKIT}/issues/get.md: 404", (f"GET {ISSUES}/99", {}), status=404, read_on=NOW),
     _rule(
         "issue that was deleted",
         "This issue was deleted",
