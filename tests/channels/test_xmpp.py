@@ -251,17 +251,17 @@ def test_a_mark_names_the_rooms_id_and_a_receipt_that_of_the_sender() -> None:
     asked.add("ann@example.org", "a1", both, group=False)
     asked.add("bob@example.org", "a1", make_stanza(ASKS), group=False)
     asked.add("eve@example.org", "a1", make_stanza("<body>x</body>"), group=False)
-    assert asked.take(ROOM, ("r1", "a1", "r2")) == [AskedMark("r1", ""), AskedMark("a1", "")]
-    assert asked.take("ann@example.org", ("a1",)) == [AskedMark("a1", "a1")]
-    assert asked.take("bob@example.org", ("a1",)) == [AskedMark("", "a1")]
-    assert asked.take("eve@example.org", ("a1",)) == asked.take(ROOM, ("r1",)) == []
+    assert asked.pop(ROOM, ("r1", "a1", "r2")) == [AskedMark("r1", ""), AskedMark("a1", "")]
+    assert asked.pop("ann@example.org", ("a1",)) == [AskedMark("a1", "a1")]
+    assert asked.pop("bob@example.org", ("a1",)) == [AskedMark("", "a1")]
+    assert asked.pop("eve@example.org", ("a1",)) == asked.pop(ROOM, ("r1",)) == []
 
 
 def test_marks_that_nobody_takes_are_bounded() -> None:
     asked, stanza = AskedMarks(), make_stanza(MARKABLE)
     for number in range(MOST_KNOWN + 1):
         asked.add(ROOM, f"r{number}", stanza, group=True)
-    assert asked.take(ROOM, ("r0",)) == [] and len(asked.take(ROOM, ("r1",))) == 1
+    assert asked.pop(ROOM, ("r0",)) == [] and len(asked.pop(ROOM, ("r1",))) == 1
 
 
 def test_addresses_of_rooms_and_people_go_there_and_back() -> None:

@@ -87,7 +87,7 @@ class Xmpp:
     async def mark_read(self, address: str, thread: str, messages: tuple[str, ...]) -> None:
         """Where a person's program asks for it. The mark of the newest stands for those before it, too."""
         chat = self._read_chat(address)
-        asked = self._receiver.asked.take(chat, messages)
+        asked = self._receiver.asked.pop(chat, messages)
         if not asked:
             return
         connection = await self._session.get()

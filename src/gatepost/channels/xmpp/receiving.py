@@ -96,8 +96,8 @@ class AskedMarks:
         while len(self._by_id) > MOST_KNOWN:
             self._by_id.popitem(last=False)
 
-    def take(self, chat: str, messages: Sequence[str]) -> list[AskedMark]:
-        """Return what was asked for these and not yet taken, in their order."""
+    def pop(self, chat: str, messages: Sequence[str]) -> list[AskedMark]:
+        """Return what was asked for these and not yet popped, in their order."""
         found = [self._by_id.pop((chat, each), None) for each in messages]
         return [each for each in found if each is not None]
 
