@@ -139,8 +139,9 @@ def test_a_thing_that_a_server_does_not_offer_is_refused_and_not_tried_again() -
             http._raise_error(httpx2.Response(status), {}, "upload a file", True)
 
 
-@pytest.mark.parametrize(("told", "wait"), [("120", 120.0), ("0", None), ("soon", None)])
+@pytest.mark.parametrize(("told", "wait"), [("90", 90.0), ("0", None), ("soon", None), ("864000", 120.0)])
 def test_a_service_that_is_away_is_left_alone_for_as_long_as_it_says(told: str, wait: float | None) -> None:
+    """But not for days: nobody would be heard meanwhile, and messages would be given up."""
     http = PlatformHttp("it", "https://example.org")
     with pytest.raises(Unavailable) as raised:
         http._raise_error(httpx2.Response(503, headers={"retry-after": told}), {}, "send", True)

@@ -21,6 +21,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import httpx2
 
 from gatepost.channels.contract import ChannelEnded, EndReason
+from gatepost.channels.kit.backoff import LONGEST_ASKED_S
 from gatepost.channels.kit.foreign_hosts import find_public_address, pin_request, split_host
 from gatepost.channels.kit.tls import find_bad_certificate, find_certificate_error, list_causes, make_tls
 from gatepost.core.contact import MAY_ACT, always, wait_for_contact
@@ -272,7 +273,8 @@ class PlatformHttp:
         if given.status == 429:
             return Unavailable(self.platform, "it asks us to wait", retry_after=given.retry_after)
         if given.status in FOR_LATER or (given.status >= 500 and given.status != NOT_OFFERED):
-            wait = given.retry_after or None  # a service that says 0 is still away: our own pauses are longer
+            # One that says 0 is still away: our own pauses are longer. One that says a day may be back in a minute.
+            wait = min(given.retry_after, LONGEST_ASKED_S) if given.retry_after else None
             return Unavailable(self.platform, f"it answers {given.status}", retry_after=wait, uncertain=given.effect)
         if given.status == 401:
             return ChannelEnded(

@@ -229,8 +229,9 @@ def send_group(platform: "TelegramPlatform", params: Params) -> Any:
         raise refuse("some file of an album")
     if len(media) > BY_NAME["size of an album"].limit:
         raise refuse("size of an album")
-    if len({each["type"] == "document" for each in media}) > 1:
-        raise refuse("kinds of an album")
+    kinds = {each["type"] for each in media}
+    if len(kinds) > 1 and (alone := kinds & {"audio", "document"}):
+        raise refuse("kinds of an album", ("document", max(alone)))
     album, sent = str(platform.make_number()), []
     for each in media:
         file = params[each["media"].removeprefix("attach://")]

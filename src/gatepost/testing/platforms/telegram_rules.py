@@ -305,7 +305,7 @@ RULES = (
         refusal="Forbidden: bot was kicked from the supergroup chat",
         status=403,
         call=("sendMessage", {**TEAM, "text": "x", "$faults": ["forbidden"]}),
-        adapter="channels/telegram/api.py",
+        adapter="channels/kit/http.py: PlatformRefusal",
     ),
     PlatformRule(
         name="person who wrote first",
@@ -314,7 +314,7 @@ RULES = (
         refusal="Forbidden: bot can't initiate conversation with a user",
         status=403,
         call=("sendMessage", {"chat_id": "$closed", "text": "x"}),
-        adapter="channels/telegram/api.py",
+        adapter="channels/kit/http.py: PlatformRefusal",
     ),
     PlatformRule(
         name="group that became a supergroup",
@@ -331,7 +331,7 @@ RULES = (
         refusal="Too Many Requests: retry after 1",
         status=429,
         call=("sendMessage", {**TEAM, "text": "x", "$faults": ["rate_limit"]}),
-        adapter="channels/telegram/api.py",
+        adapter="channels/telegram/api.py: find_wait",
     ),
     PlatformRule(
         name="a server that is busy",
@@ -349,7 +349,7 @@ RULES = (
         refusal="Conflict: terminated by other getUpdates request; make sure that only one bot instance is running",
         status=409,
         call=("getUpdates", {"$faults": ["conflict"]}),
-        adapter="channels/telegram/api.py: SECOND_POLLER",
+        adapter="channels/telegram/polling.py: SECOND_POLLER",
     ),
     PlatformRule(
         name="file size",
@@ -378,11 +378,11 @@ RULES = (
     ),
     PlatformRule(
         name="kinds of an album",
-        source=f"{API}#sendmediagroup: documents are grouped with documents only; {LIBRARY}, MessageContent.cpp",
+        source=f"{API}#sendmediagroup: documents with documents, audio with audio; {LIBRARY}, MessageContent.cpp",
         read_on="2026-11-18",
         refusal="Bad Request: document can't be mixed with other media types",
         call=("sendMediaGroup", {**TEAM, "media": [{"type": each, "media": "x"} for each in ("document", "photo")]}),
-        adapter="channels/telegram/render.py: split_groups",
+        adapter="channels/telegram/render.py: render_group",
     ),
     PlatformRule(
         name="text to edit",
@@ -390,7 +390,7 @@ RULES = (
         read_on="2026-11-18",
         refusal="Bad Request: there is no text in the message to edit",
         call=("editMessageText", {**TEAM, "message_id": "$own_file", "text": "x"}),
-        adapter="channels/telegram/sending.py",
+        adapter="channels/telegram/sending.py: NO_WORDS",
     ),
     PlatformRule(
         name="age of a deletion",
@@ -398,7 +398,7 @@ RULES = (
         read_on="2026-11-18",
         refusal="Bad Request: message can't be deleted for everyone",
         call=("deleteMessage", {**TEAM, "message_id": "$old"}),
-        adapter="channels/telegram/sending.py",
+        adapter="channels/kit/http.py: PlatformRefusal",
     ),
     PlatformRule(
         name="size of a download",
