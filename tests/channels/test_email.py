@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from imap_tools import MailboxLoginError
 
-from gatepost.channels.contract import ChannelDeps
+from gatepost.channels.contract import ChannelDeps, ChannelEnded
 from gatepost.channels.email.adapter import Email
-from gatepost.channels.email.imap import FetchedMail
+from gatepost.channels.email.imap import FetchedMail, read_errors
 from gatepost.channels.email.mail_text import read_html, split_quote
 from gatepost.channels.email.render import render_forward, render_mail
 from gatepost.channels.email.sender_proof import is_proved, parse_address, read_sender
@@ -28,6 +29,7 @@ from gatepost.channels.email.wire import (
     read_room,
     render_message_id,
 )
+from gatepost.core.errors import Unavailable
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Attachment, Inbound, Verb
@@ -231,6 +233,22 @@ def test_a_large_mail_of_a_sender_whom_nobody_proves_is_read_by_its_head_alone()
     stranger, known = get(HEAD + words), get(PROOF + HEAD + words)
     assert stranger.verb is Verb.UNTRUSTED and "no mail server proves" in stranger.text
     assert stranger.text.startswith("hello") and known.text.count("word") > 50_000
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("[AUTHENTICATIONFAILED] Authentication failed.", ChannelEnded),
+        ("[ALERT] Application-specific password required (Failure)", ChannelEnded),
+        ("[UNAVAILABLE] Temporary authentication failure.", Unavailable),
+        ("[ALERT] Too many simultaneous connections. (Failure)", Unavailable),
+        ("[LIMIT] Too many logins from here", Unavailable),
+        ("[INUSE] the mailbox is locked", Unavailable),
+    ],
+)
+def test_a_log_in_that_is_refused_for_a_while_is_no_wrong_password(said: str, expected: type[Exception]) -> None:
+    with pytest.raises(expected), read_errors("mail.test"):
+        raise MailboxLoginError(("NO", [said.encode()]), "OK")
 
 
 def test_html_becomes_what_people_read() -> None:

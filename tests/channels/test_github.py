@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import httpx2
 import pytest
 
 from gatepost.channels.contract import (
@@ -20,7 +21,9 @@ from gatepost.channels.contract import (
     SupportsLookup,
 )
 from gatepost.channels.github import WEBHOOK_SECRET, wire
+from gatepost.channels.github.adapter import read_error
 from gatepost.channels.kit.hooks import sign
+from gatepost.channels.kit.http import PlatformHttp
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.messages import address
@@ -431,5 +434,20 @@ async def test_the_longest_comment_is_taken_whatever_it_holds(
 
 async def test_a_refused_comment_says_what_is_wrong_with_it(platform: GitHubPlatform, channel: Channel) -> None:
     sent = await channel.send(TEAM, Outbound(key="k", text="hello"))
-    with pytest.raises(Refused, match="Body cannot be blank"):
+    with pytest.raises(Refused, match="body cannot be blank"):
         await channel.send(TEAM, Outbound(key="l", op=Op.EDIT, target=sent, text=" "))
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "wait"),
+    [
+        (403, "Maximum number of login attempts exceeded. Please try again later.", 60.0),
+        (403, "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.", 60.0),
+    ],
+)
+def test_a_door_that_is_shut_for_a_while_is_no_refusal(status: int, words: str, wait: float) -> None:
+    """GitHub shuts it for valid tokens, too, after others used wrong ones."""
+    http = PlatformHttp("GitHub", "https://api.github.com", read_error=read_error)
+    with pytest.raises(Unavailable) as raised:
+        http._raise_error(httpx2.Response(status), {"message": words}, "comment", True)
+    assert (raised.value.retry_after, raised.value.everywhere) == (wait, True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from gatepost.channels.contract import MemoryCursor
 from gatepost.channels.github.adapter import ASKED
@@ -105,22 +105,16 @@ async def test_a_repository_that_is_gone_does_not_keep_the_others_from_being_ask
             await received.wait_for(lambda events: any(each.text == "hello" for each in events))
 
 
-class Transferred(GitHubPlatform):
-    """An issue that is listed and gone when it is asked for."""
-
-    async def _answer_issue(self, request: Request) -> Response:
-        if request.path_params["number"] == 1:
-            return JSONResponse({"message": "This issue was deleted"}, 410)
-        return await super()._answer_issue(request)
-
-
 @pytest.mark.slow
-async def test_a_closed_issue_that_is_gone_does_not_keep_what_follows_it_from_being_seen() -> None:
-    with Transferred() as platform:
+@pytest.mark.parametrize("where", ["deleted", "moved"])
+async def test_a_closed_issue_that_is_gone_does_not_keep_what_follows_it_from_being_seen(where: str) -> None:
+    """It is listed, and gone when it is asked for. GitHub answers 410 for a deleted one, 301 for one that was moved."""
+    with GitHubPlatform() as platform:
         assert isinstance(platform, GitHubPlatform)
         cursor = MemoryCursor()
         cursor.saved = {f"{kind} {REPOSITORY}": LONG_AGO for kind in ("issues/comments", "issues")}
         platform.close(1)
+        getattr(platform, where).add(1)
         number = platform.open_issue("Next", "after it")
         platform.close(number, sender="bob")
         secrets = {"token": TOKEN, "webhook_secret": ""}

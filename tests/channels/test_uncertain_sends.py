@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
+from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason, SupportsClose
 from gatepost.channels.kit.http import PlatformAnswer
 from gatepost.channels.slack.sending import SlackSender
 from gatepost.channels.telegram.sending import run_steps
@@ -15,8 +15,16 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
+from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, PlatformFault
+from gatepost.testing.platforms.bluesky import BlueskyPlatform
+from gatepost.testing.platforms.mastodon import MastodonPlatform
+from gatepost.testing.platforms.mattermost import MattermostPlatform
+from gatepost.testing.platforms.reddit import RedditPlatform
+from gatepost.testing.platforms.telegram import TelegramPlatform
 from gatepost.testing.platforms.whatsapp import WhatsAppPlatform
 from gatepost.testing.platforms.wiring import make_channel
+from gatepost.testing.platforms.x import XPlatform
+from gatepost.testing.platforms.zulip import ZulipPlatform
 
 
 def make_file(folder: Path, name: str) -> OutboundFile:
@@ -95,3 +103,41 @@ async def test_a_token_that_is_revoked_between_two_parts_leaves_no_certain_no() 
     with pytest.raises(Unavailable) as raised:
         await run_steps([say, end])
     assert raised.value.uncertain
+
+
+def tell_wait(platform_class: type[EmulatedPlatform]) -> type[EmulatedPlatform]:
+    """Return the platform as it is when a proxy before it says for how long it is away."""
+
+    class Away(platform_class):  # type: ignore[misc, valid-type]
+        def make_app(self) -> Asgi:
+            inner = super().make_app()
+
+            async def app(scope: Any, receive: Any, send: Any) -> None:
+                async def tell(event: Any) -> None:
+                    if event["type"] == "http.response.start" and event["status"] >= 500:
+                        event = {**event, "headers": [*event["headers"], (b"retry-after", b"30")]}
+                    await send(event)
+
+                await inner(scope, receive, tell)
+
+            return app
+
+    return Away
+
+
+@pytest.mark.parametrize(
+    "platform_class",
+    [BlueskyPlatform, MastodonPlatform, MattermostPlatform, RedditPlatform, XPlatform, ZulipPlatform, TelegramPlatform],
+)
+async def test_a_service_that_says_for_how_long_it_is_away_may_have_taken_the_message(
+    platform_class: type[EmulatedPlatform],
+) -> None:
+    """A wait is told of limits, too, and those certainly took nothing: the two must not be mixed up."""
+    with tell_wait(platform_class)() as platform:
+        channel, _ = make_channel(platform)
+        platform.fault(PlatformFault.BUSY)
+        with pytest.raises(Unavailable) as raised:
+            await channel.send(platform.get_address("direct:ann"), Outbound(key="k", text="x"))
+        assert (raised.value.retry_after, raised.value.uncertain) == (30.0, True)
+        if isinstance(channel, SupportsClose):
+            await channel.close()

@@ -1,16 +1,19 @@
 """The XMPP channel without a server: how stanzas are read and written."""
 
+import asyncio
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 from slixmpp import ClientXMPP
 from slixmpp.stanza import Presence
+from slixmpp.xmlstream import tostring
 
+from gatepost.channels.contract import ChannelDeps, ChannelEnded, MemoryCursor
 from gatepost.channels.xmpp.files import XmppFiles
-from gatepost.channels.xmpp.receiving import MOST_KNOWN, KnownMessages
-from gatepost.channels.xmpp.render import render_key, render_reactions, render_time, render_words
-from gatepost.channels.xmpp.session import IncomingStanza, XmppConnection, XmppRefusal, read_error
+from gatepost.channels.xmpp.receiving import MOST_KNOWN, AskedMark, AskedMarks, KnownMessages
+from gatepost.channels.xmpp.render import render_key, render_reactions, render_slot, render_time, render_words
+from gatepost.channels.xmpp.session import IncomingStanza, XmppConnection, XmppRefusal, XmppSession, read_error
 from gatepost.channels.xmpp.wire import (
     CLIENT,
     StanzaFacts,
@@ -21,13 +24,32 @@ from gatepost.channels.xmpp.wire import (
     read_message,
     read_time,
 )
+from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
+from gatepost.core.settings import Config, Setting
 from gatepost.messages import address
 from gatepost.messages.inbound import Inbound, Verb
 
 ROOM = "team@rooms.example.org"
 BOT = "bot@example.org"
 GIVEN = f"<stanza-id xmlns='urn:xmpp:sid:0' by='{ROOM}' id='r1'/>"
+
+MARKABLE = "<markable xmlns='urn:xmpp:chat-markers:0'/>"
+ASKS = "<request xmlns='urn:xmpp:receipts'/>"
+SASL = "urn:ietf:params:xml:ns:xmpp-sasl"
+STREAM = (
+    "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' id='1' version='1.0'>"
+    f"<stream:features><mechanisms xmlns='{SASL}'><mechanism>PLAIN</mechanism></mechanisms></stream:features>"
+)
+
+
+def make_deps(port: int) -> ChannelDeps:
+    async def read_secret(_: Setting[str]) -> str:
+        return "the password"
+
+    given = {"user": BOT, "server": f"127.0.0.1:{port}", "security": "none"}
+    config = Config({f"channels.xmpp.{name}": value for name, value in given.items()})
+    return ChannelDeps(instance="xmpp", config=config, clock=SystemClock(), secret=read_secret, cursor=MemoryCursor())
 
 
 def read(inner: str, *, sender: str = f"{ROOM}/ann", kind: str = "groupchat", **facts: Any) -> list[Inbound]:
@@ -163,6 +185,36 @@ def _find(stanza: Element, namespace: str, name: str) -> Element:
     return found
 
 
+@pytest.mark.parametrize("forbidden", ["\ufffe", "\uffff", "\x1b", "\x0c"])
+def test_a_stanza_has_no_character_that_xml_forbids(forbidden: str) -> None:
+    """A server ends the connection for one, and the same words would end the next one, too."""
+    words, name = f"a{forbidden}b", f"a{forbidden}b.txt"
+    for each in (render_words(ROOM, True, "k", words, urls=[]), render_slot(name, 1, "text/plain")):
+        assert fromstring(tostring(each)).tag == each.tag
+    assert render_slot(name, 1, "text/plain").get("filename") == "a\ufffdb.txt"
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [("not-authorized", ChannelEnded), ("account-disabled", ChannelEnded), ("temporary-auth-failure", Unavailable)],
+)
+async def test_a_server_that_cannot_check_a_password_now_is_asked_again_later(
+    condition: str, expected: type[Exception]
+) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"<stream:stream")
+        writer.write(STREAM.encode())
+        await reader.readuntil(b"</auth>")
+        writer.write(f"<failure xmlns='{SASL}'><{condition}/></failure>".encode())
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        session = XmppSession(make_deps(server.sockets[0].getsockname()[1]))
+        with pytest.raises(expected):
+            await session.connect()
+
+
 def test_times_go_there_and_back() -> None:
     assert read_time(render_time(1_700_000_000_123_456)) == 1_700_000_000_123_456
     assert [read_time(each) for each in ("", None, "yesterday", "2026-01-01T00:00:00")] == [None] * 4
@@ -186,6 +238,30 @@ def test_what_is_known_of_rooms_is_bounded_and_an_id_stays_with_its_first_messag
     for number in range(MOST_KNOWN + 10):
         known.add(ROOM, "xmpp:bob@x", f"b{number}", f"s{number}", "")
     assert len(known._by_author) == len(known._by_id) == MOST_KNOWN
+
+
+def make_stanza(inner: str) -> Element:
+    return fromstring(f"<message xmlns='jabber:client' id='a1'>{inner}</message>")
+
+
+def test_a_mark_names_the_rooms_id_and_a_receipt_that_of_the_sender() -> None:
+    asked, both = AskedMarks(), make_stanza(MARKABLE + ASKS)
+    asked.add(ROOM, "r1", both, group=True)
+    asked.add(ROOM, "a1", both, group=True)  # of a room that gives no ids
+    asked.add("ann@example.org", "a1", both, group=False)
+    asked.add("bob@example.org", "a1", make_stanza(ASKS), group=False)
+    asked.add("eve@example.org", "a1", make_stanza("<body>x</body>"), group=False)
+    assert asked.pop(ROOM, ("r1", "a1", "r2")) == [AskedMark("r1", ""), AskedMark("a1", "")]
+    assert asked.pop("ann@example.org", ("a1",)) == [AskedMark("a1", "a1")]
+    assert asked.pop("bob@example.org", ("a1",)) == [AskedMark("", "a1")]
+    assert asked.pop("eve@example.org", ("a1",)) == asked.pop(ROOM, ("r1",)) == []
+
+
+def test_marks_that_nobody_takes_are_bounded() -> None:
+    asked, stanza = AskedMarks(), make_stanza(MARKABLE)
+    for number in range(MOST_KNOWN + 1):
+        asked.add(ROOM, f"r{number}", stanza, group=True)
+    assert asked.pop(ROOM, ("r0",)) == [] and len(asked.pop(ROOM, ("r1",))) == 1
 
 
 def test_addresses_of_rooms_and_people_go_there_and_back() -> None:

@@ -1,12 +1,13 @@
 """The XMPP channel against a real Prosody."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from gatepost.channels.contract import ChannelEnded, EndReason, MemoryCursor
+from gatepost.channels.contract import ChannelEnded, EndReason, MemoryCursor, SupportsReadMarks
 from gatepost.channels.xmpp.adapter import Xmpp
 from gatepost.core.errors import NotFound, Refused, Unavailable
 from gatepost.messages.inbound import Verb
@@ -15,13 +16,15 @@ from gatepost.testing.channel_suite import GradeState, list_failures, run_suite
 from gatepost.testing.platforms.base import PlatformFault
 from gatepost.testing.platforms.prosody import find_prosody
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.platforms.xmpp_server import REFUSALS, XmppServer
+from gatepost.testing.platforms.xmpp_server import BOT, REFUSALS, XmppServer
 from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_prosody() is None, reason="Prosody is not installed: scripts/system_packages.py --all"),
 ]
+MARKABLE = "<markable xmlns='urn:xmpp:chat-markers:0'/>"
+ASKS = "<request xmlns='urn:xmpp:receipts'/>"
 FORGED = "<x xmlns='http://jabber.org/protocol/muc#user'><item jid='bob@localhost'/></x>"
 # A real server does not do these, and XMPP has no word for some of them.
 NOT_TRIED = {"duplicate events", "reordered events", "lost acknowledgement", "rate limit", "order of sends"}
@@ -197,3 +200,33 @@ async def test_a_room_that_has_forgotten_the_bot_is_joined_again(
         await received.wait_for(1)
         await channel.send(server.get_address("team"), message("k", "x"))
     assert server.texts("team") == ["x"]
+
+
+async def test_people_see_that_an_agent_took_their_messages_where_their_program_asks(server: XmppServer) -> None:
+    """A mark stands for what was said before it, so the newest gets it; a receipt is of one message alone."""
+    channel, around = make_channel(server)
+    assert isinstance(channel, SupportsReadMarks)
+    async with listening(channel) as received:
+        await until(lambda: around.pulse is not None and around.pulse.beats > 0)
+        team = [server.post("team", "ann", f"<body>bot: {each}</body>{MARKABLE}{ASKS}") for each in "ab"]
+        plain = server.post("team", "ann", "<body>bot: c</body>")
+        alone = [server.post("direct:bob", "bob", f"<body>{each}</body>{MARKABLE}{ASKS}") for each in "de"]
+        await received.wait_for(5)
+        assert server.list_marks() == []  # nothing that no agent took
+        await channel.mark_read(server.get_address("team"), "", (team[0],))
+        await channel.mark_read(server.get_address("team"), "", (team[1], plain))
+        await channel.mark_read(server.get_address("direct:bob"), "", tuple(alone))
+        await channel.mark_read(server.get_address("direct:bob"), "", tuple(alone))
+        marks = [("team", "displayed", each) for each in team]
+        marks += [("direct:bob", "received", each) for each in alone] + [("direct:bob", "displayed", alone[1])]
+        await until(lambda: server.list_marks() == marks)
+    assert server.texts("team") == server.texts("direct:bob") == []
+
+
+async def test_a_program_can_find_out_that_the_bot_gives_marks(server: XmppServer) -> None:
+    for read_marks in (True, False):
+        channel, around = make_channel(server, read_marks=read_marks)
+        async with listening(channel):
+            await until(lambda pulse=around.pulse: pulse is not None and pulse.beats > 0)
+            found = await asyncio.to_thread(server.list_features, "ann", f"{BOT}/gatepost-xmpp")
+        assert ("urn:xmpp:chat-markers:0" in found, "urn:xmpp:receipts" in found) == (read_marks, read_marks)

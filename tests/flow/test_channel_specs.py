@@ -256,7 +256,7 @@ def test_read_marks_are_on_where_people_see_them_as_the_bots_own() -> None:
     marks = {
         name: each for name, kind in CHANNELS.items() for each in kind.settings if get_last_name(each) == READ_MARKS
     }
-    assert {name for name, each in marks.items() if each.default is True} == {"whatsapp", "matrix", "signal"}
+    assert {name for name, each in marks.items() if each.default is True} == {"whatsapp", "matrix", "signal", "xmpp"}
     for name in marks:
         make = CHANNELS[name].load
         assert make is not None and hasattr(make(), "mark_read")

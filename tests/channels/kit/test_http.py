@@ -139,6 +139,32 @@ def test_a_thing_that_a_server_does_not_offer_is_refused_and_not_tried_again() -
             http._raise_error(httpx2.Response(status), {}, "upload a file", True)
 
 
+@pytest.mark.parametrize(("told", "wait"), [("90", 90.0), ("0", None), ("soon", None), ("864000", 120.0)])
+def test_a_service_that_is_away_is_left_alone_for_as_long_as_it_says(told: str, wait: float | None) -> None:
+    """But not for days: nobody would be heard meanwhile, and messages would be given up."""
+    http = PlatformHttp("it", "https://example.org")
+    with pytest.raises(Unavailable) as raised:
+        http._raise_error(httpx2.Response(503, headers={"retry-after": told}), {}, "send", True)
+    assert (raised.value.retry_after, raised.value.uncertain) == (wait, True)
+
+
+@pytest.mark.parametrize(
+    ("date", "wait"),
+    [
+        ("Wed, 18 Nov 2026 10:00:00 GMT", 90.0),
+        ("Wed, 18 Nov 2026 10:05:00 GMT", 0.0),
+        ("Wed, 18 Nov 2026 10:00:00 -0000", None),
+        ("Wed, 18 Nov 99999999999 10:00:00 GMT", None),
+        ("", None),
+    ],
+)
+def test_a_wait_may_be_told_as_a_moment_of_the_servers_own_clock(date: str, wait: float | None) -> None:
+    headers = {"retry-after": "Wed, 18 Nov 2026 10:01:30 GMT", "date": date}
+    with pytest.raises(Unavailable) as raised:
+        PlatformHttp("it", "https://example.org")._raise_error(httpx2.Response(429, headers=headers), {}, "send", True)
+    assert raised.value.retry_after == wait
+
+
 def test_a_platform_is_asked_for_its_wait_only_where_it_limits_us() -> None:
     asked: list[int] = []
 

@@ -73,7 +73,7 @@ async def test_gidgethub_uses_the_api(platform: GitHubPlatform) -> None:
         (lambda: api.patch(f"{ISSUES}/comments/{theirs}", data={"body": "x"}), 403, "admin rights"),
         (lambda: api.patch(f"{ISSUES}/comments/42", data={"body": "x"}), 404, "Not Found"),
         (lambda: api.delete(f"{ISSUES}/comments/{theirs}"), 403, "admin rights"),
-        (lambda: api.post(f"{ISSUES}/comments/{theirs}/reactions", data={"content": "tada"}), 422, "content"),
+        (lambda: api.post(f"{ISSUES}/comments/{theirs}/reactions", data={"content": "tada"}), 422, "not a member"),
         (lambda: api.post(f"{ISSUES}/comments/42/reactions", data={"content": "heart"}), 404, "Not Found"),
     ]
     for call, status, words in wrong:

@@ -94,7 +94,7 @@ def test_no_emulator_refuses_by_a_status_that_no_rule_has() -> None:
     found = []
     for file in FOLDER.glob("*.py"):
         for each in ast.walk(ast.parse(file.read_text())):
-            if isinstance(each, ast.Call) and ast.unparse(each.func).endswith("Response"):
+            if isinstance(each, ast.Call) and ast.unparse(each.func).endswith(("Response", "Error")):
                 given = [*each.args, *(word.value for word in each.keywords)]
                 statuses = [part.value for part in given if isinstance(part, ast.Constant)]
                 found += [f"{file.stem}: {value}" for value in statuses if isinstance(value, int) and value >= 400]

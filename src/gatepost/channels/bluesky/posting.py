@@ -30,10 +30,8 @@ class BlueskyPosting:
         try:
             return await (self._chat(conversation, message) if conversation else self._publish(message))
         except Unavailable as error:
-            if error.retry_after is None:
-                raise
-            # The server counts by account, not by conversation.
-            raise Unavailable(error.what, error.why, retry_after=error.retry_after, everywhere=True) from None
+            error.everywhere |= error.retry_after is not None  # the server counts by account, not by conversation
+            raise
 
     # Posts.
 

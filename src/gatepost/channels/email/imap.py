@@ -19,6 +19,8 @@ from gatepost.channels.kit.tls import find_bad_certificate, make_tls
 from gatepost.core.errors import Unavailable
 
 PLATFORM = "the mailbox"
+# A log-in that may work later: by the codes of RFC 5530, and in the words of Gmail, which gives none.
+_LATER = re.compile(r"\[(UNAVAILABLE|INUSE|LIMIT|SERVERBUG)\b|\btoo many\b", re.IGNORECASE)
 TIMEOUT_S = 30.0
 MOST_AT_ONCE = 200
 SEEN = "\\Seen"
@@ -55,7 +57,7 @@ def read_errors(host: str) -> Iterator[None]:
     try:
         yield
     except MailboxLoginError as error:
-        if "UNAVAILABLE" in str(error):
+        if _LATER.search(str(error)):
             raise Unavailable(PLATFORM, f"{host} cannot log anybody in now") from None
         raise ChannelEnded(
             EndReason.TOKEN, f"{host} refuses the password", "set it with `gatepost channel set`"

@@ -43,17 +43,20 @@ LISTS: dict[str, wire.ReadListed] = {
 }
 SCOPES = {"repo", "public_repo"}
 
+GONE = (301, 404, 410)  # an issue that was moved to another repository, or deleted
+SHUT = ("rate limit", "login attempts exceeded")  # also to a valid token, after others used wrong ones
 _log = log.get("github")
 
 
 def read_error(given: PlatformAnswer) -> Unavailable | PlatformRefusal | None:
-    """Limits come as 403, too. A request that is not valid has its reason in `errors`."""
+    """Limits come as 403, too, and pass. A request that is not valid has its reason in `errors`."""
     if given.status == 422 and (why := wire.find_reason(given.body)):
         return PlatformRefusal("GitHub", given.action, given.status, given.body, why)
     headers, wait = given.response.headers, given.retry_after
     spent = headers.get("x-ratelimit-remaining") == "0"
     words = str(given.body.get("message", "")) if isinstance(given.body, dict) else ""
-    if given.status not in (403, 429) or not (spent or "retry-after" in headers or "rate limit" in words.lower()):
+    shut = any(each in words.lower() for each in SHUT)
+    if given.status not in (403, 429) or not (spent or "retry-after" in headers or shut):
         return None
     if wait is None:
         wait = _find_reset(given.response) if spent else SECONDARY_WAIT_S
@@ -169,7 +172,7 @@ class GitHubComments:
                     if event is not None and str(review.get("submitted_at")) >= since:
                         await self._inbox.receive_one(event)
         except PlatformRefusal as error:
-            if error.status not in (404, 410):
+            if error.status not in GONE:
                 raise
 
     async def _receive_listed(
@@ -194,7 +197,7 @@ class GitHubComments:
         try:
             issue = await self._call("GET", room.path, action="read the issue")
         except PlatformRefusal as error:
-            if error.status not in (404, 410):
+            if error.status not in GONE:
                 raise
             return
         event = wire.read_closing(repository, issue, bot) if isinstance(issue, dict) else None

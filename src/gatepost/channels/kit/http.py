@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -20,6 +21,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import httpx2
 
 from gatepost.channels.contract import ChannelEnded, EndReason
+from gatepost.channels.kit.backoff import LONGEST_ASKED_S
 from gatepost.channels.kit.foreign_hosts import find_public_address, pin_request, split_host
 from gatepost.channels.kit.tls import find_bad_certificate, find_certificate_error, list_causes, make_tls
 from gatepost.core.contact import MAY_ACT, always, wait_for_contact
@@ -271,7 +273,9 @@ class PlatformHttp:
         if given.status == 429:
             return Unavailable(self.platform, "it asks us to wait", retry_after=given.retry_after)
         if given.status in FOR_LATER or (given.status >= 500 and given.status != NOT_OFFERED):
-            return Unavailable(self.platform, f"it answers {given.status}", uncertain=given.effect)
+            # One that says 0 is still away: our own pauses are longer. One that says a day may be back in a minute.
+            wait = min(given.retry_after, LONGEST_ASKED_S) if given.retry_after else None
+            return Unavailable(self.platform, f"it answers {given.status}", retry_after=wait, uncertain=given.effect)
         if given.status == 401:
             return ChannelEnded(
                 EndReason.TOKEN,
@@ -281,14 +285,22 @@ class PlatformHttp:
         return PlatformRefusal(self.platform, given.action, given.status, given.body)
 
     def _retry_after(self, response: httpx2.Response, answer: Any) -> float | None:
-        """None: it does not say, or says no number of seconds."""
+        """None: it does not say, or says neither a number of seconds nor a moment."""
         is_limit = response.status_code == 429  # what a limit's headers say of other answers is no wait
         found = self._find_retry_after(response, answer) if self._find_retry_after and is_limit else None
         try:
-            wait = float(response.headers.get("retry-after", "")) if found is None else float(found)
-        except ValueError:
+            wait = _read_wait(response.headers) if found is None else float(found)
+        except (ValueError, TypeError, OverflowError):  # also of a date without a zone, or far away
             return None
         return max(wait, 0.0) if math.isfinite(wait) else None
+
+
+def _read_wait(headers: Mapping[str, str]) -> float:
+    """Return the seconds of Retry-After. RFC 9110 allows a moment, too: it is held against the server's own clock."""
+    told = headers.get("retry-after", "")
+    if not told[:1].isalpha() or "," not in told:
+        return float(told)
+    return (parsedate_to_datetime(told) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
 
 
 def check_web_address(url: str) -> None:

@@ -18,7 +18,7 @@ MOST_ROWS = 300  # of a table; more, and more blocks or marks than these, are wo
 MOST_BLOCKS = 1000
 MOST_MARKS = 2000
 
-_UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_UNSENDABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")  # XML has none of them
 _ITEM = re.compile(r"([-*+]|[0-9]{1,9}[.)])[ \t]+(?=\S)")
 _DELIMITER_ROW = frozenset("|-: \t")
 

@@ -69,10 +69,8 @@ class MastodonPosting:
                 case Op.REPOST:
                     return await self._change("POST", message.target, "/reblog", "boost a post")
         except Unavailable as error:
-            if error.retry_after is None:
-                raise
-            # The server counts by account, not by conversation.
-            raise Unavailable(error.what, error.why, retry_after=error.retry_after, everywhere=True) from None
+            error.everywhere |= error.retry_after is not None  # the server counts by account, not by conversation
+            raise
         raise Unsupported(message.op.value, "mastodon", "use send with the same text")
 
     async def _answer(self, address: str, message: Outbound) -> str:

@@ -42,10 +42,8 @@ class MattermostPosting:
                 case Op.UNPIN:
                     return await self._change("POST", message.target, "/unpin", "unpin a message")
         except Unavailable as error:
-            if error.retry_after is None:
-                raise
-            # The server counts by account, not by channel.
-            raise Unavailable(error.what, error.why, retry_after=error.retry_after, everywhere=True) from None
+            error.everywhere |= error.retry_after is not None  # the server counts by account, not by channel
+            raise
         raise Unsupported(message.op.value, "mattermost", "use send with the same text")
 
     async def _post_all(self, address: str, channel: str, message: Outbound) -> str:

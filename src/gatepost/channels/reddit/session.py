@@ -65,10 +65,8 @@ class RedditSession:
         try:
             response, answer = await self._api.exchange(method, path, action=action, headers=headers, **more)
         except Unavailable as error:
-            if error.retry_after is None:
-                raise
-            # Reddit counts by app and account, not by room.
-            raise Unavailable(error.what, error.why, retry_after=error.retry_after, everywhere=True) from None
+            error.everywhere |= error.retry_after is not None  # Reddit counts by app and account, not by room
+            raise
         if _read_seconds(response, "x-ratelimit-remaining", 1.0) < 1.0:
             self._close_window(_read_seconds(response, "x-ratelimit-reset", 0.0))
         return answer

@@ -189,10 +189,8 @@ class XAccount:
         try:
             return await self._http.exchange(method, path, headers=signed, params=asked, **more)
         except Unavailable as error:
-            if error.retry_after is None:
-                raise
-            # X counts by account, not by conversation.
-            raise Unavailable(error.what, error.why, retry_after=error.retry_after, everywhere=True) from None
+            error.everywhere |= error.retry_after is not None  # X counts by account, not by conversation
+            raise
 
     async def _get_keys(self) -> AccountKeys:
         values = [await self._around.secret(each) for each in (API_KEY, API_SECRET, TOKEN, TOKEN_SECRET)]

@@ -6,7 +6,13 @@ anybody may use: what they say is received as untrusted.
 
 from enum import StrEnum
 
-from gatepost.channels.contract import ChannelGuide, ChannelPace, declare_channel, make_ca_setting
+from gatepost.channels.contract import (
+    ChannelGuide,
+    ChannelPace,
+    declare_channel,
+    make_ca_setting,
+    make_read_mark_setting,
+)
 from gatepost.core.settings import setting
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
@@ -38,6 +44,7 @@ FILE_HOSTS = setting(
     (),
     help="Further hosts that files of messages are read from. Those of the bot's own domain always are.",
 )
+READ_MARKS = make_read_mark_setting("xmpp", True)
 
 XMPP = declare_channel(
     "xmpp",
@@ -56,7 +63,7 @@ XMPP = declare_channel(
             Feature.HISTORY,
         }
     ),
-    settings=(USER, PASSWORD, ROOMS, NICKNAME, SERVER, SECURITY, CA_FILE, FILE_HOSTS),
+    settings=(USER, PASSWORD, ROOMS, NICKNAME, SERVER, SECURITY, CA_FILE, FILE_HOSTS, READ_MARKS),
     max_text=10_000,  # a stanza then stays below 64 KiB, which common servers take
     text_unit=TextUnit.CHARACTERS,
     largest_file=10 * 1024 * 1024,  # what Prosody allows if it is not told otherwise

@@ -13,7 +13,9 @@ from gatepost.channels.xmpp.render import (
     is_own_id,
     render_edit,
     render_key,
+    render_mark,
     render_reactions,
+    render_receipt,
     render_retraction,
     render_state,
     render_time,
@@ -81,6 +83,20 @@ class Xmpp:
         chat = self._read_chat(address)
         connection = await self._session.get()
         connection.client.send_xml(render_state(chat, self._is_room(connection, chat), on))
+
+    async def mark_read(self, address: str, thread: str, messages: tuple[str, ...]) -> None:
+        """Where a person's program asks for it. The mark of the newest stands for those before it, too."""
+        chat = self._read_chat(address)
+        asked = self._receiver.asked.pop(chat, messages)
+        if not asked:
+            return
+        connection = await self._session.get()
+        group = self._is_room(connection, chat)
+        for each in asked:
+            if each.received:
+                connection.client.send_xml(render_receipt(chat, each.received))
+        if newest := next((each.read for each in reversed(asked) if each.read), ""):
+            connection.client.send_xml(render_mark(chat, group, newest))
 
     async def open_direct(self, sender: str) -> str:
         """A private chat needs no opening: it is the person's address."""

@@ -6,8 +6,11 @@ received one after the other; rooms are received beside each other.
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import partial
 from xml.etree.ElementTree import Element
+
+from msgspec import Struct
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff
@@ -18,6 +21,8 @@ from gatepost.channels.xmpp.session import IncomingStanza, XmppConnection, XmppR
 from gatepost.channels.xmpp.wire import (
     CLIENT,
     CORRECT,
+    MARKERS,
+    RECEIPTS,
     OpenUrl,
     StanzaFacts,
     find_archive_id,
@@ -26,6 +31,8 @@ from gatepost.channels.xmpp.wire import (
     find_real_jid,
     get_address,
     get_occupant_address,
+    is_id,
+    read_address,
     read_message,
     split_jid,
 )
@@ -64,10 +71,41 @@ class KnownMessages:
         return self._by_id.get((room, platform_id), ("", ""))
 
 
+class AskedMark(Struct, frozen=True):
+    """By which ids somebody's program wants to be told of a message; '' if it does not."""
+
+    read: str = ""
+    received: str = ""
+
+
+class AskedMarks:
+    """Messages whose senders asked to be told that they were read (XEP-0333) or received (XEP-0184). Bounded."""
+
+    def __init__(self) -> None:
+        self._by_id: OrderedDict[tuple[str, str], AskedMark] = OrderedDict()
+
+    def add(self, chat: str, platform_id: str, message: Element, *, group: bool) -> None:
+        """A mark in a room names the room's id if there is one; receipts are of private chats alone."""
+        own_id = message.get("id") or ""
+        known = platform_id if group and platform_id != find_origin(message) else own_id
+        read = known if message.find(f"{{{MARKERS}}}markable") is not None else ""
+        received = own_id if not group and message.find(f"{{{RECEIPTS}}}request") is not None else ""
+        asked = AskedMark(*(each if is_id(each) else "" for each in (read, received)))
+        if asked.read or asked.received:
+            self._by_id[chat, platform_id] = asked
+        while len(self._by_id) > MOST_KNOWN:
+            self._by_id.popitem(last=False)
+
+    def pop(self, chat: str, messages: Sequence[str]) -> list[AskedMark]:
+        """Return what was asked for these and not yet popped, in their order."""
+        found = [self._by_id.pop((chat, each), None) for each in messages]
+        return [each for each in found if each is not None]
+
+
 class XmppReceiver:
     def __init__(self, around: ChannelDeps, session: XmppSession, open_url: OpenUrl) -> None:
         self._around, self._session, self._open_url = around, session, open_url
-        self.known = KnownMessages()
+        self.known, self.asked = KnownMessages(), AskedMarks()
 
     async def run(self, receive: Receive) -> None:
         backoff, receive = Backoff(), skip_invalid(receive)
@@ -189,6 +227,8 @@ class XmppReceiver:
             if room and event.event == "message":
                 occupant = message.get("from") or ""
                 self.known.add(room, event.sender, find_origin(message), event.platform_id, occupant)
+            if event.event == "message" and not event.own:
+                self.asked.add(read_address(event.address), event.platform_id, message, group=bool(room))
         return events
 
     async def read_archive(self, room: str) -> None:

@@ -7,7 +7,20 @@ from xml.etree.ElementTree import Element, SubElement
 
 from gatepost.channels.kit import markup
 from gatepost.channels.kit.dialects import PLAIN
-from gatepost.channels.xmpp.wire import CLIENT, CORRECT, FALLBACK, MAM, OOB, REACTIONS, REPLY, RETRACT, STANZA_ID
+from gatepost.channels.kit.markdown_blocks import clean_text
+from gatepost.channels.xmpp.wire import (
+    CLIENT,
+    CORRECT,
+    FALLBACK,
+    MAM,
+    MARKERS,
+    OOB,
+    REACTIONS,
+    RECEIPTS,
+    REPLY,
+    RETRACT,
+    STANZA_ID,
+)
 
 HINTS = "urn:xmpp:hints"
 STATES = "http://jabber.org/protocol/chatstates"
@@ -83,7 +96,7 @@ def render_reactions(to: str, group: bool, stanza_id: str, target: str, emojis: 
     message = make_message(to, group, stanza_id)
     reactions = SubElement(message, f"{{{REACTIONS}}}reactions", {"id": target})
     for emoji in emojis:
-        SubElement(reactions, f"{{{REACTIONS}}}reaction").text = emoji
+        SubElement(reactions, f"{{{REACTIONS}}}reaction").text = clean_text(emoji)
     _keep(message)
     return message
 
@@ -93,6 +106,20 @@ def render_state(to: str, group: bool, on: bool) -> Element:
     SubElement(message, f"{{{STATES}}}{'composing' if on else 'active'}")
     SubElement(message, f"{{{HINTS}}}no-store")
     return message
+
+
+def render_mark(to: str, group: bool, message: str) -> Element:
+    """Kept in the archive, so that people who are away find it."""
+    made = Element(f"{{{CLIENT}}}message", {"to": to, "type": "groupchat" if group else "chat"})
+    SubElement(made, f"{{{MARKERS}}}displayed", {"id": message})
+    _keep(made)
+    return made
+
+
+def render_receipt(to: str, message: str) -> Element:
+    made = Element(f"{{{CLIENT}}}message", {"to": to, "type": "chat"})
+    SubElement(made, f"{{{RECEIPTS}}}received", {"id": message})
+    return made
 
 
 def render_join(room: str, nickname: str) -> Element:
@@ -118,4 +145,4 @@ def render_query(query_id: str, fields: dict[str, str], page: dict[str, str], mo
 
 
 def render_slot(name: str, size: int, mime: str) -> Element:
-    return Element(f"{{{UPLOAD}}}request", {"filename": name, "size": str(size), "content-type": mime})
+    return Element(f"{{{UPLOAD}}}request", {"filename": clean_text(name), "size": str(size), "content-type": mime})

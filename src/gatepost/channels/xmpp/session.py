@@ -20,14 +20,15 @@ from slixmpp.xmlstream import StanzaBase
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
 from gatepost.channels.kit.tls import find_bad_certificate, make_tls
-from gatepost.channels.xmpp import CA_FILE, NICKNAME, PASSWORD, ROOMS, SECURITY, SERVER, USER, XmppSecurity
+from gatepost.channels.xmpp import CA_FILE, NICKNAME, PASSWORD, READ_MARKS, ROOMS, SECURITY, SERVER, USER, XmppSecurity
 from gatepost.channels.xmpp.render import render_join
-from gatepost.channels.xmpp.wire import CLIENT, MAM, MUC_USER, find_real_jid, is_jid, split_jid
+from gatepost.channels.xmpp.wire import CLIENT, MAM, MARKERS, MUC_USER, RECEIPTS, find_real_jid, is_jid, split_jid
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Refused, Unavailable
 
 PLATFORM = "XMPP"
 NOT_INSIDE = "not-acceptable"  # XEP-0045: who speaks in a room is not in it, as after a restart of its service
+CANNOT_CHECK = "temporary-auth-failure"  # RFC 6120, section 6.5.11: its account is asked for again later
 WAY_OUT = "set the account and its password with `gatepost channel set`"
 CONNECT_S = 15.0
 ANSWER_S = 15.0
@@ -299,8 +300,13 @@ class XmppSession:
         def note_stream_error(error: Any) -> None:
             connection.conflict = connection.conflict or error["condition"] == "conflict"
 
+        def refuse(failure: Any) -> None:  # of one way to log in; the library then tries the next
+            if failure["condition"] == CANNOT_CHECK:
+                settle(Unavailable(PLATFORM, "the server cannot check passwords now"))
+
         refusal = ChannelEnded(EndReason.TOKEN, f"{PLATFORM} refuses the password of {self.own_jid}", WAY_OUT)
         client.add_event_handler("session_start", lambda _: settle(None))
+        client.add_event_handler("failed_auth", refuse)
         client.add_event_handler("failed_all_auth", lambda _: settle(refusal))
         client.add_event_handler("connection_failed", fail)
         client.add_event_handler("ssl_invalid_chain", fail)
@@ -335,6 +341,8 @@ class XmppSession:
         mechanisms.unencrypted_scram = mechanisms.unencrypted_plain = security is XmppSecurity.NONE
         client.register_plugin("xep_0030")
         client.register_plugin("xep_0199")
+        for feature in (MARKERS, RECEIPTS) if self._around.config[READ_MARKS] else ():
+            client.plugin["xep_0030"].add_feature(feature)
         return client
 
     def _read_server(self) -> tuple[Any, ...]:

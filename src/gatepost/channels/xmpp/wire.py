@@ -27,6 +27,8 @@ RETRACT = "urn:xmpp:message-retract:1"
 OOB = "jabber:x:oob"
 DELAY = "urn:xmpp:delay"
 MAM = "urn:xmpp:mam:2"
+MARKERS = "urn:xmpp:chat-markers:0"
+RECEIPTS = "urn:xmpp:receipts"
 FORWARD = "urn:xmpp:forward:0"
 
 JID = re.compile(r"[^\s\"&'/:<>@\x00-\x20]{1,200}@[A-Za-z0-9\u0080-\uffff._-]{1,200}\Z")

@@ -54,10 +54,8 @@ class ZulipPosting:
                 case Op.REACT:
                     return await self._react(message)
         except Unavailable as error:
-            if error.retry_after is None:
-                raise
-            # The server counts by account, not by channel.
-            raise Unavailable(error.what, error.why, retry_after=error.retry_after, everywhere=True) from None
+            error.everywhere |= error.retry_after is not None  # the server counts by account, not by channel
+            raise
         raise Unsupported(message.op.value, "zulip", "use send with the same text")
 
     async def _post(self, address: str, message: Outbound) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.channels.kit.hooks import sign
@@ -34,6 +34,7 @@ from gatepost.testing.platforms.github_rules import BY_NAME, INVALID
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 
 TOKEN, SECRET, LOGIN, REPOSITORY = "github_pat_x", "hook-secret", "gatebot", "acme/site"
+TRIED_OFTEN = "tried-often"  # a token of somebody who had wrong ones before
 HOLD_S = 0.02
 LONG_AGO = "2020-01-01T00:00:00Z"
 FAULTS = (PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.FORBIDDEN, PlatformFault.NO_ANSWER)
@@ -72,6 +73,8 @@ class GitHubPlatform(HookedPlatform):
         self.scopes = ""  # of a classic token
         self.is_spent = False  # whether the hour's requests are used up
         self.locked: set[int] = set()  # issues on which only some may comment
+        self.deleted: set[int] = set()  # issues that are gone when they are asked for
+        self.moved: set[int] = set()  # issues that are in another repository now
         self._issues: dict[int, dict[str, Any]] = {1: self._make_old_issue(1, "The site")}
         self._comments: dict[int, dict[str, Any]] = {}
         self._line_comments: dict[int, dict[str, Any]] = {}
@@ -300,7 +303,10 @@ class GitHubPlatform(HookedPlatform):
         with self.changed:
             self.requests.append((request.method, request.url.path))
             self.changed.notify_all()
-        if request.headers.get("authorization") not in (f"Bearer {TOKEN}", f"token {TOKEN}"):
+        given = request.headers.get("authorization", "")
+        if given == f"Bearer {TRIED_OFTEN}":
+            raise refuse("log-ins that failed")
+        if given not in (f"Bearer {TOKEN}", f"token {TOKEN}"):
             raise refuse("token")
         if self.is_faulty(PlatformFault.UNAUTHORIZED):
             raise refuse("token")
@@ -325,10 +331,14 @@ class GitHubPlatform(HookedPlatform):
 
     async def _answer_issue(self, request: Request) -> Response:
         await self._begin_answer(request)
-        issue = self._issues.get(request.path_params["number"])
-        if issue is None:
+        number = request.path_params["number"]
+        if number in self.deleted:
+            raise refuse("issue that was deleted")
+        if number in self.moved:
+            raise refuse("issue that was moved", {"location": f"{self.url}/repositories/7/issues/{number}"})
+        if number not in self._issues:
             raise refuse("known issue")
-        return JSONResponse(issue)
+        return JSONResponse(self._issues[number])
 
     async def _answer_issues(self, request: Request) -> Response:
         await self._begin_answer(request)
@@ -445,13 +455,16 @@ def _render_next(moment: str) -> str:
 async def _read_body(request: Request, length: str) -> str:
     """The words of a comment. `length`: the name of the rule about theirs."""
     try:
-        body = (await request.json()).get("body")
+        given = await request.json()
     except ValueError:
         raise refuse("body of a request") from None
+    if not isinstance(given, dict):
+        raise refuse("object of a request")
+    body = given.get("body")
     if not isinstance(body, str):
         raise refuse("kind of a body")
     if not body.strip():
-        raise refuse("empty comment")
+        raise refuse("empty comment" if request.method == "POST" else "empty edit")
     if len(body) > BY_NAME[length].limit:
         raise refuse(length)
     return body
@@ -459,6 +472,8 @@ async def _read_body(request: Request, length: str) -> str:
 
 async def _render_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
+    if error.rule.name == "name of the program":  # refused before the API, by a page
+        return HTMLResponse(error.rule.refusal, error.rule.status)
     told: dict[str, Any] = {"message": error.rule.refusal, "documentation_url": "https://docs.github.com/rest"}
     if error.rule.refusal.startswith(f"{INVALID}: "):
         _, place, words = error.rule.refusal.split(": ", 2)

@@ -10,6 +10,7 @@ LIMITS = f"{DOCS}/using-the-rest-api/rate-limits-for-the-rest-api"
 COMMENTS = f"{DOCS}/issues/comments"
 REACTIONS = f"{DOCS}/reactions/reactions"
 REPORTS = "https://github.com/easybuilders/easybuild-easyconfigs/pull/24647"
+OCTOKIT = "https://github.com/octokit/plugin-rest-endpoint-methods.js/blob/main/docs"  # printed from the API's pages
 ADAPTER, WIRE = "channels/github/adapter.py", "channels/github/wire.py"
 ISSUES = "/repos/acme/site/issues"
 POST = f"POST {ISSUES}/1/comments"
@@ -23,23 +24,38 @@ def _rule(name: str, refusal: str, source: str, call: tuple[str, dict[str, Any]]
 
 
 READ = "2026-11-17"
+NOW = "2026-11-18"
 RULES = (
     _rule(
         "token",
         "Bad credentials",
-        f"{DOCS}/authentication/authenticating-to-the-rest-api: 401",
+        f"{DOCS}/authentication/authenticating-to-the-rest-api: 401; its words in"
+        " https://github.com/anmol098/waka-readme-stats/issues/506",
         ("GET /user", {"headers": {"authorization": "Bearer wrong", "user-agent": "x"}}),
         status=401,
+        read_on=NOW,
         adapter="channels/kit/http.py: ChannelEnded",
+    ),
+    _rule(
+        "log-ins that failed",
+        "Maximum number of login attempts exceeded. Please try again later.",
+        f"{DOCS}/authentication/authenticating-to-the-rest-api: valid tokens are refused for a while, too; its words"
+        " in https://github.com/PyGithub/PyGithub/issues/1248",
+        ("GET /user", {"headers": {"authorization": "Bearer tried-often", "user-agent": "x"}}),
+        status=403,
+        read_on=NOW,
+        adapter=f"{ADAPTER}: read_error",
     ),
     _rule(
         "name of the program",
         "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"
-        " (https://docs.github.com/en/rest/overview/resources-in-the-rest-api#user-agent-required)."
+        " (http://developer.github.com/v3/#user-agent-required)."
         " Check https://developer.github.com for other possible causes.",
-        f"{TROUBLE}: a request needs a User-Agent",
+        f"{TROUBLE}: a request needs a User-Agent; its words, on a page and not in JSON, in"
+        " https://github.com/gr2m/cloudflare-worker-github-oauth-login/issues/7",
         ("GET /user", {"headers": "$nameless"}),
         status=403,
+        read_on=NOW,
         adapter=f"{ADAPTER}: _connect",
     ),
     _rule(
@@ -48,6 +64,7 @@ RULES = (
         f"{TROUBLE}: the token lacks the permission",
         (POST, {"json": {"body": "x"}, "$faults": ["forbidden"]}),
         status=403,
+        read_on=NOW,
     ),
     _rule(
         "secondary rate limit",
@@ -69,10 +86,12 @@ RULES = (
     ),
     _rule(
         "service away",
-        "Service unavailable",
-        f"{DOCS}: 5xx",
+        "No server is currently available to service your request. Sorry about that. Please try resubmitting your"
+        " request and contact us if the problem persists.",
+        "https://github.com/taskcluster/taskcluster-github/issues/96: the answer of the API",
         (POST, {"json": {"body": "x"}, "$faults": ["busy"]}),
         status=503,
+        read_on=NOW,
         adapter="channels/kit/http.py: Unavailable",
     ),
     _rule(
@@ -85,16 +104,35 @@ RULES = (
         adapter=f"{ADAPTER}: _check_repository",
     ),
     _rule("known address", NOT_FOUND, TROUBLE, ("GET /repos/acme/other", {}), status=404, read_on=READ),
-    _rule("known issue", NOT_FOUND, COMMENTS, (f"GET {ISSUES}/99", {}), status=404),
+    _rule("known issue", NOT_FOUND, f"{OCTOKIT}/issues/get.md: 404", (f"GET {ISSUES}/99", {}), status=404, read_on=NOW),
+    _rule(
+        "issue that was deleted",
+        "This issue was deleted",
+        f"{OCTOKIT}/issues/get.md: 410 for those who may read the repository; the words are not there",
+        (f"GET {ISSUES}/$deleted", {}),
+        status=410,
+        read_on=NOW,
+        adapter=f"{ADAPTER}: GONE",
+    ),
+    _rule(
+        "issue that was moved",
+        "Moved Permanently",
+        f"{OCTOKIT}/issues/get.md: 301 for one that was transferred to another repository",
+        (f"GET {ISSUES}/$moved", {}),
+        status=301,
+        read_on=NOW,
+        adapter=f"{ADAPTER}: GONE",
+    ),
     _rule(
         "issue to comment on", NOT_FOUND, COMMENTS, (f"POST {ISSUES}/99/comments", {"json": {"body": "x"}}), status=404
     ),
     _rule(
         "locked issue",
         "Unable to create comment because issue is locked.",
-        f"{DOCS}/issues/issues#lock-an-issue: only those with write access comment on it",
+        "https://github.com/renovatebot/renovate/issues/6215: the answer of the API",
         (f"POST {ISSUES}/$locked/comments", {"json": {"body": "x"}}),
         status=403,
+        read_on=NOW,
     ),
     _rule(
         "comment length",
@@ -107,9 +145,16 @@ RULES = (
     ),
     _rule(
         "empty comment",
-        f"{INVALID}: IssueComment body missing_field: Body cannot be blank",
-        f"{COMMENTS}: body is required",
+        f"{INVALID}: IssueComment body custom: body cannot be blank",
+        f"{COMMENTS}: body is required; nobody has read the words for a new one, they are those for an edit",
         (POST, {"json": {"body": " "}}),
+    ),
+    _rule(
+        "empty edit",
+        f"{INVALID}: IssueComment body custom: body cannot be blank",
+        "https://github.com/marocchino/sticky-pull-request-comment/pull/197: the answer of the API",
+        (f"PATCH {ISSUES}/comments/$own", {"json": {"body": " "}}),
+        read_on=NOW,
     ),
     _rule(
         "body of a request",
@@ -117,12 +162,22 @@ RULES = (
         f"{TROUBLE}: 400",
         (POST, {"content": b"{"}),
         status=400,
+        read_on=NOW,
+    ),
+    _rule(
+        "object of a request",
+        "Body should be a JSON object",
+        f"{TROUBLE}: 400",
+        (POST, {"content": b"[]"}),
+        status=400,
+        read_on=NOW,
     ),
     _rule(
         "kind of a body",
-        "Invalid request. For 'properties/body', nil is not a string.",
-        f"{COMMENTS}: body is a string",
+        "Invalid request.\n\nFor 'properties/body', nil is not a string.",
+        f"{TROUBLE}: 422; its words in https://github.com/release-it/release-it/pull/1303",
         (POST, {"json": {"body": None}}),
+        read_on=NOW,
     ),
     _rule(
         "comment to edit",
@@ -164,9 +219,11 @@ RULES = (
     ),
     _rule(
         "kind of a reaction",
-        f"{INVALID}: Reaction content invalid: content is not one of the reactions",
-        f"{REACTIONS}: +1, -1, laugh, confused, heart, hooray, rocket, eyes",
+        "Invalid request.\n\ntada is not a member of"
+        ' ["+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"].',
+        f"{REACTIONS}; https://github.com/runatlantis/atlantis/pull/5050: the answer of the API",
         (f"POST {ISSUES}/comments/$own/reactions", {"json": {"content": "tada"}}),
+        read_on=NOW,
         adapter=f"{WIRE}: find_reaction",
     ),
     _rule(

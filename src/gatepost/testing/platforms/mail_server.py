@@ -29,11 +29,16 @@ PROOF = f"Authentication-Results: {AUTHSERV_ID}; dmarc=pass header.from={DOMAIN}
 BOT = f"bot@{DOMAIN}"
 PASSWORD = "mailbox password"
 _IDS = re.compile(r"<([^<>\s]+)>")
-_ANSWERS = {
-    PlatformFault.FORBIDDEN: "policy of a server",
-    PlatformFault.RATE_LIMIT: "pace",
-    PlatformFault.BUSY: "a server that is busy",
+_ANSWERS = {PlatformFault.FORBIDDEN: "policy of a server", PlatformFault.BUSY: "a server that is busy"}
+_RULES = {  # of what the library refuses in words of its own
+    r"503 Error: need MAIL command": "sender before recipients",
+    r"503 Error: nested MAIL command": "one sender",
+    r"503 Error: need RCPT command": "some recipient",
+    r"552 Error: message size exceeds .*": "mail size",
+    r"500 (Command line|Line) too long.*": "length of a line",
+    r'500 Error: command ".*" not recognized': "known command",
 }
+UNSURE = b"later"  # a user whose password the server cannot check
 UNKNOWN, ELSEWHERE = f"nobody@{DOMAIN}", "elsewhere.test"
 
 
@@ -43,6 +48,15 @@ def refuse(name: str, **values: str) -> str:
     for old, new in values.items():
         words = words.replace(old, new)
     return words
+
+
+class PostfixWords(SMTP):
+    """The library's server, which refuses in the words of Postfix."""
+
+    async def push(self, status: str | bytes) -> None:
+        said = status if isinstance(status, str) else status.decode()
+        name = next((rule for words, rule in _RULES.items() if re.fullmatch(words, said)), "")
+        await super().push(refuse(name) if name else said)
 
 
 class MailServer(EmulatedPlatform):
@@ -225,7 +239,7 @@ class MailServer(EmulatedPlatform):
     def _make_smtp(self) -> SMTP:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of passwords without TLS: nothing leaves this machine
-            return SMTP(
+            return PostfixWords(
                 self,
                 hostname=AUTHSERV_ID,
                 authenticator=self._log_in,
@@ -236,6 +250,8 @@ class MailServer(EmulatedPlatform):
 
     def _log_in(self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, given: Any) -> AuthResult:
         right = isinstance(given, LoginPassword) and given.password == PASSWORD.encode()
+        if isinstance(given, LoginPassword) and given.login == UNSURE:
+            return AuthResult(success=False, handled=False, message=refuse("a log-in for later"))
         return AuthResult(success=right and not self.is_faulty(PlatformFault.UNAUTHORIZED), handled=False)
 
     async def handle_MAIL(
@@ -243,6 +259,8 @@ class MailServer(EmulatedPlatform):
     ) -> str:
         if self.is_faulty(PlatformFault.NO_RIGHTS):
             return refuse("owner of an address", **{BOT: address})
+        if self.claim_fault(PlatformFault.RATE_LIMIT):
+            return refuse("pace")
         envelope.mail_from = address
         envelope.mail_options.extend(options)
         return "250 OK"

@@ -20,13 +20,20 @@ from starlette.routing import Route
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.broken_answers import abort_connection
-from gatepost.testing.platforms.telegram_api import METHODS, UNFAILING, BotApiError, Params, read_params, refuse
+from gatepost.testing.platforms.telegram_api import (
+    LARGEST_UPLOAD,
+    METHODS,
+    UNFAILING,
+    BotApiError,
+    Params,
+    read_params,
+    refuse,
+)
 from gatepost.testing.platforms.telegram_html import count_units
 
 TOKEN = "7000000001:emulated-token-of-a-telegram-bot-aa"
 SENDING = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.NO_ANSWER)
 UNASKED = frozenset({"message_reaction"})  # told only to bots that ask for it
-CONFLICT = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 
 
 class TelegramPlatform(EmulatedPlatform):
@@ -52,6 +59,7 @@ class TelegramPlatform(EmulatedPlatform):
         self.chats: dict[str, dict[str, Any]] = {}  # by room
         self.moved: dict[int, int] = {}  # the number of a group that became a supergroup: its new one
         self.closed: set[int] = set()  # people who did not press Start
+        self.largest_upload = LARGEST_UPLOAD
         self.messages: dict[int, dict[str, Any]] = {}
         self.topics: set[int] = set()
         self.files: dict[str, GivenFile] = {}
@@ -345,12 +353,12 @@ class TelegramPlatform(EmulatedPlatform):
             self.changed.notify_all()
         try:
             if not self._is_token(request):
-                raise BotApiError(401, "Unauthorized")
+                raise refuse("token")
             params = await read_params(request)
             if name == "getupdates":
                 return JSONResponse({"ok": True, "result": await self._poll(params)})
             if name not in METHODS:
-                raise BotApiError(404, "Not Found: method not found")
+                raise refuse("known method")
             fault = self.claim_fault(*SENDING) if name not in UNFAILING else None
             self._raise_fault(fault)
             with self.changed:
@@ -368,12 +376,12 @@ class TelegramPlatform(EmulatedPlatform):
     def _raise_fault(self, fault: PlatformFault | None) -> None:
         match fault:
             case PlatformFault.FORBIDDEN:
-                raise BotApiError(403, "Forbidden: bot was kicked from the supergroup chat")
+                raise refuse("member of a chat")
             case PlatformFault.RATE_LIMIT:
                 wait = self.retry_after
-                raise BotApiError(429, f"Too Many Requests: retry after {wait:g}", retry_after=wait)
+                raise refuse("pace", ("after 1", f"after {wait:g}"), retry_after=wait)
             case PlatformFault.BUSY:
-                raise BotApiError(502, "Bad Gateway")
+                raise refuse("a server that is busy")
 
     async def _poll(self, params: Params) -> list[dict[str, Any]]:
         """Waits for updates. Another poll ends this one; what lies before its offset is forgotten."""
@@ -390,9 +398,9 @@ class TelegramPlatform(EmulatedPlatform):
                 self.changed.notify_all()
         while True:
             if mine != self._polls or self.is_faulty(PlatformFault.CONFLICT):
-                raise BotApiError(409, CONFLICT)
+                raise refuse("one reader")
             if self.is_faulty(PlatformFault.UNAUTHORIZED):
-                raise BotApiError(401, "Unauthorized")
+                raise refuse("token")
             held, left = self.is_faulty(PlatformFault.HELD_POLL), ends - self._loop.time()
             with self.changed:
                 found = self.updates[:limit]

@@ -15,7 +15,7 @@ from gatepost.testing.platforms.telegram_rules import BY_NAME
 if TYPE_CHECKING:
     from gatepost.testing.platforms.telegram import TelegramPlatform
 
-LARGEST_UPLOAD, LARGEST_DOWNLOAD = 50 * 1024 * 1024, 20 * 1024 * 1024
+LARGEST_UPLOAD, LARGEST_DOWNLOAD = BY_NAME["file size"].limit, BY_NAME["size of a download"].limit
 STRUCTURED = ("commands", "reply_parameters", "reply_markup", "reaction", "media", "entities", "allowed_updates")
 _REACTIONS = (
     "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤\u200d🔥 "
@@ -75,10 +75,10 @@ class BotApiError(Exception):
         return {**answer, "parameters": self.parameters} if self.parameters else answer
 
 
-def refuse(name: str) -> BotApiError:
-    """The refusal of a rule."""
+def refuse(name: str, words: tuple[str, str] = ("", ""), **parameters: Any) -> BotApiError:
+    """The refusal of a rule. `words`: those of its own call, and what stands in their place."""
     rule = BY_NAME[name]
-    return BotApiError(rule.status, rule.refusal)
+    return BotApiError(rule.status, rule.refusal.replace(*words) if words[0] else rule.refusal, **parameters)
 
 
 async def read_params(request: Request) -> Params:
@@ -100,28 +100,25 @@ async def read_params(request: Request) -> Params:
     return found
 
 
-def find_number(params: Params, name: str) -> int:
+def find_number(params: Params, name: str, rule: str = "named message") -> int:
+    """`rule`: the one that another value breaks."""
     try:
         return int(params[name])
     except (KeyError, ValueError, TypeError):
-        raise BotApiError(400, f"Bad Request: {name} is not specified") from None
+        raise refuse(rule) from None
 
 
 def _find_chat(platform: "TelegramPlatform", params: Params, name: str = "chat_id") -> dict[str, Any]:
     if not str(params.get(name) or ""):
         raise refuse("named chat")
-    ident = find_number(params, name)
+    ident = find_number(params, name, "known chat")
     if ident in platform.moved:
-        raise BotApiError(
-            400,
-            "Bad Request: group chat was upgraded to a supergroup chat",
-            migrate_to_chat_id=platform.moved[ident],
-        )
+        raise refuse("group that became a supergroup", migrate_to_chat_id=platform.moved[ident])
     chat = platform.find_chat_by_id(ident)
     if chat is None:
         raise refuse("known chat")
     if ident in platform.closed:
-        raise BotApiError(403, "Forbidden: bot can't initiate conversation with a user")
+        raise refuse("person who wrote first")
     return chat
 
 
@@ -182,7 +179,7 @@ def _read_keyboard(params: Params) -> dict[str, Any]:
 def _read_place(platform: "TelegramPlatform", params: Params, chat: dict[str, Any]) -> dict[str, Any]:
     place: dict[str, Any] = {}
     if params.get("message_thread_id"):
-        thread = find_number(params, "message_thread_id")
+        thread = find_number(params, "message_thread_id", "known topic")
         if thread not in platform.messages and thread not in platform.topics:
             raise refuse("known topic")
         place |= {"message_thread_id": thread, "is_topic_message": True}
@@ -210,15 +207,15 @@ def _make_sender(field: str) -> Callable[["TelegramPlatform", Params], Any]:
     def send_file(platform: "TelegramPlatform", params: Params) -> Any:
         chat, file = _find_chat(platform, params), params.get(field)
         if not file:
-            raise BotApiError(400, f"Bad Request: there is no {field} in the request")
+            raise refuse("file in the request", ("document", field))
         if isinstance(file, str):  # one that is there already
             file = platform.files.get(file)
         if not isinstance(file, GivenFile):
             raise refuse("known file of a message")
-        if len(file.data) > LARGEST_UPLOAD:
-            raise BotApiError(413, "Request Entity Too Large")
+        if len(file.data) > platform.largest_upload:
+            raise refuse("file size")
         if field == "photo" and not file.data.startswith((b"\x89PNG", b"\xff\xd8")):
-            raise BotApiError(400, "Bad Request: IMAGE_PROCESS_FAILED")
+            raise refuse("picture that can be read")
         content = {**_read_words(params, "caption"), **_read_place(platform, params, chat)}
         content |= platform.add_file(field, file)
         return platform.add_message(chat, platform.bot, content, files=[file], raw=params)
@@ -229,11 +226,12 @@ def _make_sender(field: str) -> Callable[["TelegramPlatform", Params], Any]:
 def send_group(platform: "TelegramPlatform", params: Params) -> Any:
     chat, media = _find_chat(platform, params), params.get("media") or []
     if not media:
-        raise BotApiError(400, "Bad Request: there are no messages to send")
+        raise refuse("some file of an album")
     if len(media) > BY_NAME["size of an album"].limit:
         raise refuse("size of an album")
-    if len({each["type"] == "document" for each in media}) > 1:
-        raise BotApiError(400, "Bad Request: documents can't be mixed with other media types")
+    kinds = {each["type"] for each in media}
+    if len(kinds) > 1 and (alone := kinds & {"audio", "document"}):
+        raise refuse("kinds of an album", ("document", max(alone)))
     album, sent = str(platform.make_number()), []
     for each in media:
         file = params[each["media"].removeprefix("attach://")]
@@ -246,7 +244,7 @@ def send_group(platform: "TelegramPlatform", params: Params) -> Any:
 def edit_text(platform: "TelegramPlatform", params: Params) -> Any:
     message = _find_message(platform, params, "edit")
     if "text" not in message:
-        raise BotApiError(400, "Bad Request: there is no text in the message to edit")
+        raise refuse("text to edit")
     return _change(platform, message, {**_read_words(params, "text"), **_read_keyboard(params)})
 
 
@@ -275,7 +273,7 @@ def _change(platform: "TelegramPlatform", message: dict[str, Any], new: dict[str
 def delete_message(platform: "TelegramPlatform", params: Params) -> Any:
     message = _find_message(platform, params, "delete")
     if message["date"] < platform.get_time() - 48 * 3600:
-        raise BotApiError(400, "Bad Request: message can't be deleted for everyone")
+        raise refuse("age of a deletion")
     platform.remove_message(message)
     return True
 
@@ -330,7 +328,7 @@ def get_file(platform: "TelegramPlatform", params: Params) -> Any:
     if found is None:
         raise refuse("known file")
     if len(found.data) > LARGEST_DOWNLOAD:
-        raise BotApiError(400, "Bad Request: file is too big")
+        raise refuse("size of a download")
     ident = str(params["file_id"])
     path = f"documents/{ident}"
     return {"file_id": ident, "file_unique_id": f"u{ident}", "file_size": len(found.data), "file_path": path}
@@ -356,10 +354,11 @@ def get_chat(platform: "TelegramPlatform", params: Params) -> Any:
 
 
 def set_commands(platform: "TelegramPlatform", params: Params) -> Any:
-    if not isinstance(params.get("commands"), list):
-        raise BotApiError(400, 'Bad Request: parameter "commands" is required')
-    listed = [(str(each.get("command")), str(each.get("description") or "")) for each in params["commands"]]
-    if len(listed) > 100:
+    given = params.get("commands") or []  # without it, the bot has none from then on
+    if not isinstance(given, list):
+        raise refuse("list of commands")
+    listed = [(str(each.get("command")), str(each.get("description") or "")) for each in given]
+    if len(listed) > BY_NAME["number of commands"].limit:
         raise refuse("number of commands")
     for name, words in listed:
         if not re.fullmatch(r"[a-z0-9_]{1,32}", name):

@@ -19,6 +19,7 @@ from gatepost.testing.platforms.hooked import Event, HookedPlatform
 from gatepost.testing.platforms.rest import make_id
 from gatepost.testing.platforms.webhook_rules import BY_NAME
 
+MOVED = "moved"  # a room whose program is elsewhere
 REFUSALS = {
     PlatformFault.RATE_LIMIT: "pace",
     PlatformFault.BUSY: "a program that is busy",
@@ -108,11 +109,13 @@ class WebhookPlatform(HookedPlatform):
             return refuse("post is JSON")
         if self.is_faulty(PlatformFault.UNAUTHORIZED) or not self._is_signed(request, post["room"], key, body):
             return refuse("signature" if "x-gatepost-signature" in request.headers else "some signature")
+        if post["room"] == MOVED:
+            return refuse("another place", {"Location": "https://elsewhere.test/in"})
         if wrong := self._check_key(key, post):
             return refuse(wrong)
         fault = self.claim_fault(*REFUSALS, PlatformFault.NO_ANSWER)
         if fault in REFUSALS:
-            wait = {"Retry-After": f"{self.retry_after:g}"} if fault is PlatformFault.RATE_LIMIT else None
+            wait = None if fault is PlatformFault.FORBIDDEN else {"Retry-After": f"{self.retry_after:g}"}
             return refuse(REFUSALS[fault], wait)
         made = self._keep(key, post)
         if fault is PlatformFault.NO_ANSWER:

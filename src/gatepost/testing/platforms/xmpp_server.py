@@ -38,7 +38,10 @@ NAMESPACES = {
     "oob": "jabber:x:oob",
     "states": "http://jabber.org/protocol/chatstates",
     "up": "urn:xmpp:http:upload:0",
+    "mark": "urn:xmpp:chat-markers:0",
+    "receipt": "urn:xmpp:receipts",
 }
+ERRORS = "urn:ietf:params:xml:ns:xmpp-stanzas"
 REFUSALS = {PlatformFault.FORBIDDEN: "rights in a room", PlatformFault.BUSY: "pace"}  # rules, where the relay refuses
 
 
@@ -70,6 +73,7 @@ class XmppServer(EmulatedPlatform):
         self._connections: set[asyncio.StreamWriter] = set()
         self._clients: dict[str, ClientXMPP] = {}
         self._typing: list[str] = []
+        self._marks: list[tuple[str, str, str]] = []  # of the bot: the room, the kind and the message
         self._ids: dict[str, str] = {}  # of the room, by the id that the sender gave
         self._came = asyncio.Condition()
 
@@ -243,6 +247,20 @@ class XmppServer(EmulatedPlatform):
         self._settle()
         return list(self._typing)
 
+    def list_marks(self) -> list[tuple[str, str, str]]:
+        self._settle()
+        return list(self._marks)
+
+    def list_features(self, person: str, jid: str) -> list[str]:
+        """Return what a program says that it can do, to somebody's program that asks."""
+        return list(self._run(self._list_features(person, jid)))
+
+    async def _list_features(self, person: str, jid: str) -> list[str]:
+        iq = self._clients[person].make_iq_get(ito=jid)
+        SubElement(iq.xml, "{http://jabber.org/protocol/disco#info}query")
+        answer = (await iq.send(timeout=PATIENCE_S)).xml  # type: ignore[no-untyped-call]
+        return [each.get("var") for each in answer.iter("{http://jabber.org/protocol/disco#info}feature")]
+
     def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
         self._settle()
         return super().list_shown(room, by_bot=by_bot)
@@ -265,6 +283,8 @@ class XmppServer(EmulatedPlatform):
         bare, _, resource = (xml.get("from") or "").partition("/")
         if xml.tag != "{jabber:client}message" or xml.get("type") == "error":
             return stanza
+        if bare == BOT or (bare == TEAM and resource == "bot" and person == "ann"):
+            self._note_marks("team" if bare == TEAM else f"direct:{person}", xml)
         if bare == TEAM and person == "ann":
             given = xml.find("sid:stanza-id", NAMESPACES)
             if resource and given is not None:
@@ -282,6 +302,13 @@ class XmppServer(EmulatedPlatform):
         async with self._came:
             self._ids[own_id] = given
             self._came.notify_all()
+
+    def _note_marks(self, room: str, xml: Element) -> None:
+        with self.changed:
+            for name in ("mark:displayed", "receipt:received"):
+                found = xml.findall(name, NAMESPACES)
+                self._marks += [(room, name.partition(":")[2], str(each.get("id"))) for each in found]
+            self.changed.notify_all()
 
     def _note_typing(self, room: str) -> None:
         with self.changed:
@@ -394,14 +421,16 @@ class XmppServer(EmulatedPlatform):
 
 def refuse(data: str, name: str) -> tuple[bytes, bytes]:
     """Return the refusal of a rule, for the first message of what the bot sent, and the rest of it."""
-    kind, condition = BY_NAME[name].refusal.partition(": ")[0].split(" ")
+    refusal, _, words = BY_NAME[name].refusal.partition(": ")
+    kind, condition = refusal.split(" ")
     found = re.search(r"<message .*?</message>", data, re.DOTALL)
     assert found is not None, data
     own_id, to = (re.search(rf"""\b{name}=["']([^"']+)["']""", found[0]) for name in ("id", "to"))
     assert own_id is not None and to is not None
+    text = f"<text xmlns='{ERRORS}'>{escape(words)}</text>" if words else ""
     answer = (
         f"<message type='error' id='{own_id[1]}' from='{to[1]}' to='{BOT}'><error type='{kind}'>"
-        f"<{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
+        f"<{condition} xmlns='{ERRORS}'/>{text}</error></message>"
     )
     return answer.encode(), (data[: found.start()] + data[found.end() :]).encode()
 

@@ -19,7 +19,11 @@ class PlatformCaller(HttpCaller):
         self.github, locked = platform, platform.open_issue("locked", "")
         platform.locked.add(locked)
         own = self.ask(github_rules.POST, {"json": {"body": "own"}}).json()["id"]
+        deleted, moved = platform.open_issue("deleted", ""), platform.open_issue("moved", "")
+        platform.deleted.add(deleted)
+        platform.moved.add(moved)
         self.names = {"$theirs": platform.send("theirs"), "$own": own, "$locked": locked}
+        self.names |= {"$deleted": deleted, "$moved": moved}
         self.names["$nameless"] = {**self.headers, "user-agent": ""}
 
     def call(self, method: str, given: dict[str, Any]) -> Refusal:
@@ -27,6 +31,8 @@ class PlatformCaller(HttpCaller):
         return super().call(method, {name: value for name, value in given.items() if name != "spent"})
 
     def read_refusal(self, answer: Any) -> str:
+        if not answer.headers["content-type"].startswith("application/json"):
+            return str(answer.text)
         body = answer.json()
         found = [
             f"{each['resource']} {each['field']} {each['code']}: {each['message']}" for each in body.get("errors", ())

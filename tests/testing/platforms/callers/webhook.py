@@ -22,7 +22,7 @@ class PlatformCaller(RuleCaller):
 
     def call(self, method: str, given: dict[str, Any]) -> Refusal:
         answer = self._ask(given)
-        assert ("retry-after" in answer.headers) == (answer.status_code == 429)
+        assert ("retry-after" in answer.headers) == (answer.status_code in (429, 503))
         return answer.status_code, answer.json()["error"]
 
     def _ask(self, given: dict[str, Any]) -> Any:
