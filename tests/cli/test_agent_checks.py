@@ -160,3 +160,18 @@ def test_the_doctor_says_what_makes_transcripts(run: Run, home: Home, written: s
     (home.path / "gatepost.toml").write_text(f"[media]\n{written}\n")
     ((found, text, way_out),) = about(run, "voice")
     assert found == level and said in text and bool(way_out) == (level != "ok")
+
+
+@pytest.mark.parametrize(
+    ("written", "level", "said"),
+    [
+        ('[tts]\ncommand = "head"', "ok", "in a sandbox of its own by head"),
+        ('[tts]\ncommand = "no-such-program"', "warn", "no-such-program, which is not here"),
+        ('programs = ["speak=/opt/speak"]\n[tts]\ncommand = "speak"', "ok", "in a sandbox of its own by speak"),
+    ],
+)
+def test_the_doctor_says_which_program_speaks(run: Run, home: Home, written: str, level: str, said: str) -> None:
+    home.path.mkdir(exist_ok=True)
+    (home.path / "gatepost.toml").write_text(f"{written}\n")
+    ((found, text, way_out),) = about(run, "speech")
+    assert found == level and said in text and bool(way_out) == (level != "ok")

@@ -2,16 +2,19 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gatepost.core.errors import GatepostError, SetupError, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, SetupError, Unavailable
+from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.egress import speech
 from gatepost.egress.prices import find_price
 from gatepost.egress.speech import Utterance
 from gatepost.egress.upstream import Bill, VendorBaseUrl
+from gatepost.flow.start_check import check_addresses
 
 SAID = Utterance("good morning", "alloy", "tts-1")
 SOUND = b"OggS" + bytes(100)
@@ -124,6 +127,23 @@ def test_nobody_said_where_or_said_it_wrongly() -> None:
     assert speech.find_speech_base(Config({"tts.base_url": " "})) is None
     with pytest.raises(SetupError, match=r"tts\.base_url"):
         speech.find_speech_base(Config({"tts.base_url": "speech.example"}))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tts.base_url": "http://h", "tts.command": "flite"}, {"tts.command": "flite 'open"}]
+)
+def test_a_command_that_cannot_hold_is_refused_at_the_start(wrong: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"tts\.command"):
+        check_addresses(Home(tmp_path), Config(wrong))
+    assert speech.split_command(Config()) == []
+
+
+def test_a_voice_is_one_argument_and_never_an_option() -> None:
+    command = speech.split_command(Config({"tts.command": "flite -voice {voice} -o /dev/stdout"}))
+    assert speech.put_voice(command, "a b; c") == ["flite", "-voice", "a b; c", "-o", "/dev/stdout"]
+    with pytest.raises(Invalid, match="voice"):
+        speech.put_voice(command, "-o/x")
+    assert speech.put_voice(["flite"], "-o/x") == ["flite"]
 
 
 def test_a_models_key_goes_to_its_own_host_alone() -> None:

@@ -209,6 +209,50 @@ async def test_a_program_makes_transcripts_inside_the_sandbox_unless_the_group_h
     assert call.count_text(said) == 1 if said else call.count_text("transcript") == 0
 
 
+LOOKING_SPEAKER = """\
+#!/bin/sh
+printf 'RIFF....WAVEfmt '
+cat
+ls -A /workspace/agent /run/gatepost
+cat /workspace/agent/AGENTS.md 2>&1
+tail -n +3 /proc/net/dev | cut -d: -f1
+env | grep -i proxy || true
+"""
+
+
+@pytest.mark.parametrize("agent", every("anthropic"))
+async def test_words_are_spoken_by_a_program_that_sees_no_network_and_nothing_of_the_group(
+    tmp_path: Path, channel: FakeChannel, agent: AgentProfile
+) -> None:
+    (tmp_path / "speak").write_text(LOOKING_SPEAKER)
+    (tmp_path / "speak").chmod(0o755)
+    given = {"tts__command": "speak", "programs": [f"speak={tmp_path / 'speak'}"]}
+    said = {"call": "send_voice", "with": {"text": "good morning"}}
+    async with (
+        ModelEndpoint({"tools": True, "turns": [{"when": "aloud", "do": [said, {"say": "done"}]}]}) as endpoint,
+        run_agent_gateway(agent, tmp_path / "h", channel, endpoint, settings=given) as gateway,
+    ):
+        await channel.say("say it aloud")
+        await channel.wait_for(2, timeout=PATIENCE)
+        await wait_until_settled(gateway)
+
+        assert (gateway.home.group("home") / "AGENTS.md").exists()
+        assert {each.key for each in await gateway.store.read(costs.list_sums, "model")} == {agent.model}
+        assert not list(gateway.home.sessions.glob("job-*"))
+        (sound,) = (gateway.home.media / "voice").iterdir()
+        assert sound.stat().st_size == channel.sent[0].message.files[0].size
+    message = channel.sent[0].message
+    assert (message.text, message.files[0].mime) == ("good morning", "audio/wav")
+    wav, *seen = sound.read_text().splitlines()
+    assert wav == "RIFF....WAVEfmt good morning"
+    assert [line.strip() for line in seen if line] == [
+        "/run/gatepost:",
+        "/workspace/agent:",
+        "cat: /workspace/agent/AGENTS.md: No such file or directory",
+        "lo",
+    ]
+
+
 @pytest.mark.parametrize("agent", every("openai"))
 async def test_a_model_that_hears_gets_the_sound_itself_and_words_of_what_it_cannot_take(
     tmp_path: Path, channel: FakeChannel, agent: AgentProfile

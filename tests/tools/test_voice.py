@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import wave
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,11 @@ from gatepost.core.periods import Period
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
+from gatepost.egress import speech
+from gatepost.egress.egress_socket import EgressDeps
+from gatepost.egress.model_proxy import ModelProxy
 from gatepost.flow.budgets_and_secrets import StoreBudget
+from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.messages.outbound import Feature, Op
 from gatepost.store import budgets, costs, messages, outbox, secrets
@@ -30,6 +35,7 @@ from gatepost.testing.outbox_harness import OutboxHarness
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import TOOLS
 
+load_package("gatepost.sandboxes")
 load_package("gatepost.tools")
 
 SOUND = b"OggS" + bytes(60)
@@ -207,7 +213,7 @@ async def test_arizuko_34_without_an_endpoint_it_is_unsupported_with_a_call_that
     agent = await arrive(tmp_path, store, {})
     first, second = (await agent.call("send_voice", text="hello")).text.split("\n")
     assert first == f"unsupported: send_voice on {PLATFORM}"
-    assert second.startswith("hint: use send") and "tts.base_url" in second
+    assert second.startswith("hint: use send") and "tts.base_url" in second and "tts.command" in second
     assert agent.rung == []
 
 
@@ -323,6 +329,124 @@ async def test_a_call_that_is_cancelled_while_its_money_is_set_aside_leaves_noth
     assert task.cancelled()
     assert await store.read(lambda db: db.rows("SELECT id FROM reservations")) == []
     assert endpoint.asked == [] and [micro for _, _, micro in await spent(store)] in ([], [0])
+
+
+# Made by a program.
+
+
+class NoEgress:
+    """Nothing is asked here."""
+
+    async def get(self, name: str, spender: object, purpose: str = "") -> None:
+        return None
+
+    room = reserve = settle = get
+
+
+async def arrive_with_program(home: Path, store: SqliteStore, script: str, **more: Any) -> GateAgent:
+    """An agent for whom this script of the shell speaks."""
+    home.chmod(0o711)
+    program = home / "speak"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    settings = {"tts.command": "speak {voice}", "programs": (f"speak={program}",), "sandbox.kind": "bubblewrap", **more}
+    agent = await arrive(home / "h", store, settings)
+    around, nothing = agent.around, NoEgress()
+    models = ModelProxy(around.config, nothing, nothing, lambda model: None)
+    egress = EgressDeps(store=store, clock=around.clock, models=models, keys=nothing)
+    jobs = SandboxJobs(around.home, around.config, store, around.clock, egress)
+    agent.around = replace(around, programs=jobs)
+    agent.dispatch = Dispatch(TOOLS, agent.around)
+    return agent
+
+
+WAV = "printf 'RIFF....WAVEfmt '; cat; echo $#:$1"
+
+
+async def test_a_program_speaks_once_for_the_same_words_and_costs_nothing(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await arrive_with_program(tmp_path, store, WAV)
+    for call in ("c.1", "c.2"):
+        answer = await agent.call("send_voice", call, text=" $(id) 'é' ", voice="a b")
+        assert not answer.failed, answer.text
+        (file,) = (await effect_of(agent, call)).payload["files"]
+        assert (file["name"], file["mime"]) == ("voice.wav", "audio/wav")
+        assert Path(file["path"]).read_text() == "RIFF....WAVEfmt $(id) 'é'\n1:a b\n"
+    (kept,) = (agent.around.home.media / "voice").iterdir()
+    assert kept.suffix == ".wav"
+    assert await spent(store) == []
+    assert await agent.audited() == [("send_voice", "allowed")] * 2
+    assert not list(agent.around.home.sessions.glob("job-*"))
+
+
+async def test_a_program_that_writes_ogg_makes_a_voice_message(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await arrive_with_program(tmp_path, store, "printf OggS; cat")
+    channel = FakeChannel()
+    assert (await put(agent, channel)).state == "sent"
+    message = channel.sent[0].message
+    assert (message.op, message.files[0].name, message.files[0].mime) == (Op.VOICE, "voice.ogg", "audio/ogg")
+
+
+@pytest.mark.parametrize(
+    ("script", "settings", "why"),
+    [
+        (
+            "echo no such voice >&2; exit 3",
+            {},
+            "the program speak is unavailable: it ended with the code 3: no such voice",
+        ),
+        ("echo hello", {}, "it wrote neither Opus in Ogg nor a wav"),
+        ("", {}, "it wrote neither Opus in Ogg nor a wav"),
+        (
+            "",
+            {"tts.command": "no-such-program"},
+            "the program no-such-program is unavailable: it ended with the code 127",
+        ),
+        pytest.param("exec cat /dev/zero", {}, "it wrote more than 16777216 bytes", marks=pytest.mark.slow),
+        ("rm /workspace/out/output; mkfifo /workspace/out/output", {}, "it wrote"),
+        ("rm /workspace/out/output; ln -s /etc/passwd /workspace/out/output", {}, "it wrote"),
+    ],
+)
+async def test_a_program_that_fails_is_one_sentence_and_leaves_nothing(
+    script: str, settings: dict[str, Any], why: str, tmp_path: Path, store: SqliteStore
+) -> None:
+    agent = await arrive_with_program(tmp_path, store, script, **settings)
+    answer = await agent.call("send_voice", text="hello")
+    assert answer.failed and why in answer.text, answer.text
+    assert answer.text.endswith("; use send with the same text") and "\n" not in answer.text
+    assert agent.rung == [] and await spent(store) == []
+    home = agent.around.home
+    assert not (home.media / "voice").exists() and not list(home.sessions.glob("job-*"))
+
+
+@pytest.mark.slow
+async def test_a_program_that_takes_too_long_is_ended(
+    tmp_path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(speech, "COMMAND_S", 0.3)
+    agent = await arrive_with_program(tmp_path, store, "exec sleep 600")
+    first, second = await asyncio.gather(*(agent.call("send_voice", text=text) for text in ("one", "two")))
+    said = [first.text, second.text]
+    assert any("it took longer than 0.3 s" in text for text in said)
+    assert all("it took longer than" in text or "others are using it" in text for text in said)
+    assert isinstance(agent.around.programs, SandboxJobs) and not agent.around.programs.running
+
+
+async def test_without_walls_a_program_speaks_nothing(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await arrive_with_program(tmp_path, store, f"touch {tmp_path}/ran; {WAV}", **{"sandbox.kind": "process"})
+    answer = await agent.call("send_voice", text="hello")
+    assert answer.failed and "speak runs within walls only, and the sandbox 'process' has none" in answer.text
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/usr/bin/flite").exists(), reason="flite is not installed: apt install flite")
+async def test_flite_speaks(tmp_path: Path, store: SqliteStore) -> None:
+    agent = await arrive_with_program(tmp_path, store, "", **{"tts.command": "flite -o /dev/stdout"})
+    answer = await agent.call("send_voice", "c.1", text="good morning")
+    assert not answer.failed, answer.text
+    (file,) = (await effect_of(agent, "c.1")).payload["files"]
+    with wave.open(file["path"]) as sound:
+        assert sound.getnframes() > 1000
 
 
 # What the platform gets.

@@ -9,7 +9,6 @@ says and no sandbox.
 
 import re
 import secrets
-import shlex
 
 from msgspec import Struct, field
 
@@ -18,7 +17,7 @@ from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.egress.contract import CallCost
-from gatepost.egress.endpoints import BASES, OPENAI_BASE
+from gatepost.egress.endpoints import BASES, OPENAI_BASE, parse_command
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.prices import Price
 from gatepost.egress.upstream import Bill, VendorBaseUrl, parse_base_url
@@ -122,13 +121,7 @@ def _read_price(config: Config) -> Price | None:
 
 def split_command(config: Config) -> list[str]:
     """The program and its arguments, [] if none is set. Raises SetupError."""
-    try:
-        words = shlex.split(config[COMMAND])
-    except ValueError as error:
-        raise SetupError(f"{COMMAND.name} = {config[COMMAND]!r} cannot be read: {error}") from None
-    if words and config[BASE].strip():
-        raise SetupError(f"{BASE.name} and {COMMAND.name} are both set; one of them makes the transcripts, unset one")
-    return words
+    return parse_command(config, COMMAND, instead_of=BASE)
 
 
 class TranscriptCostBound(Struct, frozen=True):

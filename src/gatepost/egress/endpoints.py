@@ -4,6 +4,7 @@ A key belongs to the endpoint that it was given for. Moving an endpoint never mo
 somebody gives it one.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from gatepost.core import settings
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.settings import Config, setting
+from gatepost.core.settings import Config, Setting, setting
 from gatepost.egress.upstream import VendorBaseUrl, parse_base_url
 from gatepost.store import groups
 from gatepost.store.port import Db
@@ -39,6 +40,17 @@ def gateway_base(config: Config, vendor: str) -> VendorBaseUrl:
 
 def gateway_bases(config: Config) -> dict[str, VendorBaseUrl]:
     return {vendor: gateway_base(config, vendor) for vendor in BASES}
+
+
+def parse_command(config: Config, command: Setting[str], *, instead_of: Setting[str]) -> list[str]:
+    """The program that does the work of an endpoint, and its arguments; [] if none is set. Raises SetupError."""
+    try:
+        words = shlex.split(config[command])
+    except ValueError as error:
+        raise SetupError(f"{command.name} = {config[command]!r} cannot be read: {error}") from None
+    if words and config[instead_of].strip():
+        raise SetupError(f"{instead_of.name} and {command.name} are both set; one of them does the work, unset one")
+    return words
 
 
 def read_own_base(vendor: str, url: str) -> VendorBaseUrl:

@@ -1,15 +1,18 @@
-"""Speech: words become sound at an OpenAI-shaped endpoint. The gateway asks, never a sandbox; the key stays here."""
+"""Speech: words become sound at an OpenAI-shaped endpoint, or by a program in a sandbox of its own.
+
+The gateway asks the endpoint, never a sandbox; the key stays here."""
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
 from gatepost.core.contact import MayAct, always
-from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.settings import Config, setting
-from gatepost.egress.endpoints import gateway_base
+from gatepost.egress.endpoints import gateway_base, parse_command
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, parse_base_url
 from gatepost.store.secrets import OPENAI_API_KEY
@@ -17,8 +20,14 @@ from gatepost.store.secrets import OPENAI_API_KEY
 BASE = setting(
     "tts.base_url",
     "",
-    help="Where an OpenAI-shaped endpoint makes speech, like https://api.openai.com/v1; local ones too. Empty: agents"
-    " cannot send voice messages. Its key is the secret TTS_API_KEY.",
+    help="Where an OpenAI-shaped endpoint makes speech, like https://api.openai.com/v1; local ones too. Without it and"
+    " without tts.command, agents cannot send voice messages. Its key is the secret TTS_API_KEY.",
+)
+COMMAND = setting(
+    "tts.command",
+    "",
+    help="A program that makes speech in a sandbox of its own, with its arguments. It reads the words from its standard"
+    " input and writes Opus in Ogg, or a wav, to its standard output. {voice} stands for the voice.",
 )
 MODEL = setting("tts.model", "tts-1", help="The model that speaks. It needs a price, by the million `characters`.")
 VOICE = setting("tts.voice", "alloy", help="The voice of agents whose PERSONA.md names none (`voice:` at its top).")
@@ -26,7 +35,8 @@ VOICE = setting("tts.voice", "alloy", help="The voice of agents whose PERSONA.md
 TTS_API_KEY = "TTS_API_KEY"
 LONGEST_WAIT_S = 15.0
 LARGEST_SOUND = 16 * 1024 * 1024
-OGG = b"OggS"
+COMMAND_S = 60.0  # for a program; waiting for those of others takes no longer, either
+VOICE_WORD = "{voice}"
 
 
 class Utterance(Struct, frozen=True):
@@ -43,6 +53,30 @@ class Utterance(Struct, frozen=True):
 def find_speech_base(config: Config) -> VendorBaseUrl | None:
     """None: nobody said where speech is made."""
     return parse_base_url(BASE.name, config[BASE], default=False) if config[BASE].strip() else None
+
+
+def split_command(config: Config) -> list[str]:
+    """The program and its arguments, [] if none is set. Raises SetupError."""
+    return parse_command(config, COMMAND, instead_of=BASE)
+
+
+def describe_model(config: Config) -> str:
+    """Return what makes the sound: the command as it is set, else the model."""
+    return config[COMMAND].strip() or config[MODEL]
+
+
+def put_voice(command: Sequence[str], voice: str) -> list[str]:
+    """Return the command for this voice. A name is one argument, and never an option of the program."""
+    if voice.startswith("-") and any(VOICE_WORD in word for word in command):
+        raise Invalid("voice", "the name of a voice does not begin with '-'")
+    return [word.replace(VOICE_WORD, voice) for word in command]
+
+
+def find_sound_type(sound: bytes) -> str:
+    """Return `ogg` or `wav`, by how it begins; '' for anything else."""
+    if sound.startswith(b"OggS"):
+        return "ogg"
+    return "wav" if sound.startswith(b"RIFF") and sound[8:12] == b"WAVE" else ""
 
 
 def key_names(base: VendorBaseUrl, config: Config) -> tuple[str, ...]:
@@ -89,9 +123,9 @@ async def _ask(upstream: Upstream, url: str, headers: dict[str, str], body: byte
             await asyncio.sleep(0)  # pieces that have arrived come without a break
             if len(sound) > LARGEST_SOUND:
                 raise _trouble(f"it answered with more than {LARGEST_SOUND} bytes")
-    if not sound.startswith(OGG):
+    if find_sound_type(made := bytes(sound)) != "ogg":
         raise _trouble("it did not answer with Opus in Ogg")
-    return bytes(sound)
+    return made
 
 
 def _trouble(why: str) -> Unavailable:

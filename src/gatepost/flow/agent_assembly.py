@@ -83,6 +83,7 @@ def make_tools(
         writes_to=channels.pump.write,
         channels=channels.channels,
         worktrees=worktrees,
+        programs=jobs,
         forker=forker,
         replayer=replayer,
         may_act=deps.may_act,

@@ -8,10 +8,9 @@ from gatepost.core.listen_address import LISTEN, parse
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.settings import Config
 from gatepost.core.start_checks import list_start_errors, start_check
-from gatepost.egress.audio import find_transcription_endpoint, split_command
+from gatepost.egress import audio, speech
 from gatepost.egress.endpoints import gateway_bases
 from gatepost.egress.prices import load_own_prices
-from gatepost.egress.speech import find_speech_base
 from gatepost.flow.channel_specs import list_file_specs
 from gatepost.flow.sessions.extra_mounts import read_allowed
 from gatepost.flow.sessions.host_uids import sandbox_uid, uid_range
@@ -66,9 +65,10 @@ def check_timezone(home: Home, config: Config) -> None:
 def check_addresses(home: Home, config: Config) -> None:
     parse(config[LISTEN])
     gateway_bases(config)
-    find_speech_base(config)
-    find_transcription_endpoint(config)
-    split_command(config)
+    speech.find_speech_base(config)
+    speech.split_command(config)
+    audio.find_transcription_endpoint(config)
+    audio.split_command(config)
 
 
 @start_check

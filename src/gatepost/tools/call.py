@@ -5,7 +5,7 @@ The gate has decided on permission before it makes a `ToolCall`, and has put the
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
@@ -113,6 +113,14 @@ class BranchRenamer(Protocol):
     async def rename(self, session_id: str, name: str) -> str: ...
 
 
+class ProgramRunner(Protocol):
+    """Runs programs of the operator within walls."""
+
+    async def pipe(self, folder: str, command: Sequence[str], given: bytes, largest: int, limit_s: float) -> bytes:
+        """Return what the program writes after it has read `given`."""
+        ...
+
+
 class TopicForker(Protocol):
     """Makes conversations that go on with what another one knows."""
 
@@ -212,6 +220,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     writes_to: RoomWriter | None = None  # None: nothing is delivered in this process; a room is only rung
     channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
     worktrees: BranchRenamer | None = None  # None: no sandbox runs in this process
+    programs: ProgramRunner | None = None  # the same
     forker: TopicForker | None = None  # the same
     replayer: ReplayStarter | None = None  # the same
     holder: CallHolder | None = None  # None: nobody can be asked in this process

@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core import ids
-from gatepost.core.errors import GatepostError, Invalid, Refused, SetupError, Unsupported
+from gatepost.core.errors import GatepostError, Invalid, Refused, SetupError, Unavailable, Unsupported
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.untrusted_files import open_untrusted
@@ -42,6 +42,7 @@ LONGEST_TEXT = 5000  # bytes
 LONGEST_VOICE = 100
 LARGEST_PERSONA = 400_000  # bytes
 MOST_KEPT = 500  # sounds
+SUFFIXES = (".ogg", ".wav")
 _FRONT = re.compile(r"---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _VOICE = re.compile(r"^voice:[ \t]*(.*)$", re.MULTILINE)
 
@@ -49,7 +50,7 @@ _VOICE = re.compile(r"^voice:[ \t]*(.*)$", re.MULTILINE)
 async def _read_voice(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
     """A group's own voice stands in a file that its agent can change."""
     chosen = await _choose_voice(call, arguments.get("voice"))
-    model = call.around.config[speech.MODEL]
+    model = speech.describe_model(call.around.config)
     return BoundReads(facts=(BoundFact(BoundKind.VOICE, "voice", f"{model} {chosen}", chosen),))
 
 
@@ -75,14 +76,17 @@ async def send_voice(
     if not said or len(said.encode()) > LONGEST_TEXT:
         raise Invalid("text", f"has {len(said.encode())} bytes; 1 to {LONGEST_TEXT} can be spoken")
     config, platform = call.around.config, call.around.reach.platform(call.place.instance)
-    base = speech.find_speech_base(config)
-    if base is None:
-        raise Unsupported(call.tool, platform, "use send with the same text; no speech endpoint is set (tts.base_url)")
-    sound = await _get_sound(call, base, Utterance(said, await _choose_voice(call, voice), config[speech.MODEL]))
+    base, command = speech.find_speech_base(config), speech.split_command(config)
+    if base is None and not command:
+        hint = f"use send with the same text; nothing makes speech here ({speech.BASE.name} or {speech.COMMAND.name})"
+        raise Unsupported(call.tool, platform, hint)
+    utterance = Utterance(said, await _choose_voice(call, voice), speech.describe_model(config))
+    sound = await _get_sound(call, utterance, base, command)
     keep = outgoing_files.get_copy_folder(call)
     await outgoing_files.set_aside(call, (await call.in_thread(sound.stat)).st_size)
     size = await call.in_thread(_copy, sound, keep)
-    file = OutboundFile(name="voice.ogg", mime="audio/ogg", path=str(keep / "0"), size=size)
+    kind = sound.suffix.removeprefix(".")
+    file = OutboundFile(name=f"voice.{kind}", mime=f"audio/{kind}", path=str(keep / "0"), size=size)
 
     def give(db: Db) -> list[OutboxEffect]:
         payload = {"text": said, "files": outbox_effects.render_files([file])}
@@ -119,11 +123,36 @@ class _SpeechPrice(Struct, frozen=True):
         return CallCost(0 if bill.free else self.worst)
 
 
-async def _get_sound(call: ToolCall, base: VendorBaseUrl, said: Utterance) -> Path:
-    """From the shelf, or made and paid for."""
-    kept = call.around.home.media / "voice" / f"{said.digest}.ogg"
-    if await call.in_thread(_touch, kept):
+async def _get_sound(call: ToolCall, said: Utterance, base: VendorBaseUrl | None, command: Sequence[str]) -> Path:
+    """From the shelf, or made; at an endpoint, it is paid for."""
+    shelf = call.around.home.media / "voice"
+    kept = await call.in_thread(_find_kept, shelf, said.digest)
+    if kept is not None:
         return kept
+    made = await (_run_command(call, command, said) if base is None else _ask_endpoint(call, base, said))
+    kept = shelf / f"{said.digest}.{speech.find_sound_type(made)}"
+    await call.in_thread(_write_sound, kept, made)
+    return kept
+
+
+async def _run_command(call: ToolCall, command: Sequence[str], said: Utterance) -> bytes:
+    """The words stay on this machine and cost nothing, so nothing is booked."""
+    around, words = call.around, speech.put_voice(command, said.voice)
+    what = f"the program {words[0]}"
+    if around.programs is None:
+        raise Unavailable(what, "no sandbox runs in this process; use send with the same text")
+    await check_here(around.store, around.home, call.caller.folder)
+    given = said.text.encode() + b"\n"  # a program that reads lines waits for the end of one
+    try:
+        made = await around.programs.pipe(call.caller.folder, words, given, speech.LARGEST_SOUND, speech.COMMAND_S)
+        if not speech.find_sound_type(made):
+            raise Unavailable(what, "it wrote neither Opus in Ogg nor a wav")
+    except Unavailable as error:
+        raise Unavailable(error.what, f"{error.why}; use send with the same text") from None
+    return made
+
+
+async def _ask_endpoint(call: ToolCall, base: VendorBaseUrl, said: Utterance) -> bytes:
     around = call.around
     spender = Spender(call.caller.folder, call.caller.session_id or "", call.turn.id if call.turn else None)
     worst = _price(call, said)
@@ -133,13 +162,11 @@ async def _get_sound(call: ToolCall, base: VendorBaseUrl, said: Utterance) -> Pa
         async with till.paid(spender, _SpeechPrice(said.model, worst)) as bill:
             key = await _key(call, base, spender)  # not before: what is asked for is on record as used
             await call.note()  # the words leave the gateway: that is on record before they do
-            made = await speech.request_speech(base, key, said, bill, may_act=around.may_act)
+            return await speech.request_speech(base, key, said, bill, may_act=around.may_act)
     except HttpRefusal as no:
         raise Refused(call.caller.folder, call.tool, why=no.reason) from None
     finally:
         await till.close()  # nothing is held back for a call that is over, however it ended
-    await call.in_thread(_write_sound, kept, made)
-    return kept
 
 
 async def _key(call: ToolCall, base: VendorBaseUrl, spender: Spender) -> str:
@@ -181,13 +208,13 @@ def _own_voice(home: Home, folder: str) -> str:
     return " ".join(found[1].split()).strip("\"'")[:LONGEST_VOICE] if found else ""
 
 
-def _touch(path: Path) -> bool:
-    """Return True if it is there; what is used stays longest."""
-    try:
-        os.utime(path)
-    except OSError:
-        return False
-    return True
+def _find_kept(shelf: Path, digest: str) -> Path | None:
+    """The sound that was made before; what is used stays longest."""
+    for suffix in SUFFIXES:
+        with suppress(OSError):
+            os.utime(found := shelf / f"{digest}{suffix}")
+            return found
+    return None
 
 
 def _write_sound(path: Path, sound: bytes) -> None:
@@ -195,7 +222,8 @@ def _write_sound(path: Path, sound: bytes) -> None:
     part = path.with_name(f"{path.name}.{ids.new('part')}")
     part.write_bytes(sound)
     part.rename(path)
-    sounds = sorted(path.parent.glob("*.ogg"), key=lambda each: each.stat().st_mtime_ns)
+    kept = [each for each in path.parent.iterdir() if each.suffix in SUFFIXES]
+    sounds = sorted(kept, key=lambda each: each.stat().st_mtime_ns)
     for old in sounds[:-MOST_KEPT]:
         with suppress(OSError):
             old.unlink()

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatepost.core.errors import Unsupported
+from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import (
     SMALLEST_FENCED,
     check_supported,
@@ -18,6 +19,7 @@ from gatepost.messages.text_size import TextUnit, measure
 
 NOTHING: frozenset[Feature] = frozenset()
 EVERYTHING = frozenset(Feature)
+SOUND = OutboundFile(name="voice.ogg", mime="audio/ogg", path="/media/out/k/0", size=1_234)
 PLAN = OutboundFile(name="plan.pdf", mime="application/pdf", path="/media/out/k/plan.pdf", size=1_234_567)
 
 
@@ -120,15 +122,25 @@ def test_where_single_pins_come_off_the_hint_says_so() -> None:
 
 
 def test_a_voice_message_becomes_a_file_with_its_words_if_they_fit_and_else_there_is_none() -> None:
-    message = Outbound(key="k", op=Op.VOICE, text="good morning", files=(PLAN,))
+    message = Outbound(key="k", op=Op.VOICE, text="good morning", files=(SOUND,))
     files = frozenset({Feature.FILES})
 
     assert shown(message, frozenset({Feature.VOICE})) == message
     assert (shown(message, files).op, shown(message, files).text) == (Op.SEND, "good morning")
     cut = degrade(message, files, "fake", limit=5)
-    assert cut is not None and (cut.text, cut.files) == ("", (PLAN,))
+    assert cut is not None and (cut.text, cut.files) == ("", (SOUND,))
     with pytest.raises(Unsupported):
         check_supported(Op.VOICE, NOTHING, "sms")
+
+
+def test_a_sound_that_is_no_voice_message_anywhere_is_a_file_or_its_words() -> None:
+    wav = replace(SOUND, name="voice.wav", mime="audio/wav")
+    message = Outbound(key="k", op=Op.VOICE, text="good morning", files=(wav,))
+    there = shown(message, frozenset({Feature.VOICE, Feature.FILES}))
+    assert (there.op, there.text, there.files) == (Op.SEND, "good morning", (wav,))
+    without_files = shown(message, frozenset({Feature.VOICE}))
+    assert (without_files.op, without_files.files) == (Op.SEND, ())
+    assert without_files.text.startswith("good morning\n[file: voice.wav")
 
 
 def test_a_text_is_cut_at_a_blank_line_before_a_line_before_a_space_before_anywhere() -> None:

@@ -18,6 +18,7 @@ from gatepost.messages.text_size import TextUnit, find_end, fits, measure, short
 SMALLEST_FENCED = 64  # below that there is no room to close and open code blocks
 LONGEST_MARK = 8
 LONGEST_QUOTE = 80
+SPOKEN = "audio/ogg"  # every platform takes a voice message as Opus in Ogg; another sound is a file there
 LONGEST_QUOTED = 10 * LONGEST_QUOTE  # of a stranger's text, what is looked at
 
 _HINTS: Mapping[Op, str] = {
@@ -67,14 +68,15 @@ def degrade(
     """
     check_supported(message.op, features, platform)
     op, text, files, reply_to = message.op, message.text, message.files, message.reply_to
+    spoken = Feature.VOICE in features and all(file.mime == SPOKEN for file in files)
     if op is Op.STATUS:
         if Feature.EDIT not in features:
             return None  # a line that cannot be taken back would stay as noise
         op = Op.EDIT if message.target else Op.SEND
-    elif op is Op.CARD and Feature.CARDS not in features:
+    elif (op is Op.CARD and Feature.CARDS not in features) or (op is Op.VOICE and not spoken):
         op = Op.SEND
     files, unsent = sort_files(files, op, features, largest_file)
-    if op is Op.VOICE and (unsent or Feature.VOICE not in features):
+    if message.op is Op.VOICE and (unsent or op is Op.SEND):
         # The words go along if they fit whole: cut, they would only seem to be what is said.
         op, text = Op.SEND, text if fits(text, limit, unit) else ""
     if unsent:

@@ -3,23 +3,27 @@
 The sandbox has the limits and, if it needs one, the way out of a session of the group; of what the group owns it sees
 nothing, because what lies in a worktree decides what git runs there. What comes back was written where an agent may
 have had its hands, so it is bounded, and means nothing beyond that worktree.
+
+A program of the operator's that only turns some bytes into others (`pipe`) has no worktree and no way out, either.
 """
 
 import asyncio
 import json
 import math
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from gatepost.core import ids
 from gatepost.core.clock import Clock
-from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
+from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted_files import UntrustedFolder, is_larger, open_untrusted
 from gatepost.egress.egress_socket import EgressDeps, EgressSocket
@@ -46,9 +50,14 @@ from gatepost.store.port import Store
 
 LIMIT_S = setting("worktrees.limit_s", 600.0, help="How long git or a setup may take in a worktree, in seconds.")
 PREFIX = "job"
+TIMEOUT = "TIMEOUT"
 LARGEST_ANSWER = 1024 * 1024
 LARGEST_BUNDLE = 2 * 1024**3
 MOST_DOUBLED = 8
+MOST_PIPES = 2  # at once, of all groups
+LONGEST_REASON = 200  # characters of what a program said last
+# The shell only opens the two files. The program's words are arguments, so nothing in them is read as shell.
+PIPE = ("sh", "-c", f'exec "$@" < {WORKSPACE}/in/input > {WORKSPACE}/out/output', "sh")
 DISK_S = 2.0  # between two looks at how much of the disk it takes
 
 
@@ -80,6 +89,8 @@ class SandboxJobs:
         self._home, self._config, self._store, self._clock, self._egress = home, config, store, clock, egress
         self._freezer = freezer or SandboxFreezer()
         self.running: set[Sandbox] = set()  # what is under way
+        self._pipes = asyncio.Semaphore(MOST_PIPES)
+        self._pipe_turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by group
         self._closed = False
 
     def close(self) -> None:
@@ -104,17 +115,14 @@ class SandboxJobs:
         limit_s: float | None = None,
     ) -> SandboxJobResult:
         """Do it, and wait for its end. `way_out`: with the group's network; `keep`: where a bundle is copied to."""
-        self._must_be_open()
-        store = self._store
-        if await store.read(switches.get, switches.PANIC) is not None:
-            raise Unavailable("every sandbox", "everything is stopped (`gatepost panic`)")
-        group = await store.read(groups.get, folder)
-        if group is None:
-            raise NotFound("group", folder, "`gatepost group list` shows them")
-        parents = await store.read(groups.list_ancestors, folder)
+        group, parents = await self._find_group(folder)
+        command = make_inside_command(
+            "worktree.py", WORKSPACE, PROJECT, *([f"{EXTRA}/{source.name}"] if source else [])
+        )
+        given = ("job.json", json.dumps(job).encode())
         name = ids.new(PREFIX)
         try:
-            async with self._sandbox(name, group, parents, job, project, source, way_out) as sandbox:
+            async with self._sandbox(name, group, parents, command, given, project, source, way_out) as sandbox:
                 limits = limits_of(self._config, group, parents)
                 most = limits.disk_mb * 1024 * 1024
                 places = (project.mount.source, self._home.mailbox(name))
@@ -128,6 +136,56 @@ class SandboxJobs:
             return await asyncio.to_thread(_read_answer, self._home, name, code, keep, max(bounds.values()))
         finally:
             await asyncio.to_thread(_remove_job_files, self._home, name)
+
+    async def pipe(self, folder: str, command: Sequence[str], given: bytes, largest: int, limit_s: float) -> bytes:
+        """Return what a program writes after it has read `given`: at most `largest` bytes, within `limit_s` seconds. It
+        runs within walls or not at all. A group has one at a time; who waits for others waits as long at most."""
+        turn = self._pipe_turns.setdefault(folder, asyncio.Lock())
+        try:
+            async with asyncio.timeout(limit_s) as patience, turn, self._pipes:
+                patience.reschedule(None)  # the program has a limit of its own, after which it is ended in order
+                return await self._pipe(folder, tuple(command), given, largest, limit_s)
+        except TimeoutError:
+            raise Unavailable(f"the program {command[0]}", "others are using it") from None
+
+    async def _pipe(self, folder: str, command: tuple[str, ...], given: bytes, largest: int, limit_s: float) -> bytes:
+        group, parents = await self._find_group(folder)
+        name, what = ids.new(PREFIX), f"the program {command[0]}"
+        try:
+            async with self._sandbox(
+                name, group, parents, (*PIPE, *command), ("input", given), file_mb=largest // 1024**2 + 1
+            ) as sandbox:
+                limits = limits_of(self._config, group, parents)
+                most = min(limits.disk_mb * 1024**2, 4 * largest)
+                bounds = {self._home.session(name): most, self._home.mailbox(name): most}
+                breach = await self._until_end(sandbox, bounds, limits.memory_mb, limit_s)
+                code = await sandbox.wait()
+            self._must_be_open()
+            if breach is not None:
+                raise Unavailable(
+                    what, f"it took longer than {limit_s:g} s" if breach.code == TIMEOUT else breach.error
+                )
+            try:
+                written = await asyncio.to_thread(_read_output, self._home, name, largest)
+            except Invalid:
+                raise Unavailable(what, f"it wrote more than {largest} bytes, or no plain file") from None
+            if code:
+                said = await asyncio.to_thread(_read_log_tail, self._home, name)
+                reason = f": {said[-LONGEST_REASON:]}" if said else ""
+                raise Unavailable(what, f"it ended with the code {code}{reason}")
+            return written
+        finally:
+            await asyncio.to_thread(_remove_job_files, self._home, name)
+
+    async def _find_group(self, folder: str) -> tuple[Group, list[Group]]:
+        """The group that a job is for, and those above it. Raises Unavailable if no sandbox may start now."""
+        self._must_be_open()
+        if await self._store.read(switches.get, switches.PANIC) is not None:
+            raise Unavailable("every sandbox", "everything is stopped (`gatepost panic`)")
+        group = await self._store.read(groups.get, folder)
+        if group is None:
+            raise NotFound("group", folder, "`gatepost group list` shows them")
+        return group, await self._store.read(groups.list_ancestors, folder)
 
     def _must_be_open(self) -> None:
         if self._closed:
@@ -147,7 +205,7 @@ class SandboxJobs:
                         return breach
         except TimeoutError:
             sandbox.kill()
-            return SandboxJobResult("TIMEOUT", f"it took longer than {limit_s:g} s (worktrees.limit_s)")
+            return SandboxJobResult(TIMEOUT, f"it took longer than {limit_s:g} s (worktrees.limit_s)")
         return None
 
     @asynccontextmanager
@@ -156,22 +214,27 @@ class SandboxJobs:
         name: str,
         group: Group,
         parents: list[Group],
-        job: Mapping[str, Any],
-        project: GrantedMount,
-        source: GrantedMount | None,
-        way_out: bool,
+        command: tuple[str, ...],
+        given: tuple[str, bytes],
+        project: GrantedMount | None = None,
+        source: GrantedMount | None = None,
+        way_out: bool = False,
+        file_mb: int = 0,
     ) -> AsyncIterator[Sandbox]:
+        """`given`: a file of `in/` and what is in it; `file_mb`: the largest file, if not the group's own limit."""
         home, config = self._home, self._config
-        _, kind = await asyncio.to_thread(choose_sandbox, config, group, "")
-        command = make_inside_command(
-            "worktree.py", WORKSPACE, PROJECT, *([f"{EXTRA}/{source.name}"] if source else [])
-        )
+        chosen, kind = await asyncio.to_thread(choose_sandbox, config, group, "")
+        if project is None and not kind.isolated:
+            raise SetupError(
+                f"the program {command[len(PIPE)]} runs within walls only, and the sandbox {chosen!r} has none"
+            )
         # Without walls it has the host's own network.
         command = wrap_with_forwarder(command) if way_out and kind.isolated else command
         uid = await find_sandbox_uid(self._store, config, self._clock, group.folder, isolated=kind.isolated)
         await asyncio.to_thread(prepare_folders, home, config, group, name, uid)
-        await asyncio.to_thread(give_worktree, home, project.mount.source, uid)
-        await asyncio.to_thread(_write_job, home, name, job)
+        if project is not None:
+            await asyncio.to_thread(give_worktree, home, project.mount.source, uid)
+        await asyncio.to_thread(_write_input, home, name, *given)
         plan = make_sandbox_plan(
             home,
             config,
@@ -179,12 +242,14 @@ class SandboxJobs:
             name,
             provider="",
             parents=parents,
-            start=StartFolder(project),
+            start=StartFolder(project) if project is not None else None,
             also=[source] if source else [],
             job=True,
             command=command,
             uid=uid,
         )
+        if file_mb:
+            plan = replace(plan, limits=replace(plan.limits, file_mb=file_mb))
         started: list[Sandbox] = []
         egress = EgressSocket(
             self._egress, Caller(group.folder, name), lambda pid: any(each.owns(pid) for each in started)
@@ -229,9 +294,16 @@ def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, i
     return {place: next((size for size in sizes if not is_larger(place, size)), most) for place in places}
 
 
-def _write_job(home: Home, name: str, job: Mapping[str, Any]) -> None:
+def _write_input(home: Home, name: str, file: str, data: bytes) -> None:
     with open_untrusted(home.mailbox(name)) as root:
-        root.write_bytes("in/job.json", json.dumps(job).encode(), mode=0o640)
+        root.write_bytes(f"in/{file}", data, mode=0o640)
+
+
+def _read_output(home: Home, name: str, largest: int) -> bytes:
+    """Return what a program wrote, b'' if it left no file. Raises Invalid if it is too large, or no file at all."""
+    with suppress(NotFound), open_untrusted(home.mailbox(name)) as root:
+        return root.read_bytes("out/output", largest)
+    return b""
 
 
 def _read_answer(home: Home, name: str, code: int, keep: Path | None, most: int) -> SandboxJobResult:

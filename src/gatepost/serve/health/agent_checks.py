@@ -11,7 +11,7 @@ from gatepost.core.errors import GatepostError, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
 from gatepost.core.settings import Config
-from gatepost.egress import audio
+from gatepost.egress import audio, speech
 from gatepost.egress.prices import FILE as FILE_OF_PRICES
 from gatepost.egress.prices import find_price, load_own_prices
 from gatepost.flow.sessions.extra_mounts import (
@@ -24,7 +24,7 @@ from gatepost.flow.sessions.extra_mounts import (
 from gatepost.flow.sessions.group_limits import limits_of
 from gatepost.flow.sessions.host_uids import sandbox_uid, uid_range, world_of
 from gatepost.flow.sessions.provider_specs import load_spec
-from gatepost.flow.sessions.sandbox_requirements import find_program, list_channel_needs
+from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program, list_channel_needs, parse_programs
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.inside.sandbox_needs import DeclaredNeeds
 from gatepost.sandboxes import cgroups
@@ -191,15 +191,23 @@ def _limits(config: Config, every: list[Group]) -> Iterator[Finding]:
 
 
 def _voice(home: Home, config: Config) -> Iterator[Finding]:
-    """Say what makes the transcripts of recordings. Settings that are not well are told of elsewhere."""
+    """Say what makes the transcripts of recordings, and speech. Settings that are not well are told of elsewhere."""
     try:
+        named, speaks = parse_programs(config), speech.split_command(config)
         endpoint, command = audio.find_transcription_endpoint(config), audio.split_command(config)
         own = load_own_prices(home, config)
     except GatepostError:
         return
     model = endpoint.model if endpoint is not None else config[audio.MODEL]
+    if speaks:
+        text = f"speech is made in a sandbox of its own by {speaks[0]}"
+        way_out = f"install it below /usr, or name it in {PROGRAMS.name}; {speech.COMMAND.name} names it"
+        found = shutil.which(speaks[0]) or speaks[0] in named
+        yield (
+            Finding("ok", "speech", text) if found else Finding("warn", "speech", f"{text}, which is not here", way_out)
+        )
     if endpoint is None and command:
-        found = shutil.which(command[0])
+        found = shutil.which(command[0]) or command[0] in named
         text = f"transcripts of recordings are made inside each sandbox by {command[0]}"
         way_out = f"install it below /usr, or mount it; {audio.COMMAND.name} names it"
         yield Finding("ok", "voice", text) if found else Finding("warn", "voice", f"{text}, which is not here", way_out)
