@@ -4,6 +4,7 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 """
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing, suppress
@@ -35,7 +36,7 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked
-from gatepost.sandboxes.contract import Sandbox
+from gatepost.sandboxes.contract import Sandbox, SandboxKind, SandboxPlan
 from gatepost.store import destinations, groups, mailbox_rows, replays, session_files
 from gatepost.store.destinations import Destination
 from gatepost.store.groups import Group
@@ -216,9 +217,34 @@ class AwakeSession:
         name, kind = await self._off_loop(
             sandbox_plan.choose_sandbox, parts.config, self.group, self.provider, parts.sandboxes
         )
+        parents = await parts.store.read(groups.list_ancestors, session.folder)
+        plan = await self._prepare(kind, parents)
+        tools, egress = self._make_sockets(parents)
+        folder = parts.home.sockets_of(session.id)
+        try:
+            await tools.open(folder / "router.sock", plan.uid)
+            await egress.open(folder / "egress.sock", plan.uid)
+            with bind_unix(folder / "runner.sock", plan.uid) as listener:
+                self._tools, self._egress = tools, egress
+                if not self._is_ending():  # it may have been asked to while it was prepared
+                    await self._start_and_serve(name, kind, plan, listener)
+        finally:
+            self.talk.draft.stop()
+            if self.sandbox is not None:
+                self.sandbox.kill()
+                parts.freezer.remove(self.sandbox)
+            else:
+                self.gone.set()
+            await tools.close()
+            await egress.close()
+            await self._off_loop(self._mailbox.close)
+            await self._off_loop(_remove_sockets, parts.home, session.id)
+
+    async def _prepare(self, kind: SandboxKind, parents: list[Group]) -> SandboxPlan:
+        """Make the folders and the mailbox that the sandbox sees. Return its plan."""
+        parts, session = self.parts, self.session
         uid = await find_sandbox_uid(parts.store, parts.config, parts.clock, session.folder, isolated=kind.isolated)
         await self._off_loop(sandbox_plan.prepare_folders, parts.home, parts.config, self.group, session.id, uid)
-        parents = await parts.store.read(groups.list_ancestors, session.folder)
         self.limits = limits_of(parts.config, self.group, parents)
         pairs, known = await self._open_rows()
         await self._fetch_files(pairs)
@@ -227,7 +253,7 @@ class AwakeSession:
         self._start = await self._off_loop(find_start_folder, parts.home, parts.config, session.cwd)
         if self._start is not None and self._start.managed:
             await self._off_loop(sandbox_plan.give_worktree, parts.home, self._start.granted.mount.source, uid)
-        layout = sandbox_plan.make_sandbox_plan(
+        plan = sandbox_plan.make_sandbox_plan(
             parts.home,
             parts.config,
             self.group,
@@ -239,9 +265,13 @@ class AwakeSession:
             uid=uid,
         )
         self.writes_elsewhere = any(
-            each.writable and not each.source.is_relative_to(parts.home.path) for each in layout.mounts
+            each.writable and not each.source.is_relative_to(parts.home.path) for each in plan.mounts
         )
-        folder = parts.home.sockets_of(session.id)
+        return plan
+
+    def _make_sockets(self, parents: list[Group]) -> tuple[ToolSocket, EgressSocket]:
+        """Make the ways to tools and out. Both know who calls by the sandbox that a process lives in."""
+        parts, session = self.parts, self.session
         caller = Caller(
             folder=session.folder,
             session_id=session.id,
@@ -255,37 +285,20 @@ class AwakeSession:
             parts.dispatch, caller, self._owns, self.talk.submit_turn, lambda why: self.kill(Ending(why))
         )
         own = own_bases(group.options for group in (self.group, *parents))
-        egress = EgressSocket(parts.egress, caller, self._owns, own)
-        try:
-            await tools.open(folder / "router.sock", layout.uid)
-            await egress.open(folder / "egress.sock", layout.uid)
-            listener = bind_unix(folder / "runner.sock", layout.uid)
-            self._tools, self._egress = tools, egress
-            if self._is_ending():  # asked to end while it was prepared
-                listener.close()
-                return
-            with listener:
-                await self._measure()
-                self.sandbox = await kind.start(layout)
-                parts.freezer.add(self.sandbox)
-                # Served only now: who connects is held against the sandbox that was started.
-                bucket = TokenBucket(CONNECTIONS, asyncio.get_running_loop().time())
-                with closing(Acceptor(listener, lambda: RunnerSocket(self._admit), bucket=bucket)):
-                    _log.info("awake", session=session.id, folder=session.folder, provider=self.provider, sandbox=name)
-                    if self._is_ending():  # asked to end while it was starting
-                        self.sandbox.kill()
-                    await self._serve(self.sandbox)
-        finally:
-            self.talk.draft.stop()
-            if self.sandbox is not None:
+        return tools, EgressSocket(parts.egress, caller, self._owns, own)
+
+    async def _start_and_serve(self, name: str, kind: SandboxKind, plan: SandboxPlan, listener: socket.socket) -> None:
+        session = self.session
+        await self._measure()
+        self.sandbox = await kind.start(plan)
+        self.parts.freezer.add(self.sandbox)
+        # Served only now: who connects is held against the sandbox that was started.
+        bucket = TokenBucket(CONNECTIONS, asyncio.get_running_loop().time())
+        with closing(Acceptor(listener, lambda: RunnerSocket(self._admit), bucket=bucket)):
+            _log.info("awake", session=session.id, folder=session.folder, provider=self.provider, sandbox=name)
+            if self._is_ending():  # asked to end while it was starting
                 self.sandbox.kill()
-                parts.freezer.remove(self.sandbox)
-            else:
-                self.gone.set()
-            await tools.close()
-            await egress.close()
-            await self._off_loop(self._mailbox.close)
-            await self._off_loop(_remove_sockets, parts.home, session.id)
+            await self._serve(self.sandbox)
 
     async def _serve(self, sandbox: Sandbox) -> None:
         async with asyncio.TaskGroup() as tasks:
