@@ -320,6 +320,7 @@ async def check_passing_on(trial: ChannelTrial) -> None:
         if feature not in trial.kind.features:
             require_hint(trial, op)
             continue
+        await trial.start()
         written, before = trial.write(f"worth a {op}"), len(trial.platform.list_shown())
         asked = trial.make_message(op=op, target=written, source=trial.address, text="" if op != Op.QUOTE else "look")
         if op is Op.FORWARD:
