@@ -21,7 +21,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Invalid, Refused, Unavailable
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Verb
-from gatepost.messages.outbound import Feature, Op, Outbound, OutboundFile
+from gatepost.messages.outbound import Feature, Op, Outbound, OutboundFile, PassedMessage
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, serve_hooks
 from gatepost.testing.waiting import PATIENCE_S, until
 
@@ -187,6 +187,13 @@ async def test_an_effect_is_taken_once_and_its_outcome_is_the_answer(desk: Desk)
     assert await desk.program.settle(effect["id"], status="sent", platform_id="p1") == 204
     assert await sending == "p1"
     assert await desk.program.settle(effect["id"], status="sent", platform_id="p1") == 404
+
+
+def test_a_program_that_forwards_is_not_told_where_files_lie() -> None:
+    file = OutboundFile(name="a", mime="text/plain", path="/home/media/in/f-1/a", size=1)
+    passed = PassedMessage(author="Ann", text="x", files=(file,))
+    shown = wire.render_message("e1", Outbound(key="k", op=Op.FORWARD, target="m1", passed=passed))
+    assert shown == {"key": "k", "op": "forward", "target": "m1"}
 
 
 @pytest.mark.parametrize(

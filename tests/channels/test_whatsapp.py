@@ -31,9 +31,9 @@ from gatepost.flow.intake.intake import make_arrival
 from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, AttachmentKind, Verb
-from gatepost.messages.outbound import Op, Outbound, OutboundFile
+from gatepost.messages.outbound import Op, Outbound, OutboundFile, PassedMessage
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.whatsapp import APP_SECRET, NUMBER_ID, WhatsAppPlatform
+from gatepost.testing.platforms.whatsapp import APP_SECRET, NUMBER_ID, WhatsAppPlatform, refuse
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel, serve_hooks
 
 
@@ -521,3 +521,123 @@ async def test_the_longest_text_is_taken_whatever_it_holds(
     await channel.send(ann, Outbound(key="k", text=(sign * 4096)[:4096]))
     await channel.send(ann, Outbound(key="l", op=Op.FILE, text=(sign * 1024)[:1024], files=(picture,)))
     assert platform.list_shown()[-1].files
+
+
+def forward(text: str = "", *files: OutboundFile, comment: str = "", **more: Any) -> Outbound:
+    passed = PassedMessage(author="Ann *B*", text=text, files=files, **more)
+    return Outbound(key="k", op=Op.FORWARD, target="wamid.1", source="whatsapp:user/1", text=comment, passed=passed)
+
+
+def seen(text: str) -> str:
+    return text.replace("\u200b", "")
+
+
+async def test_a_message_is_passed_on_under_its_authors_name_and_its_words_mark_and_order_nothing(
+    platform: WhatsAppPlatform, channel: Channel, ann: str
+) -> None:
+    said = "/stop *now* _x_ `y`\n\n- item\n> quoted\r\u2028# head\n[a](b) https://x.org/a_b_c?d=1&e=2 @everyone \\*"
+
+    sent = await channel.send(ann, forward(said, comment="**look**"))
+
+    shown = platform.find(sent)
+    body = shown.raw["text"]["body"]
+    words = "\n".join(f"> {line}" for line in said.splitlines())
+    assert seen(body) == f"*look*\n\nForwarded message from Ann *B*:\n{words}"
+    assert "*\u200bnow" in body and "_\u200bx" in body and "`\u200by" in body and "@\u200beveryone" in body
+    assert "> \u200b- item" in body and "> \u200b> quoted" in body and "https://x.org/a_b_c?d=1&e=2" in body
+    assert (shown.key, shown.raw["text"]["preview_url"]) == ("k", False)
+    assert isinstance(channel, SupportsLookup) and await channel.look_up(ann, "k") == sent
+
+
+async def test_what_this_bot_wrote_is_passed_on_with_its_marks(
+    platform: WhatsAppPlatform, channel: Channel, ann: str
+) -> None:
+    passed = PassedMessage(author="this bot", own=True, text="**done** and\nmore")
+    sent = await channel.send(ann, Outbound(key="k", op=Op.FORWARD, target="wamid.1", passed=passed))
+    assert platform.find(sent).raw["text"]["body"] == "Forwarded message from this bot:\n> *done* and\n> more"
+
+
+async def test_a_picture_is_passed_on_as_one_message_with_its_words_below_it(
+    platform: WhatsAppPlatform, channel: Channel, ann: str, tmp_path: Path
+) -> None:
+    sent = await channel.send(ann, forward("our plan", file(tmp_path, "a.png", "image/png", b"png")))
+
+    (shown,) = platform.list_shown("direct:ann")
+    assert (shown.id, shown.key, shown.raw["type"], shown.files[0].data) == (sent, "k", "image", b"png")
+    assert seen(shown.raw["image"]["caption"]) == "Forwarded message from Ann *B*:\n> our plan"
+
+
+@pytest.mark.parametrize(("mime", "text"), [("audio/ogg", ""), ("image/png", "x" * 1000)])
+async def test_words_that_cannot_stand_below_a_file_that_is_passed_on_come_first_and_the_file_has_the_key(
+    mime: str, text: str, platform: WhatsAppPlatform, channel: Channel, ann: str, tmp_path: Path
+) -> None:
+    sent = await channel.send(ann, forward(text, file(tmp_path, "a.bin", mime)))
+
+    words, shown = platform.list_shown("direct:ann")
+    assert words.text.startswith("Forwarded message from Ann") and text in words.text
+    assert (words.key, shown.key, shown.id) == ("part 0", "k", sent)
+    assert shown.raw["type"] == mime.partition("/")[0]
+
+
+class WithoutSound(WhatsAppPlatform):
+    """Takes no sound for now."""
+
+    def _accept(self, body: dict[str, Any]) -> str:
+        if body["type"] == "audio":
+            raise refuse("service away")
+        return super()._accept(body)
+
+
+async def test_a_forward_whose_file_did_not_follow_its_words_is_uncertain_and_not_repeated(tmp_path: Path) -> None:
+    with WithoutSound() as platform:
+        room, (channel, _) = platform.get_address("direct:ann"), make_channel(platform)
+        with pytest.raises(Unavailable, match="only a part was sent") as caught:
+            await channel.send(room, forward("", file(tmp_path, "v.ogg", "audio/ogg")))
+        assert caught.value.uncertain and len(platform.list_shown("direct:ann")) == 1
+        assert isinstance(channel, SupportsLookup)
+        with pytest.raises(Unavailable, match="not reported"):
+            await channel.look_up(room, "k")
+
+
+async def test_a_file_of_a_type_that_is_refused_is_named_in_the_words_that_are_passed_on(
+    platform: WhatsAppPlatform, channel: Channel, ann: str, tmp_path: Path
+) -> None:
+    await channel.send(ann, forward("here", file(tmp_path, "*a*.zip", "application/zip")))
+    (shown,) = platform.list_shown("direct:ann")
+    assert seen(shown.raw["text"]["body"]).endswith(":\n> here\n> [file: *a*.zip, 4 bytes]")
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (Outbound(key="k", op=Op.FORWARD, target="wamid.1", text="look"), "no words or files"),
+        (forward(" \n"), "no words or files"),
+        (forward("", OutboundFile(name="s.webp", mime="image/webp", path="s", size=1)), "no words or files"),
+        (forward(f"{wire.UNREADABLE}'order', which WhatsApp does not pass on whole]"), "no words or files"),
+        (forward("see", lost=("plan.pdf",)), "plan.pdf"),
+        (forward("x" * 4090), "4096 characters"),
+        (forward("*x " * 1300), "4096 characters"),
+    ],
+)
+async def test_what_cannot_be_passed_on_whole_is_refused_and_nothing_is_sent(
+    message: Outbound, why: str, platform: WhatsAppPlatform, channel: Channel, ann: str
+) -> None:
+    with pytest.raises(Unsupported, match=why) as caught:
+        await channel.send(ann, message)
+    assert "use send" in str(caught.value) and not platform.list_shown("direct:ann")
+
+
+async def test_after_a_day_a_short_forward_goes_as_a_template_and_another_is_refused(
+    platform: WhatsAppPlatform, ann: str, tmp_path: Path
+) -> None:
+    channel, _ = make_channel(platform, template="news")
+    platform.close_window("ann")
+
+    sent = await channel.send(ann, forward("a_b *c*\nd"))
+    with pytest.raises(Unsupported, match="once they have written"):
+        await channel.send(ann, forward("see", file(tmp_path, "a.png", "image/png")))
+
+    assert seen(platform.find(sent).raw["template"]["components"][0]["parameters"][0]["text"]) == (
+        "Forwarded message from Ann *B*: > a_b *c* > d"
+    )
+    assert len(platform.list_shown("direct:ann")) == 1

@@ -17,6 +17,7 @@ from gatepost.channels.whatsapp_linked.journal import WINDOW, EventJournal
 from gatepost.channels.whatsapp_linked.link_status import find_end, raise_for
 from gatepost.channels.whatsapp_linked.protocol import (
     LONGEST_LINE,
+    UNREADABLE,
     Answer,
     AnswerState,
     Arrived,
@@ -31,10 +32,10 @@ from gatepost.channels.whatsapp_linked.protocol import (
     SendText,
     ShowTyping,
 )
-from gatepost.core.errors import NotFound, Refused, Unavailable
+from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages import address
 from gatepost.messages.inbound import Inbound, OpenFile, Receipt, Verb
-from gatepost.messages.outbound import Op, Outbound, OutboundFile
+from gatepost.messages.outbound import Op, Outbound, OutboundFile, PassedMessage
 from gatepost.testing.channel_suite import list_failures, run_suite
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.whatsapp_linked import WhatsAppLinkedDevice
@@ -377,6 +378,37 @@ def test_words_that_do_not_fit_below_a_file_come_before_it() -> None:
     for text, parts in (("short", [SendFile]), ("long " * 400, [SendText, SendFile])):
         made = wire.render_requests("1@g.us", Outbound(key="k", op=Op.FILE, text=text, files=(file,)), None)
         assert [type(make(1)) for make in made] == parts
+
+
+@pytest.mark.parametrize(
+    ("mime", "parts"),
+    [("", [SendText]), ("image/png", [SendFile]), ("application/zip", [SendFile]), ("audio/ogg", [SendText, SendFile])],
+)
+async def test_a_message_is_passed_on_under_its_authors_name_and_with_whatsapps_label(
+    mime: str,
+    parts: list[type],
+    platform: WhatsAppLinkedDevice,
+    channel: WhatsAppLinked,
+    received: ReceivedEvents,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    files = (OutboundFile(name="a", mime=mime, path=str(tmp_path / "a"), size=1),) if mime else ()
+    passed = PassedMessage(author="Ann", text="/stop *now*", files=files)
+    await channel.send(platform.get_address("team"), Outbound(key="k", op=Op.FORWARD, target="1", passed=passed))
+
+    shown = platform.list_shown("team")
+    assert [(type(each.raw), each.raw.forwarded) for each in shown] == [(each, True) for each in parts]
+    words = shown[0].raw.text if parts[0] is SendText else shown[0].raw.caption
+    assert words == "Forwarded message from Ann:\n> /stop *\u200bnow*"
+    assert shown[-1].voice == (mime == "audio/ogg") and len(shown[-1].files) == len(files)
+
+
+@pytest.mark.parametrize("text", ["", f"{UNREADABLE}pollCreationMessage]", "x" * 4090])
+async def test_what_cannot_be_passed_on_whole_is_refused(text: str, channel: WhatsAppLinked) -> None:
+    passed = PassedMessage(author="Ann", text=text)
+    with pytest.raises(Unsupported, match="use send"):
+        await channel.send("whatsapp_linked:user/4915112345", Outbound(key="k", op=Op.FORWARD, passed=passed))
 
 
 @pytest.mark.parametrize("state", [each for each in LinkState if each not in ("pairing", "linked", "connected")])

@@ -37,7 +37,7 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     reach.get_draft = drafts.get_text
     pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner, deps.duties)
     pump.may_act = deps.may_act
-    pump.set_file_passing(deps.passing)
+    pump.set_files(deps.home.media, deps.passing)
     supervisor.may_act = deps.may_act
     supervisor.is_sending = pump.is_sending
     supervisor.on_late_failure = pump.record_late_failure

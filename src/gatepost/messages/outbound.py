@@ -89,6 +89,17 @@ class OutboundFile(Struct, frozen=True, kw_only=True):
     size: int
 
 
+class PassedMessage(Struct, frozen=True, kw_only=True):
+    """A message that is passed on, as the ledger has it: for platforms that cannot be asked for it. `lost`: the names
+    of those of its files that nobody has any more."""
+
+    author: str  # one line for people: whose words they are
+    own: bool = False  # this bot wrote it, so its text is markdown; else it is somebody's plain words
+    text: str = ""
+    files: tuple[OutboundFile, ...] = ()
+    lost: tuple[str, ...] = ()
+
+
 class PromptButton(Struct, frozen=True):
     """A button: what stands on it, and what the person says by pressing it."""
 
@@ -110,4 +121,5 @@ class Outbound(Struct, frozen=True, kw_only=True):
     files: tuple[OutboundFile, ...] = ()
     prompts: tuple[PromptButton, ...] = ()
     card: Card | None = None
+    passed: PassedMessage | None = None  # of a forward: the message `target`; None if there is nothing of it to show
     refusal: str = ""  # why the platform did not deliver it, after it had accepted it under this key

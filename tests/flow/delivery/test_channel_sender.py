@@ -1,6 +1,9 @@
 """Edits, reactions, replies and statuses: what reaches the channel, and under which platform id."""
 
+import json
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,8 @@ from gatepost.messages.outbound import TARGETED, Feature, Op
 from gatepost.store import inbox, messages
 from gatepost.store.growing_drafts import GROWS
 from gatepost.store.outbox import EffectOrigin
+from gatepost.messages.outbound import TARGETED, Feature, Op, OutboundFile, PassedMessage
+from gatepost.store import inbox, messages, outbox
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.arrivals import add_arrival
@@ -131,6 +136,55 @@ async def test_what_is_passed_on_names_its_message_and_the_room_that_it_lies_in(
         (sent.message.op, sent.message.source, sent.message.target, sent.message.reply_to) for sent in channel.sent
     ]
     assert asked == [(op, ROOM, "in-7", "") for op in (Op.FORWARD, Op.QUOTE, Op.REPOST)]
+
+
+async def forward(post: OutboxHarness, channel: FakeChannel, source: int) -> PassedMessage | None:
+    await post.do(f"forward {source}", Op.FORWARD, source, {})
+    await post.ended(f"forward {source}")
+    return channel.sent[-1].message.passed
+
+
+async def test_a_forward_has_the_words_the_author_and_the_files_of_its_source(
+    store: SqliteStore, channel: FakeChannel, tmp_path: Path
+) -> None:
+    post = OutboxHarness(store, {"fake": channel})
+    (tmp_path / "in" / "f-1").mkdir(parents=True)
+    (tmp_path / "in" / "f-1" / "a.pdf").write_bytes(b"pdf")
+    files = [
+        {"type": "file", "name": name, "mimeType": "application/pdf", "size": 3, "path": f"in/f-1/{name}"}
+        for name in ("a.pdf", "b.pdf")
+    ]
+
+    def add(db: Db, platform_id: str, **more: Any) -> int:
+        return add_arrival(db, post.clock.now(), address=ROOM, platform_id=platform_id, **more)
+
+    def add_all(db: Db) -> list[int]:
+        deleted = add(db, "3", text="gone")
+        messages.revise(db, deleted, add(db, "3", event="delete", text=""), None)
+        return [
+            add(db, "1", text="see", sender_name="Ann\nB", content=json.dumps({"attachments": files})),
+            add(db, "2", text="spam", forward_from="Bob"),
+            deleted,
+            add(db, "4", text="👍", event="reaction:👍:fake:user/1"),
+        ]
+
+    pump = post.pump()
+    pump.set_files(tmp_path, None)
+    whole, passed_on, deleted, reaction = await store.write(add_all)
+    async with post.running(pump):
+        path = str(tmp_path / "in" / "f-1" / "a.pdf")
+        file = OutboundFile(name="a.pdf", mime="application/pdf", path=path, size=3)
+        expected = PassedMessage(author="Ann B", text="see", files=(file,), lost=("b.pdf",))
+        assert await forward(post, channel, whole) == expected
+        assert await forward(post, channel, passed_on) == PassedMessage(author="Bob, passed on by 1", text="spam")
+        assert await forward(post, channel, deleted) is None
+        assert await forward(post, channel, reaction) is None
+        (own,) = await post.say("own", "**mine**")
+        assert await forward(post, channel, own.message_id) == PassedMessage(
+            author="this bot", own=True, text="**mine**"
+        )
+        again = await post.store.read(outbox.find_by_key, f"forward {own.message_id}")
+        assert again is not None and await forward(post, channel, again.message_id) is None
 
 
 async def test_a_reply_names_the_message_that_it_answers(post: OutboxHarness, channel: FakeChannel) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
+from gatepost.core.records import replace
 from gatepost.messages.address import parse
 from gatepost.messages.inbound import CLICK, Attachment, AttachmentKind, Inbound, Quote, Verb
 from gatepost.messages.outbound import Outbound
@@ -192,7 +193,7 @@ def _read_file(given: PostedFile, find_file: FindFile) -> Attachment:
 
 def render_message(effect: str, message: Outbound) -> dict[str, Any]:
     """What is not used is left out. A file's path is ours: the program gets an id."""
-    shown: dict[str, Any] = msgspec.to_builtins(message)
+    shown: dict[str, Any] = msgspec.to_builtins(replace(message, passed=None))
     files = [
         {"id": f"{effect}-{number}", "name": each.name, "mime": each.mime, "size": each.size}
         for number, each in enumerate(message.files)

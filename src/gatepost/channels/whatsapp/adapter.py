@@ -182,6 +182,8 @@ class WhatsAppCloud:
         to = wire.parse_recipient(address)
         if to is None:
             raise NotFound("room", address, "a WhatsApp room is whatsapp:user/<number or id> or whatsapp:group/<id>")
+        if message.op is Op.FORWARD:
+            message = wire.render_forward(message)
         if message.op not in MESSAGES:
             return (await self._post_part(to, message, wire.render_message(to, message)))[0]
         too_late = message.refusal == TOO_LATE
@@ -216,9 +218,10 @@ class WhatsAppCloud:
         message = wire.name_untaken(message)
         if not message.files:
             return [wire.render_message(to, message)]
-        voice = message.op is Op.VOICE
         media = []
         for file in message.files:
+            # Sound of that type that came from WhatsApp is a voice note.
+            voice = message.op is Op.VOICE or (message.op is Op.FORWARD and file.mime == "audio/ogg")
             kind, mime = wire.find_media_kind(file, voice=voice)
             media.append((await self._upload(file, mime), kind))
         return wire.render_files(to, message, media)

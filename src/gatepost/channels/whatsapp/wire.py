@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from gatepost.channels.kit.markup import WHATSAPP, render
+from gatepost.channels.kit.forwarded import render_forwarded
+from gatepost.channels.kit.markup import PLAIN, WHATSAPP, render
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unsupported
@@ -25,6 +26,7 @@ LONGEST_TEXT = 4096
 LARGEST_IMAGE, LARGEST_SOUND = 5 * 1024 * 1024, 16 * 1024 * 1024
 GROUPS = "whatsapp:group/"
 VOICE_MIME = "audio/ogg; codecs=opus"
+UNREADABLE = "[a message of the kind "  # a line in the place of what Meta does not give us
 MEDIA = {
     "image": AttachmentKind.IMAGE,
     "sticker": AttachmentKind.IMAGE,
@@ -48,7 +50,7 @@ DOCUMENTS = frozenset(
         f"{OFFICE}spreadsheetml.sheet",
     }
 )
-PLAIN = frozenset({f"application/{each}" for each in ("json", "xml", "yaml", "toml", "sql", "javascript", "x-sh")})
+TEXTS = frozenset({f"application/{each}" for each in ("json", "xml", "yaml", "toml", "sql", "javascript", "x-sh")})
 _NUMBER = re.compile(r"[0-9]{5,20}\Z")
 # A person within one business, who may hide their number: Meta, "Business-scoped user IDs", read 2026-11-17.
 _USER_ID = re.compile(r"[A-Z]{2}\.(?:ENT\.)?[0-9A-Za-z]{1,128}\Z")
@@ -229,7 +231,7 @@ def _read_text(kind: str, body: dict[str, Any]) -> str:
         case "button":
             return _text(body.get("text"))
         case _:
-            return f"[a message of the kind {kind[:40]!r}, which WhatsApp does not pass on whole]"
+            return f"{UNREADABLE}{kind[:40]!r}, which WhatsApp does not pass on whole]"
 
 
 def _read_media(kind: str, body: dict[str, Any], open_media: OpenMedia) -> tuple[Attachment, ...]:
@@ -277,9 +279,23 @@ def render_message(to: Recipient, message: Outbound, media: tuple[str, str] | No
     return body | {"type": "text", "text": {"body": render_words(message.text), "preview_url": False}}
 
 
+def render_forward(message: Outbound) -> Outbound:
+    """Return a forward as a message of our own: the API has none, and nobody can ask it for a message. Files are
+    uploaded again: Meta's id for a file that came in holds for days only, and is not said to be sendable."""
+    passed = message.passed
+    if passed is not None and not passed.own and passed.text.startswith(UNREADABLE):
+        message = structs.replace(message, passed=None)
+    return render_forwarded(message, "whatsapp", WHATSAPP, LONGEST_TEXT, lambda file: bool(find_media_kind(file)[1]))
+
+
 def render_template(to: Recipient, message: Outbound, name: str, language: str) -> dict[str, Any]:
     """The words as the one parameter of a template. A parameter has no line breaks, tabs or runs of spaces."""
     words = " ".join(message.text.split())
+    if message.op is Op.FORWARD:
+        words = " ".join(render(message.text, PLAIN).split())
+        if message.files or len(words) > LONGEST_CAPTION:
+            why = "a template is all that reaches this person now, and has only a few words"
+            raise Unsupported("forward", "whatsapp", f"{why}; try again once they have written")
     if message.card is not None and message.card.buttons and len(words) > LONGEST_CAPTION:
         raise Unsupported("card", "whatsapp", "write to the person again once they have written")
     words = words[:LONGEST_CAPTION] or "…"
@@ -308,7 +324,7 @@ def find_media_kind(file: OutboundFile, *, voice: bool = False) -> tuple[str, st
         return "audio", mime
     if mime in VIDEOS and file.size <= LARGEST_SOUND:
         return "video", mime
-    if mime.startswith("text/") or mime in PLAIN:
+    if mime.startswith("text/") or mime in TEXTS:
         return "document", "text/plain"
     return "document", mime if mime in DOCUMENTS | IMAGES | SOUNDS | VIDEOS else ""
 

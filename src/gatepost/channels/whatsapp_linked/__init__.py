@@ -39,6 +39,7 @@ declare_channel(
             Feature.REPLY,
             Feature.FILES,
             Feature.VOICE,
+            Feature.FORWARD,
             Feature.MARKDOWN,
             Feature.TYPING,
             Feature.DIRECT,

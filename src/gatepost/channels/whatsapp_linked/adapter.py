@@ -141,6 +141,8 @@ class WhatsAppLinked:
                 return message.target
             case Op.EDIT:
                 return await self._edit(address, chat, message)
+            case Op.FORWARD:
+                return await self._send_parts(address, chat, wire.render_forward(message))
             case Op.SEND | Op.FILE | Op.VOICE:
                 return await self._send_parts(address, chat, message)
         raise Unsupported(message.op, wire.KIND)

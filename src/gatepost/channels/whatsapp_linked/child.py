@@ -222,14 +222,14 @@ class LinkedDevice:
 
         quoted = request.quoted
         if quoted is None:
-            return e2e.ContextInfo()
+            return e2e.ContextInfo(isForwarded=True) if request.forwarded else e2e.ContextInfo()
         author = render_id(self._find_author(quoted, request.chat))
         return e2e.ContextInfo(stanzaID=quoted.id, participant=author, quotedMessage=e2e.Message(conversation=""))
 
     def _build_text(self, request: SendText) -> Any:
         from neonize.proto.waE2E import WAWebProtobufsE2E_pb2 as e2e
 
-        if request.quoted is None:
+        if request.quoted is None and not request.forwarded:
             return e2e.Message(conversation=request.text)
         context = self._build_context(request)
         return e2e.Message(extendedTextMessage=e2e.ExtendedTextMessage(text=request.text, contextInfo=context))
@@ -260,7 +260,7 @@ class LinkedDevice:
             "fileLength": upload.FileLength,
             "mimetype": "audio/ogg; codecs=opus" if request.kind is DeviceMedia.VOICE else request.mime,
         }
-        if request.quoted is not None:
+        if request.quoted is not None or request.forwarded:
             fields["contextInfo"] = self._build_context(request)
         match request.kind:
             case DeviceMedia.IMAGE:

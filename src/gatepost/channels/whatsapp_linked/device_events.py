@@ -11,7 +11,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from gatepost.channels.whatsapp_linked.protocol import Arrived, DeviceEvent, DeviceFile, DeviceMedia, MessageKey
+from gatepost.channels.whatsapp_linked.protocol import (
+    UNREADABLE,
+    Arrived,
+    DeviceEvent,
+    DeviceFile,
+    DeviceMedia,
+    MessageKey,
+)
 
 PEOPLE, HIDDEN = "s.whatsapp.net", "lid"
 REVOKE, EDIT = 0, 14  # types of a protocol message
@@ -180,7 +187,7 @@ def _describe(content: Any) -> tuple[str, tuple[DeviceFile, ...], Any]:
         if render := KINDS.get(name):
             return render(found)[:LONGEST_TEXT], (), getattr(found, "contextInfo", None)
     kinds = [name for name in there if name not in UNSAID]
-    return f"[a message of a kind that is not understood here: {kinds[0]}]" if kinds else "", (), None
+    return f"{UNREADABLE}{kinds[0]}]" if kinds else "", (), None
 
 
 def _render_poll(poll: Any) -> str:

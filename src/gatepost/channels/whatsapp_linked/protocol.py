@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 LONGEST_LINE = 512 * 1024
+UNREADABLE = "[a message of a kind that is not understood here: "  # a line in the place of what has no words
 
 ShortText = Annotated[str, Meta(max_length=512)]
 LongText = Annotated[str, Meta(max_length=128 * 1024)]
@@ -98,6 +99,7 @@ class SendText(Struct, frozen=True, kw_only=True, tag="text"):
     chat: ShortText
     text: LongText
     quoted: MessageKey | None = None
+    forwarded: bool = False  # shown with WhatsApp's label
     edits: ShortText = ""  # the id of a message of ours that gets this text
 
 
@@ -110,6 +112,7 @@ class SendFile(Struct, frozen=True, kw_only=True, tag="file"):
     mime: ShortText = ""
     caption: LongText = ""
     quoted: MessageKey | None = None
+    forwarded: bool = False
 
 
 class Revoke(Struct, frozen=True, kw_only=True, tag="revoke"):

@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable
 from functools import partial
 
+from gatepost.channels.kit.forwarded import render_forwarded
 from gatepost.channels.kit.markup import WHATSAPP, render
 from gatepost.channels.whatsapp_linked.protocol import (
+    UNREADABLE,
     Arrived,
     DeviceEvent,
     DeviceFile,
@@ -20,6 +22,7 @@ from gatepost.channels.whatsapp_linked.protocol import (
     SendText,
 )
 from gatepost.core.clock import SECOND
+from gatepost.core.records import replace
 from gatepost.messages.inbound import Attachment, AttachmentKind, Inbound, OpenFile, Quote, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 
@@ -28,6 +31,7 @@ OWN = "me"
 PEOPLE, HIDDEN, GROUPS = "s.whatsapp.net", "lid", "g.us"
 LONGEST_EMOJI = 32
 LONGEST_CAPTION = 1024
+LONGEST_TEXT = 4096
 KINDS = {
     DeviceMedia.IMAGE: AttachmentKind.IMAGE,
     DeviceMedia.STICKER: AttachmentKind.IMAGE,
@@ -171,26 +175,46 @@ def render_text(message: Outbound) -> str:
     return render(message.text, WHATSAPP)
 
 
+def render_forward(message: Outbound) -> Outbound:
+    """Return a forward as a message that says whose words they are: WhatsApp's own label does not."""
+    passed = message.passed
+    if passed is not None and not passed.own and passed.text.startswith(UNREADABLE):
+        message = replace(message, passed=None)
+    return render_forwarded(message, KIND, WHATSAPP, LONGEST_TEXT, lambda file: True)
+
+
 def render_requests(chat: str, message: Outbound, quoted: MessageKey | None) -> list[MakeRequest]:
     """A message for each file; the words are below the first, or before it where they do not fit. The first of them
     answers what was quoted."""
-    text = render_text(message)
+    text, forwarded = render_text(message), message.op is Op.FORWARD
+
+    def make_text(number: int) -> Request:
+        return SendText(request=number, chat=chat, text=text, quoted=quoted, forwarded=forwarded)
+
     if not message.files:
-        return [lambda number: SendText(request=number, chat=chat, text=text, quoted=quoted)]
+        return [make_text]
     voice = message.op is Op.VOICE
-    kinds = [find_media_kind(each, voice=voice) for each in message.files]
+    # Sound of that type that came from WhatsApp is a voice note.
+    kinds = [find_media_kind(each, voice=voice or (forwarded and each.mime == "audio/ogg")) for each in message.files]
     made: list[MakeRequest] = []
-    if text and not voice and (kinds[0] is DeviceMedia.AUDIO or len(text) > LONGEST_CAPTION):
-        made.append(lambda number: SendText(request=number, chat=chat, text=text, quoted=quoted))
+    sound = kinds[0] in (DeviceMedia.AUDIO, DeviceMedia.VOICE)
+    if text and not voice and (sound or len(text) > LONGEST_CAPTION):
+        made.append(make_text)
     for file, kind in zip(message.files, kinds, strict=True):
         first = not made
         caption = text if first and not voice else ""
-        made.append(partial(_make_file, chat, file, kind, caption, quoted if first else None))
+        made.append(partial(_make_file, chat, file, kind, caption, quoted if first else None, forwarded))
     return made
 
 
 def _make_file(
-    chat: str, file: OutboundFile, kind: DeviceMedia, caption: str, quoted: MessageKey | None, number: int
+    chat: str,
+    file: OutboundFile,
+    kind: DeviceMedia,
+    caption: str,
+    quoted: MessageKey | None,
+    forwarded: bool,
+    number: int,
 ) -> Request:
     return SendFile(
         request=number,
@@ -201,4 +225,5 @@ def _make_file(
         mime=file.mime[:255],
         caption=caption,
         quoted=quoted,
+        forwarded=forwarded,
     )

@@ -8,6 +8,9 @@ their place. They are never sent again.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, convert
 
@@ -22,16 +25,28 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.pace import DeliveryPace
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, GiveUp, next_try
 from gatepost.messages.card import Card
-from gatepost.messages.outbound import REPEATABLE, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
+from gatepost.messages.inbound import Direction
+from gatepost.messages.outbound import (
+    REPEATABLE,
+    TARGETED,
+    Feature,
+    Op,
+    Outbound,
+    OutboundFile,
+    PassedMessage,
+    PromptButton,
+)
+from gatepost.messages.text import one_line
 from gatepost.store import growing_drafts
 from gatepost.store.file_passing import FilePassing
-from gatepost.store.messages import Message
+from gatepost.store.messages import Message, Revision
 from gatepost.store.outbox import END, REFUSAL, EffectOrigin, EffectState, OutboxEffect
 
 LOG = log.get("delivery")
 REPLIES = frozenset({Op.SEND, Op.FILE, Op.CARD})  # their target is what they answer
 MOST_SEEN = 20  # messages of a room among which first words are looked for
 SOURCED = frozenset({Op.FORWARD, Op.QUOTE, Op.REPOST})  # their target may lie in another room
+LONGEST_AUTHOR = 100
 
 
 class SendJob(Struct, frozen=True):
@@ -86,6 +101,7 @@ class ChannelSender:
         self.on_ended: Callable[[str, ChannelEnded], None] = lambda instance, error: None
         self.why_away: Callable[[str], str] = lambda instance: ""  # '' if nobody knows
         self.may_act: MayAct = always
+        self.media: Path | None = None  # the folder of files that came in
         self.passing: FilePassing | None = None  # of files that another gateway has
 
     async def send(self, job: SendJob) -> SendOutcome:
@@ -109,6 +125,8 @@ class ChannelSender:
 
     async def _send(self, channel: Channel, job: SendJob, message: Outbound) -> SendOutcome:
         effect = job.effect
+        if message.op is Op.FORWARD and job.target is not None:
+            message = replace(message, passed=await self._load_passed(job.target))
         if self.passing is not None and message.files:
             try:
                 message = replace(message, files=await self.passing.fetch_sent(message.files))
@@ -177,6 +195,25 @@ class ChannelSender:
             reach.max_text(instance),
             unit=reach.text_unit(instance),
             largest_file=reach.largest_file(instance),
+        )
+
+    async def _load_passed(self, source: Message) -> PassedMessage | None:
+        """Return a message as its platform shows it. None if it shows none: it was deleted, is no message, or is itself
+        one that was passed on by us, whose words stand elsewhere in the ledger."""
+        own = source.direction == Direction.OUT
+        if source.event != "message" or source.revision is Revision.DELETED or (own and source.verb in SOURCED):
+            return None
+        files = _list_own_files(source) if own else _list_came_files(source, self.media)
+        if self.passing is not None and not own:
+            with suppress(Unavailable):
+                await self.passing.fetch([str(each["path"]) for each in source.content.get("attachments", ())])
+        kept = await asyncio.to_thread(lambda: tuple(each for each in files if Path(each.path).is_file()))
+        return PassedMessage(
+            author="this bot" if own else _name_author(source),
+            own=own,
+            text=source.text,
+            files=kept,
+            lost=tuple(each.name for each in files if each not in kept),
         )
 
     async def _look_up_effect(self, channel: Channel, job: SendJob) -> SendOutcome:
@@ -288,3 +325,29 @@ async def _find_draft(channel: Channel, job: SendJob) -> str | None:
 
 def is_draft(effect: OutboxEffect) -> bool:
     return effect.op is Op.SEND and bool(effect.payload.get(growing_drafts.GROWS))
+
+
+def _name_author(source: Message) -> str:
+    """Return whose words a message has that came in: its sender's, unless they passed them on."""
+    sender = one_line(source.sender_name)[:LONGEST_AUTHOR] or source.sender.partition("/")[2] or source.sender
+    if source.forward_from is None:
+        return sender
+    return f"{one_line(source.forward_from)[:LONGEST_AUTHOR] or 'somebody'}, passed on by {sender}"
+
+
+def _list_own_files(source: Message) -> list[OutboundFile]:
+    """List the files that we sent: the copies of their delivery, which are removed after it."""
+    return [OutboundFile(**each) for each in source.content.get("files", ())]
+
+
+def _list_came_files(source: Message, media: Path | None) -> list[OutboundFile]:
+    given: list[dict[str, Any]] = source.content.get("attachments", [])
+    return [
+        OutboundFile(
+            name=str(each["name"]),
+            mime=str(each["mimeType"]),
+            path=str(media / each["path"]) if media is not None else "",
+            size=int(each["size"]),
+        )
+        for each in given
+    ]

@@ -110,9 +110,9 @@ class DeliveryLoop:
         """Asked before a platform is called."""
         self._sender.may_act = ask
 
-    def set_file_passing(self, passing: FilePassing | None) -> None:
-        """`passing`: of files that another gateway has."""
-        self._sender.passing = passing
+    def set_files(self, media: Path, passing: FilePassing | None) -> None:
+        """`media`: the folder of files that came in. `passing`: of files that another gateway has."""
+        self._sender.media, self._sender.passing = media, passing
 
     def is_sending(self, instance: str) -> bool:
         """Return True if a lane of this channel is at work."""

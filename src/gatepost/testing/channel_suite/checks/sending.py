@@ -11,11 +11,12 @@ from gatepost.channels.contract import (
     SupportsTyping,
 )
 from gatepost.core.errors import Unsupported
+from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import check_supported
 from gatepost.flow.delivery.plain_text import strip_markdown
 from gatepost.messages.card import Card, CardButton, render_text
 from gatepost.messages.inbound import CLICK
-from gatepost.messages.outbound import Feature, Op, PromptButton
+from gatepost.messages.outbound import Feature, Op, PassedMessage, PromptButton
 from gatepost.messages.text_size import measure
 from gatepost.store.outbox import EffectState
 from gatepost.testing.channel_suite.grades import CheckImpossible, FeatureMissing
@@ -319,10 +320,15 @@ async def check_passing_on(trial: ChannelTrial) -> None:
         if feature not in trial.kind.features:
             require_hint(trial, op)
             continue
+        await trial.start()
         written, before = trial.write(f"worth a {op}"), len(trial.platform.list_shown())
         asked = trial.make_message(op=op, target=written, source=trial.address, text="" if op != Op.QUOTE else "look")
+        if op is Op.FORWARD:
+            asked = replace(asked, passed=PassedMessage(author="Ann", text=f"worth a {op}"))
         assert await trial.channel.send(trial.address, asked)
         assert len(trial.platform.list_shown()) == before + 1, f"nothing is there after {op}"
+        if op is Op.FORWARD:
+            assert f"worth a {op}" in trial.platform.list_shown()[-1].text, "it is passed on without its words"
     if not trial.kind.features & set(ops.values()):
         raise FeatureMissing("refused, with a hint")
 
