@@ -301,7 +301,9 @@ class PersonErasure:
         routes = await self._store.read(person_removal.list_named_routes, found.scope)
         left = []
         if routes:
-            left.append(f"Routes name them: {', '.join(map(str, routes))}; `gatepost route rm` removes them.")
+            left.append(
+                f"Routes that name them: number {', '.join(map(str, routes))}; `gatepost route rm` removes them."
+            )
         return (*left, *await self._list_mentions(found), MEMORIES)
 
     async def _list_mentions(self, found: PersonTraces) -> tuple[str, ...]:

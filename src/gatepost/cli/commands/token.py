@@ -112,7 +112,7 @@ def api() -> None:
 def add_api_token(run: CommandRun, made: dict[str, Any]) -> None:
     token = made["token"]
     output.print_line(made["secret"])
-    output.print_line(f"It may {', '.join(token['scopes'])} as {token['maker']}, and is shown only now.")
+    output.print_line(f"It has the rights {', '.join(token['scopes'])} of {token['maker']}, and is shown only now.")
     output.print_line("A program sends it as `Authorization: Bearer …` to /v1/ops/ of the web page's address.")
     output.print_line(f"`gatepost token api rm {token['id']}` takes it back.")
 

@@ -51,8 +51,10 @@ def make_platform(kind: str) -> EmulatedPlatform:
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
+        extra = CHANNELS[kind].extra if kind in CHANNELS else ""
+        package = f"'gatepost[{extra}]'" if extra else error.name
         raise SetupError(
-            f"the emulator of {kind} needs {error.name}, which is not installed: pip install {error.name}"
+            f"the emulator of {kind} needs {error.name}, which is not installed: pip install {package}"
         ) from None
     for each in vars(module).values():
         own = inspect.isclass(each) and each.__module__ == name and issubclass(each, EmulatedPlatform)
