@@ -133,6 +133,20 @@ async def test_skip_leaves_out_a_time_when_everything_was_stopped(desk: TaskDesk
     assert [each.state for each in await desk.log(task)] == ["skipped"]
 
 
+async def test_skip_runs_a_time_that_comes_after_the_end_of_a_stop(desk: TaskDesk) -> None:
+    task = await desk.add("1h", missed="skip")
+    await desk.tick()
+    await desk.store.write(switches.turn_on, switches.PANIC, "test", "me", 1)
+    desk.clock.advance(3570)
+    await desk.tick()
+    await desk.loop.seconds_to_next()  # the next look is at the time of the task
+    desk.clock.advance(10)
+    await desk.store.write(switches.turn_off, switches.PANIC)
+    desk.clock.advance(20.001)
+    await desk.tick()
+    assert [each.state for each in await desk.log(task)] == ["queued"]
+
+
 async def test_all_fires_every_time_up_to_a_limit_and_counts_the_rest(store: SqliteStore) -> None:
     desk = await TaskDesk(store, Config({MOST_LATE.name: 5})).prepare()
     task = await desk.add("1h", missed="all", text="on the hour")

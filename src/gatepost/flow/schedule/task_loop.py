@@ -124,11 +124,12 @@ class TaskLoop:
 
     async def seconds_to_next(self) -> float:
         """Until the next look. What is due in a panic stays due: it is not asked for again and again."""
+        now = self._clock.now()
         due, stopped = await self._store.read(tasks.find_next_due)
         if due is None:
             return LONGEST_WAIT_S
         if stopped:
-            self._since = None
+            self._since = now + 1  # the next look may be long after the end of the stop
         return min(max((due - self._clock.now()) / SECOND, AGAIN_S if stopped else 0.001), LONGEST_WAIT_S)
 
 
