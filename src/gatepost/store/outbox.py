@@ -297,8 +297,12 @@ def _may_be_overtaken(effect: OutboxEffect, now: int) -> bool:
     """Return True for a file that could not be sent, or an interim line that could not be deleted, and waits for its
     next try."""
     waits = effect.state == EffectState.PENDING and effect.tries > 0 and (effect.next_at or 0) > now
-    is_removal = effect.origin == EffectOrigin.STATUS and effect.op is Op.DELETE
-    return waits and (is_removal or bool(effect.payload.get("files")))
+    return waits and (is_removal(effect) or bool(effect.payload.get("files")))
+
+
+def is_removal(effect: OutboxEffect) -> bool:
+    """Return True for the deletion of an interim line."""
+    return effect.origin == EffectOrigin.STATUS and effect.op is Op.DELETE
 
 
 def _find_overtaking(db: Db, stuck: OutboxEffect, now: int) -> OutboxEffect:

@@ -160,11 +160,13 @@ async def test_words_overtake_a_file_that_is_stuck_and_keep_their_order(store: S
 
 
 class NoDeletions(FakeChannel):
-    """A channel whose messages cannot be deleted at the moment."""
+    """A channel whose messages cannot be deleted at the moment, for the reason `error`."""
+
+    error = Unavailable("fake", "it answers 503")
 
     async def send(self, address: str, message: Outbound) -> str:
         if message.op is Op.DELETE:
-            raise Unavailable("fake", "it answers 503")
+            raise self.error
         return await super().send(address, message)
 
 
@@ -181,6 +183,20 @@ async def test_nothing_waits_for_an_interim_line_that_cannot_be_deleted(store: S
             await post.ended(f"file after {name}")
         assert channel.texts() == ["reading", "answer", "file", "writing", "answer", "file"]
         assert [(await post.row(f"{name}/end")).state for name in ("reading", "writing")] == ["pending", "pending"]
+
+
+async def test_a_limit_on_deletions_of_interim_lines_stops_no_other_room(store: SqliteStore) -> None:
+    channel = NoDeletions()
+    channel.error = Unavailable("fake", "it asks us to wait", retry_after=1800, everywhere=True)
+    post = OutboxHarness(store, {"fake": channel})
+    async with post.running():
+        (line,) = await post.say("line", "reading", origin=EffectOrigin.STATUS)
+        await post.do("line/end", Op.DELETE, line.message_id, {}, origin=EffectOrigin.STATUS)
+        await post.tried("line/end", 1)
+        await post.say("here", "answer")
+        await post.say("elsewhere", "answer", address=OTHER)
+        await post.ended("here")
+        await post.ended("elsewhere")
 
 
 @pytest.mark.parametrize(
