@@ -120,6 +120,15 @@ async def test_skip_leaves_out_a_time_when_the_gateway_was_down_however_short_th
     assert [each.state for each in await desk.log(task)] == ["skipped", "queued"]
 
 
+async def test_skip_runs_a_time_that_came_while_the_duty_went_from_one_gateway_to_another(desk: TaskDesk) -> None:
+    task, other = await desk.add("1h", missed="skip"), desk.new_loop()
+    await desk.tick()
+    desk.clock.advance(3600 + 3)
+    desk.loop = other  # of a gateway that was up all the time
+    await desk.tick()
+    assert [each.state for each in await desk.log(task)] == ["queued"]
+
+
 async def test_skip_leaves_out_a_time_when_everything_was_stopped(desk: TaskDesk) -> None:
     task = await desk.add("1h", missed="skip")
     await desk.tick()

@@ -39,11 +39,12 @@ class TaskLoop:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._rung = asyncio.Event()
         self._seen: int | None = None  # what the clock showed at the last look
-        self._since: int | None = None  # tasks are looked at since then: what was due before was missed
+        # This gateway is up since then: what was due before was missed. Another that had this duty meanwhile may have
+        # given it up moments ago, in which nothing is missed.
+        self._since = clock.now()
         bells.on_tasks(self._rung.set)
 
     async def run(self) -> None:
-        self._since = None
         while True:
             self._rung.clear()
             try:
@@ -64,7 +65,7 @@ class TaskLoop:
         """True if there may be more."""
         now, most_late = self._clock.now(), read_rules(self._config).most_late
         await self._follow_clock(now)
-        self._since = now if self._since is None else min(self._since, now)  # the clock may be set back
+        self._since = min(self._since, now)  # the clock may be set back
         asking = read_asking_rules(self._config)
         plans = await self._store.read(plan_due, now, AT_ONCE, most_late, asking, self._since)
         trouble: Unavailable | None = None
