@@ -219,8 +219,8 @@ class ChannelSender:
         return is_draft(effect) and isinstance(self._channels.get(effect.instance), SupportsHistory)
 
     def _pause(self, effect: OutboxEffect, error: Unavailable) -> None:
-        """A limit that holds for the whole channel stops its other rooms, too. One that an interim line met as it was
-        to be deleted may be one of deletions alone, which few platforms allow many of: what is said next finds out."""
+        """A limit that holds for the whole channel stops its other rooms, too. One that the
+        deletion of an interim line met may be of deletions alone (Mastodon: 30 in half an hour), so it stops none."""
         if error.everywhere and not is_removal(effect):
             seconds = error.retry_after if error.retry_after is not None else self._policy.base / SECOND
             self._pace.pause(effect.instance, seconds)
