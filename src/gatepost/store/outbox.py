@@ -293,22 +293,32 @@ def get_head(db: Db, instance: str, address: str) -> OutboxEffect | None:
     return OUTBOX.get(db, begun, instance, address) or first
 
 
-def _is_stuck_file(effect: OutboxEffect, now: int) -> bool:
-    """Return True for a file that could not be sent and waits for its next try."""
+def _may_be_overtaken(effect: OutboxEffect, now: int) -> bool:
+    """Return True for a file that could not be sent, or an interim line that could not be deleted, and waits for its
+    next try."""
     waits = effect.state == EffectState.PENDING and effect.tries > 0 and (effect.next_at or 0) > now
-    return waits and bool(effect.payload.get("files"))
+    return waits and (is_removal(effect) or bool(effect.payload.get("files")))
+
+
+def is_removal(effect: OutboxEffect) -> bool:
+    """Return True for the deletion of an interim line."""
+    return effect.origin == EffectOrigin.STATUS and effect.op is Op.DELETE
 
 
 def _find_overtaking(db: Db, stuck: OutboxEffect, now: int) -> OutboxEffect:
-    """Return the row that goes before a file that is stuck: the first words behind it. Words keep their order, and so
-    do files. An edit or a deletion of what has not been sent is not words."""
-    lane = "WHERE instance = ? AND address = ? AND id > ? AND state IN ('pending', 'sending') ORDER BY id LIMIT ?"
-    unsent = {stuck.message_id}
-    for each in OUTBOX.list(db, lane, stuck.instance, stuck.address, stuck.id, MOST_OVERTAKING):
+    """Return the row that goes before one that is stuck: the first words behind it, or anything if that one deletes an
+    interim line. Words keep their order, and so do files. An edit or a deletion of what has not been sent is not words.
+    """
+    lane = "WHERE instance = ? AND address = ? AND id > ? AND state IN ('pending', 'sending')"
+    lane += " AND (tries = 0 OR origin <> 'status' OR op <> 'delete' OR next_at <= ?) ORDER BY id LIMIT ?"
+    unsent, has_file = {stuck.message_id}, bool(stuck.payload.get("files"))
+    for each in OUTBOX.list(db, lane, stuck.instance, stuck.address, stuck.id, now, MOST_OVERTAKING):
         if each.state == EffectState.SENDING:
             return each
-        if each.payload.get("files") or (each.op in TARGETED and each.target_id in unsent):
+        is_file, is_change = bool(each.payload.get("files")), each.op in TARGETED and each.target_id in unsent
+        if (has_file and is_file) or is_change or _may_be_overtaken(each, now):
             unsent.add(each.message_id)
+            has_file |= is_file
         elif (each.next_at or 0) <= max(now, stuck.next_at or 0):
             return each
         else:
@@ -343,7 +353,7 @@ def claim_head(
     first = get_head(db, instance, address)
     if first is None:
         return None
-    if _is_stuck_file(first, now):
+    if _may_be_overtaken(first, now):
         first = _find_overtaking(db, first, now)
     due = first.state == EffectState.PENDING and (first.next_at or 0) <= now and first.created_at >= oldest
     if due or first.state == EffectState.SENDING:

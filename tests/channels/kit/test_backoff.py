@@ -3,7 +3,7 @@
 import asyncio
 
 from gatepost.channels.contract import PULSE, ChannelPulse
-from gatepost.channels.kit.backoff import Backoff
+from gatepost.channels.kit.backoff import LONGEST_LIMIT_S, Backoff
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -33,3 +33,12 @@ async def test_what_a_platform_asks_us_to_wait_is_waited_whole() -> None:
     await asyncio.sleep(0)
     assert not asked.done()
     asked.cancel()
+
+
+async def test_a_platform_that_asks_for_years_is_asked_again_within_an_hour() -> None:
+    class NotingPulse(ChannelPulse):
+        async def wait_until_reached(self, at_least: float, at_most: float) -> None:
+            assert (at_least, at_most) == (LONGEST_LIMIT_S, LONGEST_LIMIT_S)
+
+    PULSE.set(NotingPulse(FixedClock()))
+    await asyncio.wait_for(Backoff(0.001).wait(at_least=8000 * 365 * 24 * 3600.0), PATIENCE_S)

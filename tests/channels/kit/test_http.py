@@ -18,6 +18,7 @@ from gatepost.channels.kit.http import (
     explain_unreached,
     list_socket_options,
 )
+from gatepost.channels.mastodon import adapter as mastodon_adapter
 from gatepost.channels.telegram.api import TelegramApi
 from gatepost.core.contact import MAY_ACT
 from gatepost.core.errors import GatepostError, Unavailable
@@ -189,3 +190,10 @@ def test_the_kernel_gives_up_what_another_gateway_might_say_meanwhile() -> None:
     with socket.socket() as made:
         made.setsockopt(level, option, given)
         assert made.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) < LEASE_S * 1000
+
+
+def test_the_end_of_a_limit_without_a_time_zone_is_not_known() -> None:
+    http = PlatformHttp("it", "https://example.org", find_retry_after=mastodon_adapter._find_retry_after)
+    with pytest.raises(Unavailable) as raised:
+        http._raise_error(httpx2.Response(429, headers={"x-ratelimit-reset": "2026-11-18T10:00:00"}), {}, "send", True)
+    assert raised.value.retry_after is None

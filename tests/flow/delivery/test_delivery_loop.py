@@ -10,8 +10,9 @@ from gatepost.channels.contract import LateFailure
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Refused, Unavailable
 from gatepost.flow.delivery.outbox_claims import NOTICE_TEXT
-from gatepost.messages.outbound import Feature, Outbound, OutboundFile
+from gatepost.messages.outbound import Feature, Op, Outbound, OutboundFile
 from gatepost.store import due_sessions, groups, ledger, outbox, sessions
+from gatepost.store.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
@@ -156,6 +157,46 @@ async def test_words_overtake_a_file_that_is_stuck_and_keep_their_order(store: S
         (late,) = await store.read(outbox.list_stuck)
         assert (late.instance, late.count) == ("fake", 1) and "503" in late.reason
         assert stuck.state == "pending"
+
+
+class NoDeletions(FakeChannel):
+    """A channel whose messages cannot be deleted at the moment, for the reason `error`."""
+
+    error = Unavailable("fake", "it answers 503")
+
+    async def send(self, address: str, message: Outbound) -> str:
+        if message.op is Op.DELETE:
+            raise self.error
+        return await super().send(address, message)
+
+
+async def test_nothing_waits_for_an_interim_line_that_cannot_be_deleted(store: SqliteStore) -> None:
+    channel = NoDeletions()
+    post = OutboxHarness(store, {"fake": channel})
+    async with post.running():
+        for name in ("reading", "writing"):
+            (line,) = await post.say(name, name, origin=EffectOrigin.STATUS)
+            await post.do(f"{name}/end", Op.DELETE, line.message_id, {}, origin=EffectOrigin.STATUS)
+            await post.tried(f"{name}/end", 1)
+            await post.say(f"answer after {name}", "answer")
+            await post.say(f"file after {name}", "file", files=(FILE,))
+            await post.ended(f"file after {name}")
+        assert channel.texts() == ["reading", "answer", "file", "writing", "answer", "file"]
+        assert [(await post.row(f"{name}/end")).state for name in ("reading", "writing")] == ["pending", "pending"]
+
+
+async def test_a_limit_on_deletions_of_interim_lines_stops_no_other_room(store: SqliteStore) -> None:
+    channel = NoDeletions()
+    channel.error = Unavailable("fake", "it asks us to wait", retry_after=1800, everywhere=True)
+    post = OutboxHarness(store, {"fake": channel})
+    async with post.running():
+        (line,) = await post.say("line", "reading", origin=EffectOrigin.STATUS)
+        await post.do("line/end", Op.DELETE, line.message_id, {}, origin=EffectOrigin.STATUS)
+        await post.tried("line/end", 1)
+        await post.say("here", "answer")
+        await post.say("elsewhere", "answer", address=OTHER)
+        await post.ended("here")
+        await post.ended("elsewhere")
 
 
 @pytest.mark.parametrize(

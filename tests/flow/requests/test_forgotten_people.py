@@ -1,5 +1,6 @@
 """Somebody is forgotten who decided, answered or was asked about: what follows from it is not lost, their words are."""
 
+import asyncio
 import itertools
 import json
 import re
@@ -12,6 +13,7 @@ from tests.flow.requests.acme_people import ADA, BOB, EVE, MAL, REACH, ROOM, RUL
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
+from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.intake.intake import make_arrival
@@ -20,9 +22,10 @@ from gatepost.flow.person_erasure import PersonErasure
 from gatepost.flow.requests.asking import ask
 from gatepost.flow.requests.choices import ALLOW_ONCE
 from gatepost.flow.requests.deciding import decide
-from gatepost.flow.requests.held_calls import get_arguments
+from gatepost.flow.requests.held_calls import HeldCalls, get_arguments
 from gatepost.flow.requests.question_answers import answer
 from gatepost.flow.requests.request_loop import move_due
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.messages.inbound import Inbound, Verb
 from gatepost.store import (
     audit,
@@ -119,6 +122,32 @@ async def test_a_call_that_she_allowed_as_it_was_still_runs(store: SqliteStore, 
     await forget(store, tmp_path, ADA)
     (waits,) = await store.read(requests.list_unnotified, (RequestKind.CALL,), 10)
     assert waits.state is RequestState.ALLOWED and json.loads(get_arguments(waits)) == {"text": "original"}
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_who_allowed_a_call_that_fails_and_is_forgotten_before_or_meanwhile_is_not_named_again(
+    store: SqliteStore, tmp_path: Path, when: str
+) -> None:
+    class FailingGate:
+        async def call(self, *given: object, approved: Request) -> ToolAnswer:
+            if when == "meanwhile":
+                await forget(store, tmp_path, ADA)
+            return ToolAnswer("no", failed=True, outcome="It failed: the room is away.")
+
+    def allow(db: Db) -> None:
+        settle(db)
+        request = hold_call(db, quorum=2)
+        decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON + 1)
+        assert decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON + 2).decided
+
+    await store.write(allow)
+    if when == "before":
+        await forget(store, tmp_path, ADA)
+    async with asyncio.TaskGroup() as tasks:
+        await HeldCalls(store, FixedClock(NOON + 200), Config(), EventBus(), REACH).start_allowed(FailingGate(), tasks)
+    assert await store.read(find_everywhere, ADA) == []
+    ((said,),) = await store.read(lambda db: db.rows("SELECT payload FROM outbox"))
+    assert f"Allowed by forgotten, {BOB}. It failed: the room is away." in said
 
 
 async def test_who_answered_is_not_forgotten_before_the_agent_was_told(store: SqliteStore, tmp_path: Path) -> None:

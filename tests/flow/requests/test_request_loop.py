@@ -19,7 +19,7 @@ from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.request_loop import RequestLoop, move_due
 from gatepost.messages.outbound import Op
-from gatepost.store import database_lives, groups, inbox, incarnations, outbox, requests, sessions, turns
+from gatepost.store import database_lives, direct_rooms, groups, inbox, incarnations, outbox, requests, sessions, turns
 from gatepost.store.database_lives import DatabaseLife
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.port import Db
@@ -169,6 +169,29 @@ async def test_who_allowed_a_call_without_a_card_is_told_in_their_direct_room(st
     words = f"Allowed by {BOB}. It failed: the room is away."
     done = await run_allowed(store, PEOPLE if edits else UNEDITED, AWAY, BOB)
     assert done == [("edit fake:direct/ada", words)] * edits + [("send fake:direct/bob", words)]
+
+
+async def test_a_call_whose_outcome_was_told_meanwhile_is_not_said_to_have_failed(store: SqliteStore) -> None:
+    class ToldElsewhere(AnsweringGate):
+        async def call(self, caller: Caller, name: str, raw: bytes, call_id: str, *, approved: Request) -> Answer:
+            await store.write(requests.record_notified, approved.id, NOON)
+            return self.answer
+
+    def allow(db: Db) -> int:
+        add_people(db)
+        decide(db, PEOPLE, hold_call(db).id, ALLOW_ONCE, ADA, NOON)
+        return max(each.id for each in outbox.OUTBOX.list(db, ""))
+
+    before = await store.write(allow)
+    async with asyncio.TaskGroup() as tasks:
+        await HeldCalls(store, FixedClock(), Config(), EventBus(), PEOPLE).start_allowed(ToldElsewhere(AWAY), tasks)
+    assert await store.read(lambda db: outbox.OUTBOX.list(db, "WHERE id > ?", before)) == []
+
+
+async def test_who_allowed_a_call_is_told_of_its_failure_where_a_channel_still_is(store: SqliteStore) -> None:
+    await store.write(direct_rooms.add, BOB, "gone", "gone:bob", NOON + 1)
+    done = await run_allowed(store, UNEDITED, AWAY, BOB)
+    assert [place for place, _ in done] == ["send fake:direct/bob"]
 
 
 async def test_an_allowed_call_that_succeeds_says_nothing_more(store: SqliteStore) -> None:

@@ -120,6 +120,15 @@ async def test_skip_leaves_out_a_time_when_the_gateway_was_down_however_short_th
     assert [each.state for each in await desk.log(task)] == ["skipped", "queued"]
 
 
+async def test_skip_runs_a_time_that_came_while_the_duty_went_from_one_gateway_to_another(desk: TaskDesk) -> None:
+    task, other = await desk.add("1h", missed="skip"), desk.new_loop()
+    await desk.tick()
+    desk.clock.advance(3600 + 3)
+    desk.loop = other  # of a gateway that was up all the time
+    await desk.tick()
+    assert [each.state for each in await desk.log(task)] == ["queued"]
+
+
 async def test_skip_leaves_out_a_time_when_everything_was_stopped(desk: TaskDesk) -> None:
     task = await desk.add("1h", missed="skip")
     await desk.tick()
@@ -131,6 +140,20 @@ async def test_skip_leaves_out_a_time_when_everything_was_stopped(desk: TaskDesk
     await desk.store.write(switches.turn_off, switches.PANIC)
     await desk.tick()
     assert [each.state for each in await desk.log(task)] == ["skipped"]
+
+
+async def test_skip_runs_a_time_that_comes_after_the_end_of_a_stop(desk: TaskDesk) -> None:
+    task = await desk.add("1h", missed="skip")
+    await desk.tick()
+    await desk.store.write(switches.turn_on, switches.PANIC, "test", "me", 1)
+    desk.clock.advance(3570)
+    await desk.tick()
+    await desk.loop.seconds_to_next()  # the next look is at the time of the task
+    desk.clock.advance(10)
+    await desk.store.write(switches.turn_off, switches.PANIC)
+    desk.clock.advance(20.001)
+    await desk.tick()
+    assert [each.state for each in await desk.log(task)] == ["queued"]
 
 
 async def test_all_fires_every_time_up_to_a_limit_and_counts_the_rest(store: SqliteStore) -> None:

@@ -103,6 +103,9 @@ def test_a_cron_time_is_a_time_of_day_in_the_zone() -> None:
         ("0 * * * * *", "not five fields"),
         ("@noon", "not five fields"),
         ("tomorrow", "not five fields"),
+        ("20 minutes", "in 20 minutes"),  # 20m is again and again: nobody guesses what this is
+        ("1w", "in 1w"),
+        ("an hour", "in an hour"),
         ("*/0 * * * *", "bad minute"),
         ("1," * 150 + "1 * * * *", "309 characters"),
         ("2020-01-01T00:00:00Z", "in the past"),

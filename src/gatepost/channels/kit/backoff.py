@@ -13,6 +13,7 @@ T = TypeVar("T")
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 60.0  # of a connection
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 5.0  # of an event
 LONGEST_ASKED_S = 120.0  # of what a platform asks us to wait
+LONGEST_LIMIT_S = 3600.0  # the same for who listens: a wrong date would make a channel deaf until somebody notices
 
 
 class Backoff:
@@ -26,8 +27,9 @@ class Backoff:
     async def wait(self, at_least: float | None = None) -> None:
         if self._connects:
             report_miss(sys.exception())
-        wait = max(self._next * random.uniform(0.75, 1.0), at_least or 0.0)
-        least = min(wait, max(self._first, at_least or 0.0))
+        asked = min(at_least or 0.0, LONGEST_LIMIT_S)
+        wait = max(self._next * random.uniform(0.75, 1.0), asked)
+        least = min(wait, max(self._first, asked))
         self._next = min(self._next * 2, self._longest)
         pulse = PULSE.get() if self._connects else None
         await (asyncio.sleep(wait) if pulse is None else pulse.wait_until_reached(least, wait))

@@ -287,8 +287,8 @@ class PlatformHttp:
     def _retry_after(self, response: httpx2.Response, answer: Any) -> float | None:
         """None: it does not say, or says neither a number of seconds nor a moment."""
         is_limit = response.status_code == 429  # what a limit's headers say of other answers is no wait
-        found = self._find_retry_after(response, answer) if self._find_retry_after and is_limit else None
         try:
+            found = self._find_retry_after(response, answer) if self._find_retry_after and is_limit else None
             wait = _read_wait(response.headers) if found is None else float(found)
         except (ValueError, TypeError, OverflowError):  # also of a date without a zone, or far away
             return None

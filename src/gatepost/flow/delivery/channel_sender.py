@@ -40,7 +40,7 @@ from gatepost.messages.text import one_line
 from gatepost.store import growing_drafts
 from gatepost.store.file_passing import FilePassing
 from gatepost.store.messages import Message, Revision
-from gatepost.store.outbox import END, REFUSAL, EffectOrigin, EffectState, OutboxEffect
+from gatepost.store.outbox import END, REFUSAL, EffectOrigin, EffectState, OutboxEffect, is_removal
 
 LOG = log.get("delivery")
 REPLIES = frozenset({Op.SEND, Op.FILE, Op.CARD})  # their target is what they answer
@@ -145,7 +145,7 @@ class ChannelSender:
             self._pause(effect, error)
             if error.lasting and message.files:  # of words it is hoped that somebody mends the server
                 return SendOutcome(effect, EffectState.FAILED, str(error))
-            is_line = effect.origin == EffectOrigin.STATUS and effect.op is not Op.DELETE
+            is_line = effect.origin == EffectOrigin.STATUS and not is_removal(effect)
             if is_line and not (error.uncertain and is_draft(effect)):
                 # Worth nothing later, and nothing should wait for it: but an answer waits to know where its draft is.
                 return SendOutcome(effect, EffectState.FAILED, str(error))
@@ -165,7 +165,7 @@ class ChannelSender:
 
     def _render(self, job: SendJob) -> Outbound | None:
         effect, payload, target = job.effect, job.effect.payload, job.target
-        op = Op.STATUS if effect.origin == EffectOrigin.STATUS and effect.op is not Op.DELETE else Op(effect.op)
+        op = Op.STATUS if effect.origin == EffectOrigin.STATUS and not is_removal(effect) else Op(effect.op)
         platform_id = (target.platform_id or "") if target else ""
         answers = effect.op in REPLIES
         if job.edited_id:
@@ -256,8 +256,9 @@ class ChannelSender:
         return is_draft(effect) and isinstance(self._channels.get(effect.instance), SupportsHistory)
 
     def _pause(self, effect: OutboxEffect, error: Unavailable) -> None:
-        """A limit that holds for the whole channel stops its other rooms, too."""
-        if error.everywhere:
+        """A limit that holds for the whole channel stops its other rooms, too. One that the deletion of an interim line
+        met may be of deletions alone (Mastodon: 30 in half an hour), so it stops none."""
+        if error.everywhere and not is_removal(effect):
             seconds = error.retry_after if error.retry_after is not None else self._policy.base / SECOND
             self._pace.pause(effect.instance, seconds)
             LOG.warning("a channel pauses", instance=effect.instance, seconds=seconds, reason=str(error))

@@ -295,7 +295,8 @@ def show_failure(
     for number, person in enumerate(deciders):
         if person in {card.person for card in shown}:
             continue
-        for room in direct_rooms.list_for_people(db, (person,))[:1]:
+        known = [each for each in direct_rooms.list_for_people(db, (person,)) if reach.is_known(each.instance)]
+        for room in known[:1]:
             place = (room.instance, room.address)
             line = render_decided_line(make_decided_card(request, find_facts(db, request), said), is_question=False)
             key = f"{KEY}{request.id}:{number}:failed"

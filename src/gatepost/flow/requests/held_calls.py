@@ -181,8 +181,11 @@ class HeldCalls:
         def settle(db: Db) -> tuple[bool, tuple[tuple[str, str], ...]]:
             now = self._clock.now()
             requests.settle(db, request.id, now)
-            rooms = show_failure(db, self._reach, request, failure, now) if failure else ()
-            return notify_agent(db, request, outcome, now), rooms
+            found = requests.get(db, request.id)  # who allowed it may have been forgotten while it ran
+            if found is None or found.notified_at is not None:
+                return False, ()
+            rooms = show_failure(db, self._reach, found, failure, now) if failure else ()
+            return notify_agent(db, found, outcome, now), rooms
 
         try:
             told, rooms = await self._store.write(settle, lane=request.session_id or "")

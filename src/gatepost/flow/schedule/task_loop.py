@@ -39,11 +39,12 @@ class TaskLoop:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._rung = asyncio.Event()
         self._seen: int | None = None  # what the clock showed at the last look
-        self._since: int | None = None  # tasks are looked at since then: what was due before was missed
+        # This gateway is up since then: what was due before was missed. Another that had this duty meanwhile may have
+        # given it up moments ago, in which nothing is missed.
+        self._since = clock.now()
         bells.on_tasks(self._rung.set)
 
     async def run(self) -> None:
-        self._since = None
         while True:
             self._rung.clear()
             try:
@@ -64,7 +65,7 @@ class TaskLoop:
         """True if there may be more."""
         now, most_late = self._clock.now(), read_rules(self._config).most_late
         await self._follow_clock(now)
-        self._since = now if self._since is None else min(self._since, now)  # the clock may be set back
+        self._since = min(self._since, now)  # the clock may be set back
         asking = read_asking_rules(self._config)
         plans = await self._store.read(plan_due, now, AT_ONCE, most_late, asking, self._since)
         trouble: Unavailable | None = None
@@ -124,11 +125,12 @@ class TaskLoop:
 
     async def seconds_to_next(self) -> float:
         """Until the next look. What is due in a panic stays due: it is not asked for again and again."""
+        now = self._clock.now()
         due, stopped = await self._store.read(tasks.find_next_due)
         if due is None:
             return LONGEST_WAIT_S
         if stopped:
-            self._since = None
+            self._since = now + 1  # the next look may be long after the end of the stop
         return min(max((due - self._clock.now()) / SECOND, AGAIN_S if stopped else 0.001), LONGEST_WAIT_S)
 
 

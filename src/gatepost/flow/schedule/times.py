@@ -96,7 +96,12 @@ def parse_schedule(text: str, zone: str, now: int, field: str = "cron") -> tuple
     bare = said.removeprefix("every ")
     if said.isascii() and (said.isdecimal() or read_duration(bare) is not None):
         return parse_interval(bare, now, field)
-    if _MOMENT.match(said) or _OF_DAY.fullmatch(said) or read_from_now(said) is not None:
+    wait = read_from_now(said)
+    if wait is not None and not said.lower().startswith(("+", "in ")):  # its short form is an interval: 20m
+        raise Invalid(
+            field, f"{said[:64]!r} may be once or again and again; for once write 'in {said[:64]}'; {EXAMPLES}"
+        )
+    if wait is not None or _MOMENT.match(said) or _OF_DAY.fullmatch(said):
         return parse_moment(said, zone, now, field)
     return parse_cron(said, zone, now, field)
 
