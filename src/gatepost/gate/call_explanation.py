@@ -65,9 +65,9 @@ def explain(tool: Tool, policy: GroupPolicy, arguments: Mapping[str, Any]) -> tu
     return allowed, steps
 
 
-def list_gaps(tools: Registry[Tool], rule: GrantRule) -> list[str]:
+def list_gaps(tools: Registry[Tool], rule: GrantRule, known: Collection[str] = ()) -> list[str]:
     """Return what a restriction leaves open: other tools that do the same, if it names one tool; an agent's answers, if
-    it is about speaking."""
+    it is about speaking. `known`: rules of the group, which may cover these already."""
     if not rule.restricts:
         return []
     if rule.subject is Subject.SPEAK or rule.action == "*":
@@ -83,6 +83,8 @@ def list_gaps(tools: Registry[Tool], rule: GrantRule) -> list[str]:
         named = ", ".join(declared[:MOST_NAMED]) + (" …" if len(declared) > MOST_NAMED else "")
         unknown = "tools of connectors that declare nothing" if len(declared) < len(alike) else ""
         wider = rule.text.removesuffix(rule.call) + subject + _render_room(tool, rule)
+        if wider in known or rule.text.removesuffix(rule.call) + subject in known:
+            continue
         found.append(f"{' and '.join(filter(None, [named, unknown]))} {MEANINGS[subject]} as well: {wider} covers all")
     return found
 

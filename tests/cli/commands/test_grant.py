@@ -124,6 +124,16 @@ def test_a_hold_on_one_tool_says_which_others_do_the_same(run: Run) -> None:
     assert "Not covered: " in told and "hold speak(jid=discord:*) covers all" in told
 
 
+def test_a_gap_that_another_rule_covers_is_none(run: Run) -> None:
+    run("grant", "add", "acme/eng", "hold speak")
+    assert "covers all" not in run("grant", "add", "acme/eng", "hold send").out
+    assert "hold speak covers all" not in run("policy", "explain", "acme/eng", "send", "--args", DISCORD).out
+
+
+def test_a_misspelt_subject_is_answered_with_its_plain_name(run: Run) -> None:
+    assert "did you mean 'speak'?" in run("grant", "add", "acme/eng", "!speek").err
+
+
 def test_a_rule_about_a_subject_is_written_and_says_that_answers_stay_free(run: Run) -> None:
     said = run("grant", "add", "acme/eng", "hold[2] speak(jid=discord:*)").out
     assert "answer in the room of its own turn is no call" in said

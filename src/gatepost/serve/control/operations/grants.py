@@ -74,7 +74,8 @@ async def add_rule(deps: OperationDeps, args: AddGrantRuleArgs) -> NewGrantRule:
     now = deps.clock.now()
     number = await _write(deps, lambda db: grant_changes.add_rule(db, args.folder, args.rule, deps.caller, now))
     tools = deps.extra["tools"] if "tools" in deps.extra else load_tools(deps.home)
-    return NewGrantRule(number, args.folder, args.rule, list_gaps(tools, parse(args.rule)))
+    known = {each.text for each in await deps.store.read(acl.list_rules, args.folder)}
+    return NewGrantRule(number, args.folder, args.rule, list_gaps(tools, parse(args.rule), known))
 
 
 @operation

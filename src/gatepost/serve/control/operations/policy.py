@@ -88,5 +88,7 @@ def explain_call(tools: Registry[Tool], policy: GroupPolicy, args: ExplainCallAr
         arguments, name = ALIASES[name].translate(arguments), ALIASES[name].tool
     tool = tools[name]
     allowed, steps = explain_tool(tool, policy, arguments)
-    gaps = [gap for rule in policy.list_restrictions(name, tool.effects) for gap in list_gaps(tools, rule)]
+    restrictions = policy.list_restrictions(name, tool.effects)
+    known = {rule.text for rule in restrictions}
+    gaps = [gap for rule in restrictions for gap in list_gaps(tools, rule, known)]
     return CallExplanation(policy.folder, name, allowed, steps, list(dict.fromkeys(gaps)))
