@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gatepost.channels.contract import CHANNELS, DRAFTS, READ_MARKS, ChannelKind
-from gatepost.core.errors import SetupError
+from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.registry import Registry, list_package_modules, load_folder
@@ -110,6 +110,13 @@ def load_kinds(home: Home) -> None:
     """Import every declaration, but no adapter."""
     find_kinds(home)
     CHANNELS.items()
+
+
+def check_platform(home: Home, field: str, platform: str) -> None:
+    """Refuse a platform that no channel has and that is spelt nearly like one: a misspelt denial protects nobody."""
+    find_kinds(home)
+    if platform not in CHANNELS and (near := did_you_mean(platform, CHANNELS)):
+        raise Invalid(field, f"no channel has the platform {platform!r}{near}")
 
 
 def load_set_kinds(home: Home) -> None:

@@ -98,6 +98,12 @@ def test_a_block_of_everywhere_is_not_taken_back_for_one_group(run: Run) -> None
     assert (CHAT, "deny", "**") in list_rows(run)
 
 
+def test_a_platform_that_is_nearly_one_of_ours_is_not_blocked_in_vain(run: Run) -> None:
+    refused = run("user", "block", "telegramm:user/9")
+    assert refused.code != 0 and "no channel has the platform 'telegramm'; did you mean 'telegram'?" in refused.err
+    assert "did you mean 'telegram'?" in run("room", "policy", "telegramm:group/1", "public").err
+
+
 def test_who_cannot_be_blocked_is_named(run: Run) -> None:
     owner = run("user", "block", "terminal:owner")
     assert owner.code == 1 and "is an owner" in owner.err

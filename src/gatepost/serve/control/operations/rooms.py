@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from gatepost.flow.channel_specs import check_platform
 from gatepost.messages import address as addresses
 from gatepost.serve.control.arguments.rooms import ListRoomsArgs, RoomPolicyArgs
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
@@ -25,6 +26,7 @@ def list_rooms(db: Db, args: ListRoomsArgs, now: int) -> list[Room]:
 @operation
 async def set_policy(deps: OperationDeps, args: RoomPolicyArgs) -> RoomPolicyResult:
     address = addresses.parse(args.address)
+    check_platform(deps.home, "address", address.platform)
     instance = args.instance or address.platform
     now = deps.clock.now()
 

@@ -8,6 +8,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.home_lock import read_holder
 from gatepost.core.records import asdict, replace
 from gatepost.flow import grant_changes, pairing, personal_routes
+from gatepost.flow.channel_specs import check_platform
 from gatepost.flow.groups import OWNER
 from gatepost.flow.person_erasure import ErasureReport, PersonErasure
 from gatepost.messages import address as addresses
@@ -197,6 +198,7 @@ async def _write_row(deps: OperationDeps, args: SpeakArgs, effect: AclEffect) ->
     giver = acl.OPERATOR if deps.caller == OPERATOR else deps.caller
     scope = _make_scope(args)
     new = AclRow(0, parse_who(args.who), "interact", scope, effect, granted_by=giver)
+    check_platform(deps.home, "who", args.who.partition(":")[0])
     now = deps.clock.now()
 
     def write(db: Db) -> AclRow:
