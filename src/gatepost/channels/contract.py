@@ -435,6 +435,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     explain_reaction: Callable[[str, str], str] | None = None
     drafts: bool = False  # an answer grows while it is written: its instance's option says so
     read_marks: bool = False  # messages that an agent takes are marked as read: its instance's option says so
+    deletions_show: bool = False  # a line stays in the place of a deleted message, so interim lines are left standing
     unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
     # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
     tailor: "Callable[[ChannelKind, str, Config], ChannelKind] | None" = None
@@ -464,6 +465,7 @@ class ChannelTraits(TypedDict, total=False):
     connection: ChannelConnection
     fits_card: Callable[[Card], bool] | None
     explain_reaction: Callable[[str, str], str] | None
+    deletions_show: bool
     unchecked: Mapping[AddCheck, str]
     tailor: Callable[[ChannelKind, str, Config], ChannelKind] | None
 

@@ -165,6 +165,14 @@ def test_interim_lines_go_when_their_turn_ends_where_messages_can_be_deleted(
     assert len(outbox.list_for_turn(db, turn.id)) == 3
 
 
+def test_an_interim_line_stays_where_people_would_see_that_it_was_deleted(db: Db, claim: TurnClaim) -> None:
+    turn, shows = claim.turn, replace(FakeChannel().kind, deletions_show=True)
+    turns.begin(db, turn.id, turn.epoch, claim.rows, NOON)
+    record_status(db, ChannelInstances({"fake": shows}), turn.id, turn.epoch, "reading", 1, NOON)
+    turns.finish(db, turn.id, turn.epoch, "{}", NOON)
+    assert [each.op for each in outbox.list_for_turn(db, turn.id)] == ["send"]
+
+
 def test_a_turn_that_is_continued_keeps_its_interim_line_and_edits_it(db: Db, claim: TurnClaim) -> None:
     turn = claim.turn
     turns.begin(db, turn.id, turn.epoch, claim.rows, NOON)

@@ -94,6 +94,7 @@ MATRIX = declare_channel(
     pace=ChannelPace(everywhere=5.0, room=2.0, burst=10, draft_s=5.0),
     deaf_after_s=180.0,
     title="Matrix",
+    deletions_show=True,
     verbs=frozenset(
         {Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.LIKE, Verb.DISLIKE, Verb.EDIT, Verb.DELETE, Verb.JOIN}
         | {Verb.UNTRUSTED}

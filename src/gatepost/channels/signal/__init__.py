@@ -32,6 +32,7 @@ declare_channel(
     "signal",
     "gatepost.channels.signal.adapter:SignalDaemon",
     title="Signal",
+    deletions_show=True,
     features=frozenset(
         {
             Feature.EDIT,

@@ -44,6 +44,7 @@ declare_channel(
     "teams",
     "gatepost.channels.teams.adapter:TeamsBot",
     title="Microsoft Teams",
+    deletions_show=True,
     connection=ChannelConnection.ANY,
     features=frozenset(
         {

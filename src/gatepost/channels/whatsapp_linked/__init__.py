@@ -31,6 +31,7 @@ declare_channel(
     "whatsapp_linked",
     "gatepost.channels.whatsapp_linked.adapter:WhatsAppLinked",
     title="WhatsApp (linked device)",
+    deletions_show=True,
     features=frozenset(
         {
             Feature.EDIT,

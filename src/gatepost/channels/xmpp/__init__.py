@@ -70,6 +70,7 @@ XMPP = declare_channel(
     pace=ChannelPace(everywhere=10.0, room=2.0, burst=10),
     deaf_after_s=120.0,
     title="XMPP",
+    deletions_show=True,
     verbs=frozenset(
         {Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.LIKE, Verb.EDIT, Verb.DELETE, Verb.JOIN, Verb.UNTRUSTED}
     ),

@@ -119,6 +119,11 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind is not None and kind.always
 
+    def deletes_unseen(self, instance: str) -> bool:
+        """Return True if a message that is deleted there leaves nothing behind."""
+        kind = self._kinds.get(instance)
+        return kind is not None and Feature.DELETE in kind.features and not kind.deletions_show and not kind.always
+
     def list_local(self) -> list[str]:
         """The instances of which the gateway itself is the platform."""
         return [instance for instance, kind in self._kinds.items() if kind.always]

@@ -1,5 +1,6 @@
-"""Interim lines of a turn: one message that is edited, where the channel can do that, and deleted when the turn ends.
-Some may be lost. On channels that the gateway itself is, the page folds them instead."""
+"""Interim lines of a turn: one message that is edited, where the channel can do that, and deleted when the turn ends,
+where nothing shows that it was. Some may be lost. On channels that the gateway itself is, the page folds them.
+"""
 
 from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
@@ -51,7 +52,6 @@ def record_status(
     first = outbox.find_status(db, turn_id)
     if first is not None:
         outbox.supersede_edits(db, turn_id, EffectOrigin.STATUS, now)
-    transient = Feature.DELETE in reach.features(turn.instance) and not reach.is_local(turn.instance)
     outbox.add(
         db,
         NewEffect(
@@ -63,7 +63,7 @@ def record_status(
             thread=turn.thread,
             text=text,
             payload={"text": text},
-            hidden={outbox.TRANSIENT: True} if transient else {},
+            hidden={outbox.TRANSIENT: True} if reach.deletes_unseen(turn.instance) else {},
             folder=turn.folder,
             session_id=turn.session_id,
             turn_id=turn_id,
