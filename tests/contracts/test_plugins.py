@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
+from gatepost.sandboxes.child import NICE
 from gatepost.testing import fork_server
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -117,7 +118,7 @@ async def test_an_agent_calls_the_plugged_in_tool(home: Home) -> None:
 async def test_a_sandbox_laid_around_bubblewrap_is_as_isolated_and_nicer(tmp_path: Path) -> None:
     home = Home(tmp_path, "bubblewrap")
     async with home.up():
-        assert home.run("sandbox", "run", "home", "--", "nice").strip() == str(os.nice(0) + 10)
+        assert home.run("sandbox", "run", "home", "--", "nice").strip() == str(os.nice(0) + NICE + 10)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_methods_partials_decorated_functions_and_objects_are_functions_too() ->
         return book(*args, **kwargs)
 
     assert set(read_function(Shop().price).schema["properties"]) == {"item"}
-    assert read_function(Shop().price).description == "What it costs."
+    assert read_function(Shop().price).description == "Return what it costs."
     assert not read_function(Shop()).blocking
     assert set(read_function(functools.partial(book, kind="outside")).schema["required"]) == {"name", "guests"}
     assert read_function(decorated).schema == read_function(book).schema

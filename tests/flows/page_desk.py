@@ -143,7 +143,7 @@ def make_operations(text: str) -> Registry[Operation]:
 def list_spending(args: Any, text: str) -> SpendingReport:
     """Its rows have a field that is named by an argument."""
     name = "2026-01-01" if args.by == "day" else text
-    row = {args.by: name, "usd": 1.0, "micro": 1_000_000}
+    row = {args.by: name, "usd": 1.0, "micro": 1_000_000, "estimated_micro": 0}
     return SpendingReport(by=args.by, since=None, total_usd=1, total_micro=1_000_000, reserved_usd=1, rows=[row])
 
 
