@@ -140,14 +140,15 @@ class FragileStore:
 
 
 def expect(rule: Rule, times: Sequence[int], looks: Sequence[int]) -> tuple[set[int], int]:
-    """Return what fires, and how many times do not, by the policy: each look is at what came since the one before."""
+    """Return what fires, and how many times do not, by the policy: each look is at what came since the one before.
+    It is by a gateway that has just started, so that a time before it was missed."""
     fired: set[int] = set()
     skipped, seen = 0, 0
     for look in looks:
         come = max(seen, bisect_right(times, look))
         due = times[seen:come]
         newest = due[-1:] if rule.policy is not MissedPolicy.ALL else due
-        if rule.policy is MissedPolicy.SKIP and newest and newest[-1] < look - MINUTE:
+        if rule.policy is MissedPolicy.SKIP and newest and newest[-1] < look:
             newest = []
         fired.update(newest)
         skipped += len(due) - len(newest)
