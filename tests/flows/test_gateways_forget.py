@@ -80,14 +80,16 @@ async def test_what_another_gateway_has_of_her_is_erased_there_and_told(pair: Pa
 
 
 @pytest.mark.slow
-async def test_nothing_is_erased_while_a_gateway_is_away_that_may_have_files_of_hers(pair: Pair) -> None:
+async def test_nothing_is_erased_while_a_gateway_is_away_that_may_have_files_of_theirs(pair: Pair) -> None:
     def add_dead(db: Db) -> None:
         new = gateways.GatewayIdentity(name="far", home="far", host="h", version="1", schema_number=1)
         gateways.set_state(db, "far", gateways.register(db, new, 10, 1, 1), GatewayState.GONE)
 
     folder = pair.b.home.session(await pair.a.store.read(find_session))
     await pair.a.store.write(add_dead)
-    with pytest.raises(Unavailable, match="gateway far is unavailable: it may have files of hers; start it, or `gate"):
+    with pytest.raises(
+        Unavailable, match="gateway far is unavailable: it may have files of theirs; start it, or `gate"
+    ):
         await pair.forget(erase=True)
     command = PersonErasure(Home(pair.a.home.path), pair.a.store, pair.a.clock)  # while the gateway is down
     with pytest.raises(Invalid, match="run this while all of them run"):
