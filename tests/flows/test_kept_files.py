@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.app import Gateway
 from gatepost.messages.inbound import Attachment, Quote
 from gatepost.store import sessions, users
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
@@ -31,19 +32,24 @@ def find_path(endpoint: ModelEndpoint) -> str:
     return found[1].decode()
 
 
+async def show_then_ask(channel: FakeChannel, gateway: Gateway, endpoint: ModelEndpoint) -> None:
+    """A file comes with one message; the next one needs it."""
+    await channel.say("here is a.csv", attachments=(CSV,))
+    await channel.wait_for(1, timeout=PATIENCE)
+    await wait_until_settled(gateway)
+    endpoint.play(script_reading(find_path(endpoint)))
+    await channel.say("now plot it")
+    await channel.wait_for(2, timeout=PATIENCE)
+    await wait_until_settled(gateway)
+
+
 async def test_a_file_is_there_when_its_turn_has_ended(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with (
         ModelEndpoint(GOT_IT) as endpoint,
         run_agent_gateway(AGENT, tmp_path / "h", channel, endpoint) as gateway,
     ):
-        await channel.say("here is a.csv", attachments=(CSV,))
-        await channel.wait_for(1, timeout=PATIENCE)
-        await wait_until_settled(gateway)
-        endpoint.play(script_reading(find_path(endpoint)))
-        await channel.say("now plot it")
-        await channel.wait_for(2, timeout=PATIENCE)
-        await wait_until_settled(gateway)
+        await show_then_ask(channel, gateway, endpoint)
 
     assert endpoint.calls[-1].raw.count(b"1,41") == 1
     assert channel.texts() == ["got it", "plotted"]
@@ -79,13 +85,7 @@ async def test_a_file_is_at_its_path_in_a_replay(tmp_path: Path, turns: int) -> 
         ModelEndpoint(GOT_IT) as endpoint,
         run_agent_gateway(AGENT, tmp_path / "h", channel, endpoint) as gateway,
     ):
-        await channel.say("here is a.csv", attachments=(CSV,))
-        await channel.wait_for(1, timeout=PATIENCE)
-        await wait_until_settled(gateway)
-        endpoint.play(script_reading(find_path(endpoint)))
-        await channel.say("now plot it")
-        await channel.wait_for(2, timeout=PATIENCE)
-        await wait_until_settled(gateway)
+        await show_then_ask(channel, gateway, endpoint)
         (session,) = await gateway.store.read(sessions.list_in_room, "fake:room/1")
         await gateway.replayer.start(session.id, ReplayWish(turns=turns), "operator", gateway.store.write)
         await until(lambda: len(endpoint.calls) == 4 + turns)

@@ -78,8 +78,6 @@ class OutboxEffect(Struct, frozen=True):
 
 
 OUTBOX = Table("outbox", OutboxEffect)
-TRANSIENT = "transient"  # in the payload of interim lines: they are deleted when their turn ends
-_SHOWN = (EffectState.PENDING, EffectState.SENDING, EffectState.SENT)
 
 
 class NewEffect(Struct, frozen=True, kw_only=True):
@@ -530,38 +528,6 @@ def supersede_edits(db: Db, turn_id: str, origin: EffectOrigin, now: int) -> int
     """Edits of this origin that were not sent yet: a newer one replaces them."""
     edits = "turn_id = ? AND origin = ? AND op = 'edit'"
     return _withdraw(db, edits, (turn_id, origin), EffectState.SUPERSEDED, "a newer one came", now)
-
-
-def find_status(db: Db, turn_id: str) -> OutboxEffect | None:
-    """Return the message that shows the interim lines of a turn, None if there is none."""
-    return find_by_key(db, f"{turn_id}/status")
-
-
-def remove_status(db: Db, turn_id: str, folder: str, now: int) -> None:
-    """Delete the interim lines of a turn that has ended, where the channel can. What waits to be sent is sent first: a
-    power cut may have forgotten that it was."""
-    shown = find_status(db, turn_id)
-    if shown is None or not shown.payload.get(TRANSIENT) or shown.state not in _SHOWN:
-        return
-    supersede_edits(db, turn_id, EffectOrigin.STATUS, now)
-    add(
-        db,
-        NewEffect(
-            key=f"{turn_id}/status/end",
-            op=Op.DELETE,
-            origin=EffectOrigin.STATUS,
-            instance=shown.instance,
-            address=shown.address,
-            thread=shown.thread,
-            payload={},
-            folder=folder,
-            session_id=shown.session_id,
-            turn_id=turn_id,
-            attempt=shown.attempt,
-            target_id=shown.message_id,
-        ),
-        now,
-    )
 
 
 def _withdraw(db: Db, which: str, params: tuple[str, ...], state: EffectState, reason: str, now: int) -> int:

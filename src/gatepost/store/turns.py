@@ -15,6 +15,7 @@ from gatepost.messages.inbound import MessageKind
 from gatepost.store import (
     agents,
     inbox,
+    interim_lines,
     mailbox_rows,
     message_steps,
     outbox,
@@ -226,7 +227,7 @@ def finish(db: Db, turn_id: str, epoch: int, usage: str, now: int, withheld: str
                 requeue(db, entry, message, "the turn ended before it was its turn", now)
     _record_end(db, turn, TurnState.DONE, "", now, has_calls=bool(has_calls), has_requests=bool(has_requests))
     if has_status:
-        outbox.remove_status(db, turn_id, turn.folder, now)
+        interim_lines.remove(db, turn_id, turn.folder, now)
     return True
 
 
@@ -261,7 +262,7 @@ def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
 def fail(db: Db, turn: Turn, reason: str, now: int) -> None:
     """The turn is over for good. People see no more of it than what it said."""
     end(db, turn, TurnState.FAILED, reason, "{}", now)
-    outbox.remove_status(db, turn.id, turn.folder, now)
+    interim_lines.remove(db, turn.id, turn.folder, now)
 
 
 def end(db: Db, turn: Turn, state: TurnState, error: str, usage: str, now: int) -> None:

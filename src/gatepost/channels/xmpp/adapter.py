@@ -85,7 +85,7 @@ class Xmpp:
         connection.client.send_xml(render_state(chat, self._is_room(connection, chat), on))
 
     async def mark_read(self, address: str, thread: str, messages: tuple[str, ...]) -> None:
-        """Where a person's program asks for it. The mark of the newest stands for those before it, too."""
+        """Tell programs that asked. The mark of the newest message stands for those before it, too."""
         chat = self._read_chat(address)
         asked = self._receiver.asked.pop(chat, messages)
         if not asked:

@@ -6,7 +6,7 @@ from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import outbox, turns
+from gatepost.store import interim_lines, outbox, turns
 from gatepost.store.outbox import EffectOrigin, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.sessions import Session
@@ -49,7 +49,7 @@ def record_status(
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None:
         return None
-    first = outbox.find_status(db, turn_id)
+    first = interim_lines.find(db, turn_id)
     if first is not None:
         outbox.supersede_edits(db, turn_id, EffectOrigin.STATUS, now)
     outbox.add(
@@ -63,7 +63,7 @@ def record_status(
             thread=turn.thread,
             text=text,
             payload={"text": text},
-            hidden={outbox.TRANSIENT: True} if reach.deletes_unseen(turn.instance) else {},
+            hidden={interim_lines.TRANSIENT: True} if reach.deletes_unseen(turn.instance) else {},
             folder=turn.folder,
             session_id=turn.session_id,
             turn_id=turn_id,
