@@ -22,25 +22,25 @@ RESOURCE = {
 }
 
 
-@tool(tier=Tier.WORKER, group="conformance")
+@tool(tier=Tier.WORKER, group="conformance", effects=())
 async def a_tool_without_arguments(call: ToolCall) -> str:
     """The first of the list, which the suite calls with nothing to see whether its headers are accepted."""
     return "called"
 
 
-@tool(tier=Tier.WORKER, group="conformance")
+@tool(tier=Tier.WORKER, group="conformance", effects=())
 async def test_simple_text(call: ToolCall) -> str:
     """Answer with a text."""
     return "This is a simple text response for testing."
 
 
-@tool(tier=Tier.WORKER, group="conformance")
+@tool(tier=Tier.WORKER, group="conformance", effects=())
 async def test_error_handling(call: ToolCall) -> str:
     """Fail."""
     raise GatepostError("This tool intentionally returns an error for testing")
 
 
-@tool(tier=Tier.WORKER, group="conformance")
+@tool(tier=Tier.WORKER, group="conformance", effects=())
 async def test_tool_with_progress(call: ToolCall) -> str:
     """Tell of its progress three times."""
     for done in (0, 50, 100):
@@ -49,27 +49,27 @@ async def test_tool_with_progress(call: ToolCall) -> str:
     return "done"
 
 
-@tool(tier=Tier.WORKER, group="conformance")
+@tool(tier=Tier.WORKER, group="conformance", effects=())
 async def test_streaming_elicitation(call: ToolCall) -> str:
     """Tell of its progress, and ask the client nothing."""
     call.progress(1, 1, "")
     return "nothing was asked"
 
 
-@tool(tier=Tier.WORKER, group="conformance")
+@tool(tier=Tier.WORKER, group="conformance", effects=())
 async def test_logging_tool(call: ToolCall) -> str:
     """Say nothing to the client's log."""
     return "nothing was logged"
 
 
-@tool(tier=Tier.WORKER, group="conformance")
+@tool(tier=Tier.WORKER, group="conformance", effects=())
 async def test_trigger_tool_change(call: ToolCall) -> str:
     """Tell everybody that the tools have changed."""
     call.around.bells.tools(None)
     return "told"
 
 
-@tool(tier=Tier.WORKER, group="conformance")
+@tool(tier=Tier.WORKER, group="conformance", effects=())
 async def test_header(
     call: ToolCall, region: Annotated[str, Meta(extra_json_schema={"x-mcp-header": "Region"})]
 ) -> str:

@@ -170,7 +170,7 @@ async def test_what_is_no_text_is_changed_as_json_and_the_rest_stays_as_it_was(
     await write(page, "hello")
     await expect(said(page, "hi")).to_be_visible()
     await write(page, "report")
-    card = page.get_by_role("region", name=re.compile("wants to send card"))
+    card = page.get_by_role("region", name=re.compile("wants to send a card"))
     await card.get_by_role("button", name="Change…").click()
     fields, buttons = card.get_by_label("fields"), card.get_by_label("buttons")
     await fields.fill('[{"name": "tests", ')

@@ -13,7 +13,8 @@ from tests.browsers import needs_chromium
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
-from gatepost.store import newcomers
+from gatepost.store import costs, newcomers
+from gatepost.store.costs import NewCost
 from gatepost.store.newcomers import NewcomerState, NewNewcomer
 from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.daemon import DaemonProcess
@@ -304,9 +305,15 @@ async def test_what_is_over_age_is_removed(daemon: DaemonProcess, desk: Dashboar
     assert count_old() < before
 
 
+def spend(daemon: DaemonProcess, folder: str, micro: int) -> None:
+    now, connection = SystemClock().now(), connect(Home(daemon.home).store)
+    costs.add_external(SqliteDb(connection), NewCost(key="1", at=now, folder=folder, model="m", micro=micro), now)
+    connection.close()
+
+
 @pytest.mark.page("overview", "*: Connect an agent", "*: Raise the budget", "panic.off: Go on")
 @pytest.mark.page("sidebar", "panic.on: Stop everything", "panic.off: Go on")
-async def test_the_overview_offers_the_next_step(desk: DashboardDesk) -> None:
+async def test_the_overview_offers_the_next_step(daemon: DaemonProcess, desk: DashboardDesk) -> None:
     desk.ask("group.add", folder="shop", provider="demo")
     await desk.open("/")
     card = desk.page.locator("#card-shop")
@@ -314,7 +321,8 @@ async def test_the_overview_offers_the_next_step(desk: DashboardDesk) -> None:
     await desk.submit("connect.keep", provider="anthropic", key="sk-test-0123456789")
     assert desk.ask("group.show", folder="shop")["provider"] == "anthropic"
 
-    desk.ask("budget.set", folder="shop", daily="0")
+    desk.ask("budget.set", folder="shop", daily="1")
+    spend(daemon, "shop", 1_000_000)
     await desk.press("Raise the budget", "budget.set", card, daily="3")
     assert [each["daily"]["limit_usd"] for each in desk.ask("budget.show") if each["name"] == "shop"] == [3.0]
 

@@ -10,6 +10,7 @@ import pytest
 
 from gatepost.flow.intake.commands.conversation import CLEARED
 from gatepost.flow.sessions.crash_recovery import MOST_RESTARTS
+from gatepost.flow.sessions.notices import INTERRUPTED
 from gatepost.testing import faults
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.faults import FaultPoint
@@ -148,7 +149,7 @@ def test_stranger_17_a_follow_up_is_answered_once_wherever_the_runner_stood_when
 def answered_once(platform: Platform, daemon: DaemonProcess) -> None:
     platform.wait_for(lambda record: EXPECTED.keys() <= {shown.text for shown in record})
     no_more_in_flight(daemon)
-    assert Counter(platform.texts()) == EXPECTED
+    assert Counter(platform.texts()) - Counter([INTERRUPTED]) == EXPECTED  # said once at most, where it took long
     assert unaccounted(daemon) == 0
 
 

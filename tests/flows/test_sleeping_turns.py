@@ -18,7 +18,7 @@ from gatepost.store.port import Db
 from gatepost.store.requests import Request, RequestState
 from gatepost.store.turns import Turn, TurnState
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.waiting import PATIENCE_S, until
 
 ASK = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
@@ -83,7 +83,7 @@ async def test_a_turn_that_waits_long_sleeps_and_the_answer_wakes_it(
         assert await gateway.store.read(count_reservations) == 0
         assert (await gateway.store.read(ledger.check, gateway.clock.now())).unaccounted == 0
 
-        await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, answer, sender=BOSS)
         await wait_for_answer(channel)
         await wait_until_settled(gateway)
         assert channel.texts(ROOM) == [ASLEEP, f"they said {heard}"]
@@ -114,7 +114,7 @@ async def test_a_sleeping_turn_outlives_a_restart_and_goes_on_sleeping(tmp_path:
         before = await wait_until_asleep(gateway)
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         assert (await wait_until_asleep(gateway)).next_at == before.next_at
-        await channel.say("allow once", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "allow once", sender=BOSS)
         await wait_for_answer(channel)
         await wait_until_settled(gateway)
         assert channel.texts(ROOM) == [ASLEEP, "they said allow"]
@@ -128,7 +128,7 @@ async def test_what_is_said_while_a_turn_sleeps_waits_for_it_and_is_answered(
         await channel.say("may I")
         await wait_until_asleep(gateway)
         await channel.say("hello?")
-        await channel.say("allow once", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "allow once", sender=BOSS)
         await channel.wait_for(lambda sent: any("echo: hello?" in each.message.text for each in sent), PATIENCE_S)
         await wait_until_settled(gateway)
         assert channel.texts(ROOM) == [ASLEEP, "they said allow", "echo: hello?"]

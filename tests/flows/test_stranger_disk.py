@@ -277,7 +277,7 @@ async def test_who_has_filled_a_small_disk_sleeps_and_everybody_else_is_woken(
         assert [text for text in channel.texts(DIRECT) if "The agent home was stopped" in text]
         if not filled:  # it was seen before it had come so far
             return
-        assert not reserve.exists()
+        await until(lambda: not reserve.exists(), "the reserve to be given up")
         receipt = await channel.say("run answer = 'late'")
         await until(lambda: is_waiting(gateway, receipt.message_id), "the filler to be kept asleep")
         for path in gateway.home.group("home").glob("n*"):

@@ -14,7 +14,7 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.users import UserRole
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import running_gateway, wait_until_settled
+from gatepost.testing.gateway import reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 
 ROOM, BOSS, DIRECT, EVE = "fake:room/1", "fake:user/boss", "fake:direct/boss", "fake:user/eve"
@@ -65,7 +65,7 @@ async def test_nanoclaw_10_allowed_they_are_delivered_once_in_order(
 ) -> None:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await write_three(gateway, channel)
-        await channel.say(answer, address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, answer, sender=BOSS)
         await channel.wait_for(lambda sent: sum(each.address == ROOM for each in sent) >= 1)
         await wait_until_settled(gateway)
         assert await gateway.store.read(states) == [(f"number {number}", "answered") for number in range(1, 4)]
@@ -101,7 +101,7 @@ async def test_a_held_message_survives_a_restart_and_its_answer_counts(tmp_path:
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         await write_three(gateway, channel)
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
-        await channel.say("2", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "2", sender=BOSS)
         await wait_until_settled(gateway)
         assert await gateway.store.read(states) == [(f"number {number}", "answered") for number in range(1, 4)]
 
@@ -126,7 +126,7 @@ async def test_where_somebody_was_let_in_the_room_and_its_name_are_known(tmp_pat
         assert (await channel.say("number 1", address=direct, sender=EVE, direct=True)).state == "held"
         assert await gateway.store.read(rooms.get, "fake", direct) is None
         await channel.wait_for(lambda sent: bool(cards(channel)))
-        await channel.say("2", address=DIRECT, sender=BOSS, direct=True)
+        await reply_to_card(gateway, channel, "2", sender=BOSS)
         await wait_until_settled(gateway)
         room = await gateway.store.read(rooms.get, "fake", direct)
         assert room is not None and room.direct and room.policy is RoomPolicy.REQUEST_APPROVAL
