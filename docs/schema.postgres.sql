@@ -763,7 +763,7 @@ CREATE TABLE requests (
     answered_by TEXT COLLATE "C" NOT NULL DEFAULT '',
     settled_at BIGINT,                            -- when what follows from the answer was done
     notified_at BIGINT                                -- when whoever asked was told
-, asker TEXT COLLATE "C" NOT NULL DEFAULT 'person', editable BIGINT NOT NULL DEFAULT 0, rooms TEXT COLLATE "C" NOT NULL DEFAULT '{}', preview TEXT COLLATE "C" NOT NULL DEFAULT '', bound TEXT COLLATE "C" NOT NULL DEFAULT '{}');
+, asker TEXT COLLATE "C" NOT NULL DEFAULT 'person', editable BIGINT NOT NULL DEFAULT 0, rooms TEXT COLLATE "C" NOT NULL DEFAULT '{}', preview TEXT COLLATE "C" NOT NULL DEFAULT '', bound TEXT COLLATE "C" NOT NULL DEFAULT '{}', failure TEXT COLLATE "C" NOT NULL DEFAULT '');
 CREATE TABLE session_files (
             session_id TEXT COLLATE "C" NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
             row_id BIGINT NOT NULL,                -- of the inbox: what its folder is called

@@ -567,7 +567,7 @@ CREATE TABLE requests (
     answered_by TEXT NOT NULL DEFAULT '',
     settled_at INTEGER,                            -- when what follows from the answer was done
     notified_at INTEGER                                -- when whoever asked was told
-, asker TEXT NOT NULL DEFAULT 'person', editable INTEGER NOT NULL DEFAULT 0, rooms TEXT NOT NULL DEFAULT '{}', preview TEXT NOT NULL DEFAULT '', bound TEXT NOT NULL DEFAULT '{}') STRICT;
+, asker TEXT NOT NULL DEFAULT 'person', editable INTEGER NOT NULL DEFAULT 0, rooms TEXT NOT NULL DEFAULT '{}', preview TEXT NOT NULL DEFAULT '', bound TEXT NOT NULL DEFAULT '{}', failure TEXT NOT NULL DEFAULT '') STRICT;
 CREATE TABLE reservations (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         at INTEGER NOT NULL,

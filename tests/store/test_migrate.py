@@ -74,6 +74,7 @@ SHIPPED = {
     "0055_turns_of_rooms": "3bcbc4b0651f2492",
     "0056_files_and_history": "cb40bae03e984ff9",
     "0057_continued_messages": "048c9c5a624504c4",
+    "0058_failed_calls": "e1d5ed18c117b8c9",
 }
 
 

@@ -184,6 +184,7 @@ class Request(Struct, frozen=True):
     editable: bool = False
     preview: str = ""
     bound: dict[str, Any] = {}
+    failure: str = ""  # of an allowed call: what went wrong, in words for people
 
     @property
     def reads(self) -> BoundReads:
@@ -322,6 +323,11 @@ def set_answer(db: Db, request_id: str, given: dict[str, Any]) -> Request | None
 def settle(db: Db, request_id: str, now: int) -> bool:
     """What follows from its answer is done. False if that was so before."""
     return bool(db.run("UPDATE requests SET settled_at = ? WHERE id = ? AND settled_at IS NULL", (now, request_id)))
+
+
+def record_failure(db: Db, request_id: str, failure: str) -> None:
+    """Keep what went wrong with a call that was allowed."""
+    db.run("UPDATE requests SET failure = ? WHERE id = ?", (failure, request_id))
 
 
 def record_notified(db: Db, request_id: str, now: int) -> bool:

@@ -19,11 +19,13 @@ from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.request_loop import RequestLoop, move_due
 from gatepost.messages.outbound import Op
+from gatepost.serve.control.arguments.requests import ShowRequestArgs
+from gatepost.serve.control.operations.requests import show
 from gatepost.store import database_lives, direct_rooms, groups, inbox, incarnations, outbox, requests, sessions, turns
 from gatepost.store.database_lives import DatabaseLife
 from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.requests import REQUESTS, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.waiting import PATIENCE_S
@@ -157,6 +159,13 @@ async def test_the_card_of_an_allowed_call_that_failed_says_so_in_a_sentence(sto
 async def test_a_failure_without_words_for_people_is_told_in_ours(store: SqliteStore) -> None:
     done = await run_allowed(store, PEOPLE, Answer(INTERNALS, failed=True), ADA)
     assert done == [("edit fake:direct/ada", f"Allowed by {ADA}. It failed: the tool reported an error.")]
+
+
+async def test_who_looks_an_allowed_call_up_reads_how_it_failed(store: SqliteStore) -> None:
+    await run_allowed(store, PEOPLE, AWAY, ADA)
+    [asked] = await store.read(lambda db: REQUESTS.list(db, ""))
+    shown = await store.read(show, ShowRequestArgs(id=asked.id), NOON)
+    assert shown.decision.startswith("Allowed by ") and shown.decision.endswith(". It failed: the room is away.")
 
 
 async def test_where_cards_cannot_be_edited_who_allowed_a_call_that_failed_reads_one_line(store: SqliteStore) -> None:

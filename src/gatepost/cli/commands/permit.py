@@ -161,6 +161,8 @@ def allow(run: CommandRun, told: dict[str, Any], edit: bool, given: str | None) 
         return
     changed = " with changes" if run.args["input"] else ""
     output.print_line(f"{told['id']} is {'answered' if run.args['answers'] else 'allowed'}{changed}")
+    if not run.args["answers"]:
+        output.print_line(f"gatepost permit show {told['id']} says what became of it")
     for line in list_consequences({"input": {}, **told}):
         output.print_line(line.replace("Allowed, it", "It", 1) if not line.startswith(" ") else line)
 

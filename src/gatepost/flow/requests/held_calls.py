@@ -184,7 +184,10 @@ class HeldCalls:
             found = requests.get(db, request.id)  # who allowed it may have been forgotten while it ran
             if found is None or found.notified_at is not None:
                 return False, ()
-            rooms = show_failure(db, self._reach, found, failure, now) if failure else ()
+            rooms: tuple[tuple[str, str], ...] = ()
+            if failure:
+                requests.record_failure(db, request.id, failure)
+                rooms = show_failure(db, self._reach, found, failure, now)
             return notify_agent(db, found, outcome, now), rooms
 
         try:

@@ -97,7 +97,7 @@ def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
         cut=asked.cut,
         editable=waits and is_editable(asked),
         state=asked.state,
-        decision="" if waits else render_decision(asked, asked.answered_by, name=find_name(db, asked.answered_by)),
+        decision="" if waits else _render_outcome(db, asked),
         quorum=asked.quorum,
         voters=request_votes.list_voters(db, asked.id),
         choices=[] if is_question or not waits else _list_choices(asked),
@@ -105,6 +105,12 @@ def show(db: Db, args: ShowRequestArgs, now: int) -> PermitDetails:
         asked_at=asked.asked_at,
         expires_at=asked.expires_at,
     )
+
+
+def _render_outcome(db: Db, asked: Request) -> str:
+    """Render the decision and, of an allowed call that failed, what went wrong."""
+    decision = render_decision(asked, asked.answered_by, name=find_name(db, asked.answered_by))
+    return f"{decision} {asked.failure}" if asked.failure else decision
 
 
 def _list_choices(asked: Request) -> list[PermitChoice]:
