@@ -2,7 +2,8 @@
 
 A warm message and its answer are followed through a gateway in this process: the files and functions of the package
 that run, and how often a call leads to another file. The same for each unit of the store's writer; the largest is the
-one that accepts the message. The inside of the sandbox is another process and is not followed.
+one that accepts the message. The inside of the sandbox is another process and is not followed. A comprehension counts
+to the function that it stands in: newer versions of Python make no frame for it.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ TESTING = PACKAGE + "testing/"
 UNIT = SqliteStore._run_one.__code__  # runs a unit of the writer
 ROOM = "fake:room/1"
 WARM = 5  # messages before the one that is followed
+COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 REST_S = 0.1  # after its answer: it is recorded as sent, and its turn ends
 
 Call = tuple[str, str]  # a file, and a function with its line there
@@ -50,7 +52,7 @@ class CallRecorder:
         if not self.is_on or event != "call":
             return
         path = code.co_filename
-        if not path.startswith(PACKAGE) or path.startswith(TESTING):
+        if not path.startswith(PACKAGE) or path.startswith(TESTING) or code.co_name in COMPREHENSIONS:
             return
         call = (path.removeprefix(PACKAGE), f"{code.co_qualname}:{code.co_firstlineno}")
         self.calls.setdefault(threading.current_thread().name, []).append(call)
