@@ -143,7 +143,9 @@ class Gateway:
         self.management = make_management_dispatch(self.agents, self.around)
         self.self_id = make_self_dispatch(self.around)
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
-        self.bells.on_change(self._changed)
+        for instance, channel in self.channels.items():
+            if isinstance(channel, LocalChannel):  # they run from the start
+                self.bells.on_change(self._changed, instance)
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
         pop_full = self.sessions.host_limits.shortage.pop_full
         self.store_watch = StoreWatch(home, self.store, self.clock, self.bells, self.reach, pop_full, unchecked, file)

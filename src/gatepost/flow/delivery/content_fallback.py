@@ -75,7 +75,7 @@ def degrade(
         op = Op.EDIT if message.target else Op.SEND
     elif (op is Op.CARD and Feature.CARDS not in features) or (op is Op.VOICE and not spoken):
         op = Op.SEND
-    files, unsent = sort_files(files, op, features, largest_file)
+    files, unsent = sort_files(files, op, features, largest_file) if files else ((), ())
     if message.op is Op.VOICE and (unsent or op is Op.SEND):
         # The words go along if they fit whole: cut, they would only seem to be what is said.
         op, text = Op.SEND, text if fits(text, limit, unit) else ""

@@ -38,10 +38,7 @@ class _InstanceLimits:
         self.pace = pace
         self.everywhere = PaceLimit(pace.everywhere, pace.everywhere * SLACK_S + 1) if pace.everywhere > 0 else None
         rates = {pace.room, *pace.slow_rooms.values()}
-        self._rooms = {rate: PaceLimit(rate, pace.burst) for rate in rates if rate > 0}
-
-    def find_room(self, address: str) -> PaceLimit | None:
-        return self._rooms.get(self.pace.get_room_rate(address)) if self._rooms else None
+        self.rooms = {rate: PaceLimit(rate, pace.burst) for rate in rates if rate > 0}  # by rate
 
 
 class DeliveryPace:
@@ -82,7 +79,7 @@ class DeliveryPace:
 
     def get_wait(self, instance: str) -> int:
         """How long no room of this instance may be sent to; 0: some may."""
-        everywhere = self._get_limits(instance).everywhere
+        everywhere, _ = self._find_limits(instance, "")
         if not (everywhere or self._paused):
             return 0
         return self._get_instance_wait(instance, everywhere, self._clock.monotonic())
@@ -106,17 +103,11 @@ class DeliveryPace:
         return max(wait, until - now)
 
     def _find_limits(self, instance: str, address: str) -> tuple[PaceLimit | None, PaceLimit | None]:
-        limits = self._get_limits(instance)
-        return limits.everywhere, limits.find_room(address)
-
-    def _get_limits(self, instance: str) -> _InstanceLimits:
-        pace = self._reach.pace(instance)
-        known = self._limits.get(instance)
-        if (
-            known is None or known.pace is not pace
-        ):  # an instance may be switched on later, or be of another kind by now
+        """Return the limit of an instance, and that of one of its rooms."""
+        pace, known = self._reach.get_kind(instance).pace, self._limits.get(instance)
+        if known is None or known.pace is not pace:  # it may be switched on later, or be of another kind by now
             known = self._limits[instance] = _InstanceLimits(pace)
-        return known
+        return known.everywhere, known.rooms.get(pace.get_room_rate(address)) if known.rooms else None
 
     def _forget_idle_rooms(self, now: int) -> None:
         if len(self._rooms) < self._forget_at:

@@ -239,8 +239,7 @@ class RunnerProtocol:
         seen = turn.rights != firings.RIGHTS  # a scheduled run that finds nothing to say is not seen
         self.draft.begin(turn, shown=seen and not self._compacting)
         if seen:
-            self.parts.typing.mark_read(turn.instance, turn.address, turn.thread, claim.read)
-            self.parts.typing.start(turn.instance, turn.address, turn.thread)
+            self.parts.typing.start(turn.instance, turn.address, turn.thread, claim.read)
         self.parts.bells.change(turn.instance, turn.address)
         answer = runner_frames.ClaimReplyFrame(
             id=frame.id,

@@ -29,7 +29,7 @@ class StatusLines:
 
     async def show(self, turn: Turn, text: str) -> None:
         reach = self._parts.reach
-        if Feature.EDIT not in reach.features(turn.instance):
+        if Feature.EDIT not in reach.get_kind(turn.instance).features:
             return
         now, moment = self._parts.clock.now(), self._parts.clock.monotonic()
         if self._shown >= MOST_STATUSES or moment < self._next_at:
