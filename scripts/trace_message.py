@@ -24,7 +24,7 @@ from gatepost.testing.platforms.telegram import TelegramPlatform
 
 PACKAGE = str(Path(gatepost.__file__).parent) + "/"
 TESTING = PACKAGE + "testing/"
-UNIT = SqliteStore._run_one.__code__  # runs a unit of the writer
+UNIT = SqliteStore._try.__code__  # runs a unit of the writer
 ROOM = "fake:room/1"
 WARM = 5  # messages before those that are followed
 TRIES = 5  # messages that are followed
