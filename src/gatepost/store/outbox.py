@@ -132,6 +132,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
         now,
     )
     assert message_id is not None  # platform_id is NULL, so the identity cannot clash
+    may_repeat = new.turn_id is not None and new.op == Op.SEND and new.origin != EffectOrigin.STATUS
     made = OUTBOX.put(
         db,
         key=new.key,
@@ -147,7 +148,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
         thread=new.thread,
         target_id=new.target_id,
         payload=json.dumps({**new.payload, **new.hidden}),
-        digest=_digest(new.instance, new.address, new.text) if _may_repeat(new) else "",
+        digest=_digest(new.instance, new.address, new.text) if may_repeat else "",
         answers=new.payload.get("in_reply_to"),
         state=EffectState.SENT if kept else EffectState.PENDING,
         next_at=None if kept else now,
@@ -160,13 +161,8 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     return made
 
 
-def _may_repeat(new: NewEffect) -> bool:
-    """Return True if a later result of its turn may be the same again."""
-    return new.turn_id is not None and new.op == Op.SEND and new.origin != EffectOrigin.STATUS
-
-
 def _digest(instance: str, address: str, text: str) -> str:
-    """Of what is said in a room."""
+    """Return the digest of what is said in a room."""
     return hashlib.sha256("\0".join((instance, address, text)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -351,7 +347,7 @@ def claim_head(
     first = get_head(db, instance, address)
     if first is None:
         return None
-    if _may_be_overtaken(first, now):
+    if first.tries and _may_be_overtaken(first, now):
         first = _find_overtaking(db, first, now)
     due = first.state == EffectState.PENDING and (first.next_at or 0) <= now and first.created_at >= oldest
     if due or first.state == EffectState.SENDING:

@@ -79,7 +79,8 @@ def claim_waiting(
     waiting = found.rows
     first = waiting[0]
     batch = list(takewhile(lambda row: row.place == first.place and not row.alone, waiting)) or [first]
-    batch = waiting_rows.limit_to_one_payer(db, first, batch)
+    if first.personal:
+        batch = waiting_rows.limit_to_one_payer(db, first, batch)
     more = found.tasks or len(batch) < len(waiting) or len(waiting) >= min(most, waiting_rows.MOST_MESSAGES)
     at_once = ready and not any(row.text.lstrip().startswith("/") for row in batch)
     until = now + lease
@@ -101,7 +102,9 @@ def claim_waiting(
         started_at=now,
         begun_at=now if at_once else None,
     )
-    rows = [(row.id, row.message_id) for row in batch] + _add_earlier(db, turn, batch, now)
+    rows = [(row.id, row.message_id) for row in batch]
+    if any(row.continues for row in batch):
+        rows += _add_earlier(db, turn, batch, now)
     if found.away and (told := provider_handover.enqueue_missed(db, turn, now)) is not None:
         rows.append(told)
     _claim_rows(db, turn.id, rows, owner, now, lease, given=at_once)

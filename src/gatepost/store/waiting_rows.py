@@ -61,9 +61,9 @@ _parse_waiting = make_row_parser(WaitingRow)
 
 
 def limit_to_one_payer(db: Db, first: WaitingRow, rows: list[WaitingRow]) -> list[WaitingRow]:
-    """Up to where the person changes, if either has a secret or a budget of their own: nobody's message is sent with
-    another's key or booked on them."""
-    if not first.personal or all(row.account == first.account for row in rows):
+    """Return the rows up to where the person changes, if either has a secret or a budget of their own: nobody's message
+    is sent with another's key or booked on them. Called only where anybody has one (`personal`)."""
+    if all(row.account == first.account for row in rows):
         return rows
     accounts = {row.account for row in (first, *rows)}
     names = {each: identities.list_names(db, each) for account in accounts for each in account if each}
@@ -135,9 +135,13 @@ def list_joining(db: Db, session_id: str, now: int, most: int, turn_id: str) -> 
 
 
 def _parse_ready(rows: list[Row], now: int) -> list[WaitingRow]:
-    """Up to the first that waits for its retry: order is kept."""
-    parsed = (_parse_waiting(row) for row in rows)
-    return list(takewhile(lambda row: row.state is not InboxState.RETRY or (row.next_at or 0) <= now, parsed))
+    """Return the rows up to the first that waits for its retry: order is kept."""
+    ready: list[WaitingRow] = []
+    for row in map(_parse_waiting, rows):
+        if row.state is InboxState.RETRY and (row.next_at or 0) > now:
+            break
+        ready.append(row)
+    return ready
 
 
 def find_first(db: Db, turn_id: str) -> WaitingRow | None:

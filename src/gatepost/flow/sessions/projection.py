@@ -43,12 +43,13 @@ class Projection:
     def begin(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> None:
         """A new inbound.db, as every sandbox gets, and the files that the conversation keeps."""
         self.bring_files()
-        self._file.rebuild(self._rows(pairs), self._routing, [_target(each) for each in known])
+        rows = [_row(*pair, self.files) for pair in pairs]
+        self._file.rebuild(rows, self._routing, [_target(each) for each in known])
 
     def update(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> bool:
         """Bring it up to date. True if it was corrupt and had to be made again. Raises Locked if the sandbox does not
         let go of it."""
-        rows, targets = self._rows(pairs), [_target(each) for each in known]
+        rows, targets = [_row(*pair, self.files) for pair in pairs], [_target(each) for each in known]
         try:
             self._file.project(rows, self._routing, targets)
         except MailboxCorrupt:
@@ -63,9 +64,6 @@ class Projection:
 
     def close(self) -> None:
         self._file.close()
-
-    def _rows(self, pairs: Sequence[tuple[InboxEntry, Message]]) -> list[InboundRow]:
-        return [_row(entry, message, self.files) for entry, message in pairs]
 
 
 def _target(each: Destination) -> inbound.MailboxDestination:

@@ -194,7 +194,7 @@ def _record_result(
     effects, added = find_or_add(db, reach, new, now)
     if not added:  # handed over before, or said by this turn already
         turns.return_bytes(db, turn.id, size_of(frame.text))
-    elif not frame.to:
+    elif not frame.to and turn.instance == agents.INSTANCE:
         agents.record_text(db, turn, frame.text, now)
     return _RecordedResult(runner_frames.AckFrame(id=frame.id, seq=effects[0].seq if effects else 0), effects)
 
