@@ -119,12 +119,14 @@ class SessionDraft:
         """A turn runs. Not `shown`: whether it says anything is not known yet, or nobody is to see how."""
         if self._turn is not None and self._turn.id == turn.id:
             return
-        self.stop()
+        if self._turn is not None:
+            self.stop()
         self._turn = turn
         self._channel = self._relay.find_channel(turn.instance) if shown else None
         if self._channel is not None:
             self._relay.add(self)
-        self.check_watchers()
+        if self._channel is not None or self._is_watched:
+            self.check_watchers()
 
     def check_watchers(self) -> None:
         """Who watches may have changed."""
@@ -188,11 +190,12 @@ class SessionDraft:
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
-        text = self.shown
-        self._show("")
-        if self._turn is not None and (text or isinstance(self._channel, GrowingMessages)):
-            self._relay.close(self._session, self._turn.id, text)
-        self._relay.discard(self)
+        if self._channel is not None:
+            text = self.shown
+            self._show("")
+            if self._turn is not None and (text or isinstance(self._channel, GrowingMessages)):
+                self._relay.close(self._session, self._turn.id, text)
+            self._relay.discard(self)
         self._turn = self._channel = None
 
     def _show(self, text: str) -> None:

@@ -14,7 +14,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import approved_plans
 from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING_IN_GROUP, AskingRules, ask
 from gatepost.flow.requests.provider_answers import NOT_PERMITTED
-from gatepost.flow.sessions.timeline_events import clean_value, excerpt
+from gatepost.flow.sessions.turn_timeline import clean_value, excerpt
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.text import clean, one_line

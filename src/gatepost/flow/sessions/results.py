@@ -14,9 +14,9 @@ from gatepost.flow.delivery.outgoing_messages import (
 from gatepost.flow.engagement_extension import extend_by_reply
 from gatepost.flow.requests.asking import AskedRequest, AskingRules
 from gatepost.flow.sessions.result_rights import SEND, ResultRights
-from gatepost.flow.sessions.timeline_events import size_of
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import OutboundFile
+from gatepost.messages.text_size import TextUnit, measure
 from gatepost.store import agents, destinations, message_steps, outbox, replays, turns
 from gatepost.store.destinations import Destination, DestinationKind
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
@@ -103,19 +103,20 @@ def record_results(
 def _claim_bytes(
     db: Db, session_id: str, frame: runner_frames.ResultFrame, limits: ResultLimits
 ) -> tuple[Turn, int | None] | None:
-    """The turn that says this, if it may, and when that extends an engagement. One statement: nearly every result is
-    what it should be."""
+    """Return the turn that says this, if it may, and when that extends an engagement. It is one statement: nearly every
+    result is what it should be."""
     if frame.part >= limits.messages:
         return None
+    size = measure(frame.text, TextUnit.BYTES)
     return turns.claim_bytes(
-        db, frame.turn, frame.epoch, size_of(frame.text), limits.bytes, session_id=session_id, attempt=frame.attempt
+        db, frame.turn, frame.epoch, size, limits.bytes, session_id=session_id, attempt=frame.attempt
     )
 
 
 def _explain_refusal(
     db: Db, session_id: str, frame: runner_frames.ResultFrame, limits: ResultLimits, now: int
 ) -> tuple[runner_frames.AckFrame, list[OutboxEffect], str]:
-    """Why a turn may not say this, or what it was confirmed as before; and the turn that said too many bytes."""
+    """Return why a turn may not say this, or what it was confirmed as before; and the turn that said too many bytes."""
     turn = turns.get(db, frame.turn)
     exceeded = ""
     if turn is None or turn.session_id != session_id or turn.epoch != frame.epoch:
@@ -142,7 +143,7 @@ def _note_dropped(db: Db, turn: Turn, now: int) -> None:
 
 
 def key_of(frame: runner_frames.ResultFrame) -> str:
-    """Of the effect that a result becomes."""
+    """Return the key of the effect that a result becomes."""
     return f"{frame.turn}/{frame.attempt}/{frame.part}"
 
 
@@ -189,11 +190,11 @@ def _record_result(
         reply_to_id=None,
         in_reply_to=frame.in_reply_to,
         files=files,
-        grows=not frame.to and reach.shows_drafts(turn.instance),
+        grows=not frame.to and reach.get_kind(turn.instance).drafts,
     )
     effects, added = find_or_add(db, reach, new, now)
     if not added:  # handed over before, or said by this turn already
-        turns.return_bytes(db, turn.id, size_of(frame.text))
+        turns.return_bytes(db, turn.id, measure(frame.text, TextUnit.BYTES))
     elif not frame.to and turn.instance == agents.INSTANCE:
         agents.record_text(db, turn, frame.text, now)
     return _RecordedResult(runner_frames.AckFrame(id=frame.id, seq=effects[0].seq if effects else 0), effects)
@@ -203,7 +204,7 @@ def _refuse(
     db: Db, turn: Turn, frame: runner_frames.ResultFrame, why: str, asked: AskedRequest | None = None
 ) -> _RecordedResult:
     """The runner tells its agent; the rest of the turn is well."""
-    turns.return_bytes(db, turn.id, size_of(frame.text))
+    turns.return_bytes(db, turn.id, measure(frame.text, TextUnit.BYTES))
     return _RecordedResult(runner_frames.AckFrame(id=frame.id, error=why[: runner_frames.LONGEST_ERROR]), asked=asked)
 
 

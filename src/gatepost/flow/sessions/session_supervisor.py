@@ -12,25 +12,24 @@ from functools import partial
 from typing import Any
 
 from gatepost.core import log
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.deferred_writes import DeferredWrites
 from gatepost.flow.sessions.effective_group import is_affected_by, load_effective_group
 from gatepost.flow.sessions.ending import Ending
-from gatepost.flow.sessions.failed_wakes import record_failed_wake
 from gatepost.flow.sessions.host_limits import HostLimits
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.session_deps import MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
-from gatepost.flow.sessions.single_runs import remove_ended_run
 from gatepost.flow.sessions.slots import SessionSlots
 from gatepost.flow.sessions.waiting_work import poll_waiting_work
 from gatepost.flow.sessions.wake_limits import WakeLimits
 from gatepost.store import due_sessions, firings, sessions, switches
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.switches import Switch
 from gatepost.store.turn_failures import FailureCause
 from gatepost.store.turns import TurnState
@@ -55,6 +54,7 @@ class SessionSupervisor:
         self._others: list[Callable[[], None]] = []
         self._kept_asleep: set[str] = set()
         self._outdated: set[str] = set()  # changed while they started
+        self._is_crowded = False  # some of them stand in line
         self._unplaced: dict[str, float] = {}  # since when people wait for a place; inf: they were told
         self._bell = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
@@ -329,10 +329,11 @@ class SessionSupervisor:
             assert next_one is not None and self._tasks is not None
             self.limits.record_start(next_one)
             self._tasks.create_task(self._wake(next_one))
+        self._is_crowded = self._slots.waiting > 0
 
     def _wake_next(self) -> None:
         """A session has started, or has done its work: another that waits may start, or take its place."""
-        if self._slots.waiting:
+        if self._is_crowded:
             self._bell.set()
 
     async def _wake(self, session_id: str) -> None:
@@ -343,7 +344,7 @@ class SessionSupervisor:
             if claimed:
                 await self._run_session(session_id)
         except* Exception as trouble:  # noqa: BLE001  one session's trouble must not end the others
-            await record_failed_wake(self.parts, session_id, trouble)
+            await turn_settlement.record_failed_wake(self.parts, session_id, trouble)
         finally:
             self._live.pop(session_id, None)
             self.limits.record_end(session_id)
@@ -380,7 +381,7 @@ class SessionSupervisor:
         if session_id in self._outdated:
             live.end_after_turn(CHANGED)
         await live.run()
-        await remove_ended_run(self.parts, session_id)
+        await _remove_ended_run(self.parts, session_id)
 
     def _group_of(self, db: Db, session: Session) -> Group | None:
         return load_effective_group(db, self.parts.config, session.folder, session.provider)
@@ -445,3 +446,18 @@ async def _until_gone(killed: list[AwakeSession]) -> None:
         async with asyncio.timeout(GONE_S):
             for live in killed:
                 await live.gone.wait()
+
+
+async def _remove_ended_run(parts: SessionDeps, session_id: str) -> None:
+    """Remove the files of a single run that is over: nobody goes on with it, and a task has as many as it has times.
+    Nothing of it runs any more. What cannot be removed now is left to retention."""
+    session = await parts.store.read(sessions.get, session_id)
+    if session is None or session.mode is not SessionMode.ISOLATED or session.closed_at is None:
+        return
+
+    def remove() -> None:
+        with open_untrusted(parts.home.sessions) as root:
+            root.remove_tree(session_id)
+
+    with suppress(GatepostError, OSError):
+        await asyncio.to_thread(remove)
