@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 import gatepost
+from gatepost.flow.sessions import host_limits
 from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, start_channel, wait_until_settled
@@ -139,6 +140,7 @@ async def trace_telegram(recorder: CallRecorder, folder: Path) -> None:
 
 def main() -> None:
     steps = "--steps" in sys.argv[1:]
+    host_limits.FLOOR_S = host_limits.MEMORY_S = host_limits.DISK_S = 60.0
     for title, trace in (("a warm message, fake channel", trace_fake), ("emulated Telegram", trace_telegram)):
         recorder = CallRecorder()
         recorder.install()

@@ -178,6 +178,7 @@ class InboundWriter:
         self._path = path
         self._db: apsw.Connection | None = None
         self._identity = (0, 0)
+        self._written: tuple[SessionRouting | None, list[MailboxDestination]] | None = None  # beside its rows
 
     def project(
         self, rows: Sequence[InboundRow], routing: SessionRouting | None, destinations: Sequence[MailboxDestination]
@@ -193,7 +194,12 @@ class InboundWriter:
                 self.close()
                 self._db, self._identity = _open(self._path), (found.st_dev, found.st_ino)
             try:
-                _fill(self._db, rows, routing, destinations, ())
+                metadata = (routing, [*destinations])
+                if metadata == self._written:
+                    _fill(self._db, rows)
+                else:
+                    _fill(self._db, rows, lambda db: _write_metadata(db, routing, destinations, ()))
+                self._written = metadata
             except BaseException:
                 self.close()
                 raise
@@ -210,7 +216,7 @@ class InboundWriter:
     def close(self) -> None:
         if self._db is not None:
             self._db.close()
-            self._db = None
+            self._db = self._written = None
 
 
 def _write(
@@ -224,7 +230,7 @@ def _write(
         _create(path)
         db = _open(path)
         try:
-            _fill(db, rows, routing, destinations, delivered)
+            _fill(db, rows, lambda db: _write_metadata(db, routing, destinations, delivered))
         finally:
             db.close()
     except _FAILURES as error:
@@ -245,11 +251,7 @@ def _open(path: Path) -> apsw.Connection:
 
 
 def _fill(
-    db: apsw.Connection,
-    rows: Sequence[InboundRow],
-    routing: SessionRouting | None,
-    destinations: Sequence[MailboxDestination],
-    delivered: Sequence[DeliveryStatus],
+    db: apsw.Connection, rows: Sequence[InboundRow], write_rest: Callable[[apsw.Connection], None] | None = None
 ) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
@@ -257,7 +259,8 @@ def _fill(
             db.execute(SCHEMA)
             db.execute("PRAGMA user_version=1")
         _write_rows(db, rows)
-        _write_metadata(db, routing, destinations, delivered)
+        if write_rest is not None:
+            write_rest(db)
         db.execute("COMMIT")
     finally:
         if db.in_transaction:  # something went wrong, the COMMIT perhaps

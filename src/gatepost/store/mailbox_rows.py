@@ -63,9 +63,11 @@ def list_to_project(db: Db, session_id: str, limits: ProjectionLimits) -> ToProj
     if parts["context"] or not first:
         chosen += _list_context(db, session_id, parts["context"], first, observed, chars)
     pages = (chosen[at : at + PAGE] for at in range(0, len(chosen), PAGE))
-    pairs = (pair for some in pages for pair in inbox.list_by_ids(db, some))
+    pairs = [pair for some in pages for pair in inbox.list_by_ids(db, some)]
+    if len(pairs) > 1:
+        pairs.sort(key=lambda pair: pair[0].seq)
     state = parts["rules"][0][4] if parts["rules"] else ""
-    return ToProject(sorted(pairs, key=lambda pair: pair[0].seq), state)
+    return ToProject(pairs, state)
 
 
 def _list_context(db: Db, session_id: str, page: list[Row], asked: int, observed: int, chars: int) -> list[int]:

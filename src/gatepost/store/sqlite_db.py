@@ -62,8 +62,7 @@ class SqliteDb:
         self.rows(sql, params)
 
     def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
-        found = self.rows(sql, params)
-        return lambda: found
+        return self.rows(sql, params).copy  # the answer is there already
 
     def append(self, insert: str, row: Sequence[Any]) -> None:
         rows = self._appended.setdefault(insert, [])

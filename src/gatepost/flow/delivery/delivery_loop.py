@@ -288,7 +288,12 @@ class DeliveryLoop:
         count = 0
         while True:
             self._busy[lane] = False  # rung from here on: there may be more than this look sees
-            if outcome is not None and (self._must_end(lane, count) or self._pace.claim(*lane)):
+            if outcome is not None and (
+                not self._open
+                or not self._duties.sends_to(lane.instance)
+                or (count >= FAIR_SHARE and lane.instance in self._waiting)
+                or self._pace.claim(*lane)
+            ):
                 await self._write_last(outcome)
                 self._busy[lane] = True
                 return
@@ -302,13 +307,6 @@ class DeliveryLoop:
                 if isinstance(job, WaitUntil):
                     self._sleep(lane, job.at)
                 return
-
-    def _must_end(self, lane: DeliveryLane, count: int) -> bool:
-        return (
-            not self._open
-            or not self._duties.sends_to(lane.instance)
-            or (count >= FAIR_SHARE and lane.instance in self._waiting)
-        )
 
     async def _advance(self, lane: DeliveryLane, outcome: SendOutcome | None) -> SendJob | WaitUntil | None:
         if outcome is not None and outcome.state == EffectState.SENDING:

@@ -103,7 +103,8 @@ def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: in
         _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)
         if outcome.state is EffectState.FAILED and effect.payload.get("files"):
             _add_file_notice(db, reach, effect, outcome.reason, now)
-    _record_at_origin(db, reach, effect, outcome.state, outcome.reason, now)
+    if effect.origin != EffectOrigin.RESULT:
+        _record_at_origin(db, reach, effect, outcome.state, outcome.reason, now)
 
 
 def _record_at_origin(

@@ -92,7 +92,7 @@ class SessionDraft:
     ) -> None:
         self._relay, self._session, self._agent, self._send = relay, session_id, agent, send
         self._turn: Turn | None = None
-        self._channel: ShowsDrafts | None = None
+        self.channel: ShowsDrafts | None = None  # None: nobody sees it
         self._is_watched = False  # as the runner knows
         self._text = ""
         self._is_sent = False  # it became a message, which is on its way
@@ -112,8 +112,8 @@ class SessionDraft:
     def freeze(self) -> None:
         """Its turn is being ended. What people see stays until that is settled."""
         self._is_frozen = True
-        if isinstance(self._channel, GrowingMessages):
-            self._channel.stop(self._session)
+        if isinstance(self.channel, GrowingMessages):
+            self.channel.stop(self._session)
 
     def begin(self, turn: Turn, *, shown: bool) -> None:
         """A turn runs. Not `shown`: whether it says anything is not known yet, or nobody is to see how."""
@@ -122,15 +122,15 @@ class SessionDraft:
         if self._turn is not None:
             self.stop()
         self._turn = turn
-        self._channel = self._relay.find_channel(turn.instance) if shown else None
-        if self._channel is not None:
+        self.channel = self._relay.find_channel(turn.instance) if shown else None
+        if self.channel is not None:
             self._relay.add(self)
-        if self._channel is not None or self._is_watched:
+        if self.channel is not None or self._is_watched:
             self.check_watchers()
 
     def check_watchers(self) -> None:
         """Who watches may have changed."""
-        turn, channel = self._turn, self._channel
+        turn, channel = self._turn, self.channel
         if turn is None:
             return
         watched = channel is not None and channel.is_watched(turn.address)
@@ -159,8 +159,8 @@ class SessionDraft:
     def expect_delivery(self) -> None:
         """What was written is handed over as a message, which takes its place when it is delivered."""
         self._is_sent = bool(self._text)
-        if isinstance(self._channel, GrowingMessages):
-            self._channel.stop(self._session)
+        if isinstance(self.channel, GrowingMessages):
+            self.channel.stop(self._session)
 
     def delivered(self, instance: str, address: str, thread: str) -> None:
         turn = self._turn
@@ -190,16 +190,16 @@ class SessionDraft:
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
-        if self._channel is not None:
+        if self.channel is not None:
             text = self.shown
             self._show("")
-            if self._turn is not None and (text or isinstance(self._channel, GrowingMessages)):
+            if self._turn is not None and (text or isinstance(self.channel, GrowingMessages)):
                 self._relay.close(self._session, self._turn.id, text)
             self._relay.discard(self)
-        self._turn = self._channel = None
+        self._turn = self.channel = None
 
     def _show(self, text: str) -> None:
-        turn, channel, before = self._turn, self._channel, self._text
+        turn, channel, before = self._turn, self.channel, self._text
         self._text, self._is_sent = text, False
         if turn is None or channel is None or text == before:
             return

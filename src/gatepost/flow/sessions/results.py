@@ -1,6 +1,7 @@
 """From what a runner hands over to rows of the ledger: one function on a transaction, judged by the ledger alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -22,6 +23,8 @@ from gatepost.store.destinations import Destination, DestinationKind
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
+
+T = TypeVar("T")
 
 DROPPED = "dropped"
 MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
@@ -54,11 +57,18 @@ class _RecordedResult(Struct, frozen=True):
     asked: AskedRequest | None = None
 
 
-def split_batches(said: Sequence[runner_frames.ResultFrame]) -> Iterator[list[runner_frames.ResultFrame]]:
-    """Results that came together, as one transaction each should take them: everybody's writes wait for it."""
+def split_batches(frames: Iterable[T]) -> Iterator[T | list[runner_frames.ResultFrame]]:
+    """Return frames in order, and results among them that came together as one transaction each should take them:
+    everybody's writes wait for it."""
     some: list[runner_frames.ResultFrame] = []
     size = 0
-    for frame in said:
+    for frame in frames:
+        if not isinstance(frame, runner_frames.ResultFrame):
+            if some:
+                yield some
+            some, size = [], 0
+            yield frame
+            continue
         if some and (len(some) >= MOST_AT_ONCE or size + len(frame.text) > LARGEST_AT_ONCE):
             yield some
             some, size = [], 0
@@ -75,7 +85,7 @@ def record_results(
     results: list[tuple[runner_frames.ResultFrame, tuple[OutboundFile, ...]]],
     limits: ResultLimits,
     now: int,
-    asking: AskingRules | None = None,
+    asking: Callable[[], AskingRules] | None = None,
 ) -> RecordedResults:
     """Put results on their way. Idempotent: the key is (turn, attempt, part). What an old epoch or another session
     says is not believed; what is over the limit is not taken. `asking`: None, if nobody can be asked about what a rule
@@ -84,7 +94,12 @@ def record_results(
     exceeded = ""
     rights: dict[str, ResultRights] = {}  # by turn, of those that do more than answer
     for frame, files in results:
-        claimed = _claim_bytes(db, session_id, frame, limits)
+        claimed = None
+        if frame.part < limits.messages:  # one statement: nearly every result is what it should be
+            size, attempt = measure(frame.text, TextUnit.BYTES), frame.attempt
+            claimed = turns.claim_bytes(
+                db, frame.turn, frame.epoch, size, limits.bytes, session_id=session_id, attempt=attempt
+            )
         if claimed is not None:
             turn, extends_at = claimed
             recorded = _record_result(db, reach, turn, frame, files, now, rights, asking)
@@ -98,19 +113,6 @@ def record_results(
     rooms |= {room for each in done if each.asked is not None for room in each.asked.rooms}
     asked = any(each.asked is not None for each in done)
     return RecordedResults(tuple(each.answer for each in done), tuple(rooms), exceeded, asked)
-
-
-def _claim_bytes(
-    db: Db, session_id: str, frame: runner_frames.ResultFrame, limits: ResultLimits
-) -> tuple[Turn, int | None] | None:
-    """Return the turn that says this, if it may, and when that extends an engagement. It is one statement: nearly every
-    result is what it should be."""
-    if frame.part >= limits.messages:
-        return None
-    size = measure(frame.text, TextUnit.BYTES)
-    return turns.claim_bytes(
-        db, frame.turn, frame.epoch, size, limits.bytes, session_id=session_id, attempt=frame.attempt
-    )
 
 
 def _explain_refusal(
@@ -155,7 +157,7 @@ def _record_result(
     files: tuple[OutboundFile, ...],
     now: int,
     rights: dict[str, ResultRights],
-    asking: AskingRules | None,
+    asking: Callable[[], AskingRules] | None,
 ) -> _RecordedResult:
     """`turn` has counted its bytes; they are given back if it says nothing new."""
     where = (turn.instance, turn.address, turn.thread)
@@ -222,7 +224,7 @@ def _judge_block(
     frame: runner_frames.ResultFrame,
     place: Destination,
     files: Sequence[OutboundFile],
-    asking: AskingRules | None,
+    asking: Callable[[], AskingRules] | None,
 ) -> tuple[str, AskedRequest | None] | None:
     """Why a block is not said in its room now, and who is asked about it; None: it may be said."""
     if why := rights.find_refusal(SEND, frame.text, place.address):
@@ -233,7 +235,7 @@ def _judge_block(
     if files or asking is None:
         return "a person must agree to it; use send, or send_file for files", None
     try:
-        asked = rights.hold(reach, asking, key_of(frame), frame.text, place, holds)
+        asked = rights.hold(reach, asking(), key_of(frame), frame.text, place, holds)
     except Refused as error:
         return str(error), None
     if asked is None:

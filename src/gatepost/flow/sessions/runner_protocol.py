@@ -114,21 +114,14 @@ class RunnerProtocol:
 
     async def receive(self, frames: list[runner_frames.FromRunner]) -> None:
         self.heard_at = self.parts.listening.now()
-        said: list[runner_frames.ResultFrame] = []
-        for frame in frames:
-            is_result = isinstance(frame, runner_frames.ResultFrame)
-            is_use = isinstance(frame, runner_frames.EventFrame) and frame.kind == EventKind.TOOL_USE
-            if (is_result or is_use) and self.keys.unsettled:
+        for part in results.split_batches(frames):
+            is_use = isinstance(part, runner_frames.EventFrame) and part.kind == EventKind.TOOL_USE
+            if self.keys.unsettled and (is_use or isinstance(part, list)):
                 self.keys.settle_answered()
-            if isinstance(frame, runner_frames.ResultFrame):
-                said.append(frame)
-                continue
-            if said:
-                await self._record_batches(said)
-                said = []
-            await self._answer(frame)
-        if said:
-            await self._record_batches(said)
+            if isinstance(part, list):
+                await self._record_results(part)
+            else:
+                await self._answer(part)
 
     async def _answer(self, frame: runner_frames.FromRunner) -> None:
         match frame:
@@ -296,14 +289,10 @@ class RunnerProtocol:
         now, known, lane = self.parts.clock.now(), conversation == self._known_conversation, self.session.id
         self.parts.store.post(turns.set_conversation, turn_id, epoch, conversation, now, known, lane=lane)
 
-    async def _record_batches(self, said: list[runner_frames.ResultFrame]) -> None:
-        for some in results.split_batches(said):
-            await self._record_results(some)
-
     async def _record_results(self, frames: list[runner_frames.ResultFrame]) -> None:
         now = self.parts.clock.now()
         self.active_at = self.parts.listening.now()
-        if not all(frame.to for frame in frames):
+        if self.draft.channel is not None and not all(frame.to for frame in frames):
             self.draft.expect_delivery()
         given = [
             (frame, await copy_result_files(self.parts, self.session.id, self.turn, frame) if frame.files else ())
@@ -322,7 +311,7 @@ class RunnerProtocol:
                 results=given,
                 limits=limits,
                 now=now,
-                asking=read_rules(config),
+                asking=partial(read_rules, config),
             ),
             lane=session_id,
         )
