@@ -231,7 +231,7 @@ class Gateway:
         await self.sessions.drain(within)
 
     async def _wait_for_sends(self) -> None:
-        """What is on its way to a platform is written down before another gateway sends there."""
+        """Write down what is on its way to a platform, before another gateway sends there."""
         for _ in range(100):
             if not any(map(self.pump.is_sending, self.channels)):
                 return
@@ -370,7 +370,7 @@ class Gateway:
                 tasks.create_task(self.traces.run())
 
     async def _prepare(self) -> None:
-        """What need not hold up the start: a sandbox is tried out before it is needed, and leftovers are swept."""
+        """Do what need not hold up the start: try out a sandbox before it is needed, and sweep leftovers."""
         try:
             await asyncio.to_thread(find_isolation, self.config)
             await attachments.remove_orphans(self.store, self.home.media)

@@ -97,7 +97,7 @@ class FairThreadPool:
         return future
 
     def close(self) -> None:
-        """Nothing new is begun. What runs is not waited for."""
+        """Begin nothing new. Running work is not waited for."""
         with self._changed:
             self._closed = True
             self._waiting.clear()

@@ -1,4 +1,4 @@
-"""How fast a peer may send: a token bucket. Pure: the time is given.
+"""A token bucket: the rate at which a peer may send. Pure: the time is given.
 
 A peer that sends faster is not read until it is within its rate again. One that keeps on for longer than `patience_s`
 is not busy but hostile, or broken.
@@ -29,7 +29,7 @@ class TokenBucket:
         self.slowed_since: float | None = None  # None: it is within its rate
 
     def charge(self, count: int, now: float) -> float:
-        """How many seconds to wait before anything more is read; 0: go on."""
+        """Return how many seconds to wait before anything more is read; 0: go on."""
         level = min(self.rate.burst, self._level + (now - self._at) * self.rate.per_second)
         if level >= self.rate.burst / 2:
             self.slowed_since = None  # it has paused by itself

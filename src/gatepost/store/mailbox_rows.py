@@ -11,7 +11,7 @@ PAGE = 50  # rows that one statement reads
 
 
 class ProjectionLimits(Struct, frozen=True):
-    """How much of a session its mailbox holds. `observed`, `chars`: messages of context and their characters together,
+    """The share of a session in its mailbox. `observed`, `chars`: messages of context and their characters together,
     where the session says nothing of it. `most_…`: the same at most, whatever a session says. `rows`, `size`: messages
     that wait, and their characters together."""
 

@@ -214,7 +214,7 @@ class SqliteStore:
             send_answers(group[:done])
 
     def _commit(self, db: SqliteDb, group: list[WriteUnit]) -> int:
-        """Run units for as long as a group may take, and commit them. How many of them have their answer now."""
+        """Run units for as long as a group may take, and commit them. Return how many have their answer now."""
         execute = self._writer.execute
         wanted = "FULL" if any(unit.durable for unit in group) else "NORMAL"
         try:
@@ -254,8 +254,8 @@ class SqliteStore:
         return met
 
     def _run(self, db: SqliteDb, group: list[WriteUnit], end: float) -> int:
-        """Run units until the time is up. How many were looked at; if the transaction is gone then, the last of them
-        failed, and they are to be run again without it. Mostly none fails, and savepoints would cost more."""
+        """Run units until the time is up. Return how many were looked at; if the transaction is gone then, the last of
+        them failed, and they are to be run again without it. Mostly none fails, and savepoints would cost more."""
         execute = self._writer.execute
         execute("BEGIN IMMEDIATE")
         for count, unit in enumerate(group, 1):

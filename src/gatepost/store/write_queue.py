@@ -55,7 +55,7 @@ class WriteQueue:
         self._arrived.put(None)
 
     def pop(self, most: int) -> list[WriteUnit]:
-        """The next units, in fair order; waits until there is one. Empty: closed, and nothing is left."""
+        """Return the next units, in fair order; wait until there is one. Empty: closed, and nothing is left."""
         if not self._waiting and not self.closed:
             self._enqueue(self._arrived.get())
         while not self._arrived.empty():  # nobody else takes from it
@@ -74,7 +74,7 @@ class WriteQueue:
         return taken
 
     def _wait_for_others(self) -> None:
-        """Only patient units are here: the next one that is not takes them along, and saves them a commit."""
+        """Wait a moment: the next unit that is not patient takes the others along, and saves them a commit."""
         until = time.monotonic() + LINGER_S
         while not self._pressing and not self.closed and (left := until - time.monotonic()) > 0:
             try:
@@ -85,14 +85,14 @@ class WriteQueue:
                 self._enqueue(self._arrived.get())
 
     def put_back(self, units: list[WriteUnit]) -> None:
-        """What was taken last and not run: it is next, in the same order."""
+        """Put back what was taken last and not run: it is next, in the same order."""
         for unit in reversed(units):
             self._waiting.setdefault(unit.lane, deque()).appendleft(unit)
             self._pressing += not unit.patient
             self._waiting.move_to_end(unit.lane, last=False)
 
     def rest(self) -> list[WriteUnit]:
-        """All that waits, for whoever gives up on the writer's thread."""
+        """Return all that waits, for whoever gives up on the writer's thread."""
         found = [unit for units in self._waiting.values() for unit in units]
         while True:
             try:

@@ -135,7 +135,7 @@ class DeliveryLoop:
         return answer
 
     def _reserve(self, instance: str, address: str) -> DeliveryLane | None:
-        """A lane that is at rest, which is then the caller's; None if it is at work, or there is no room."""
+        """Return a lane that is at rest, which is then the caller's; None if it is at work, or there is no room."""
         lane = DeliveryLane(instance, address)
         if not self._duties.sends_to(instance):
             return None
@@ -221,8 +221,8 @@ class DeliveryLoop:
             self._start(lane.instance)
 
     def _wait(self, lane: DeliveryLane) -> None:
-        """Groups take turns: one that writes to a hundred rooms delays no other's. Whose a room is, is asked only if
-        there is somebody to wait for."""
+        """Stand in line. Groups take turns: one that writes to a hundred rooms delays no other's. A room's group is
+        asked for only if there is somebody to wait for."""
         if self._open and (lane.instance in self._waiting or self._running.get(lane.instance, 0) >= self._most):
             self._asking.add(lane)
             if (rest := run_eagerly(self._wait_by_group(lane))) is not None:
@@ -350,7 +350,7 @@ class DeliveryLoop:
                 return
 
     async def _wait_for_store(self, error: Unavailable) -> None:
-        """What was sent and is not recorded would be sent again: nothing else may happen in this room before."""
+        """Wait: a message that was sent and is not recorded would be sent again. Nothing else happens in this room."""
         LOG.warning("what was sent cannot be recorded yet", error=str(error))
         await asyncio.sleep(STORE_PAUSE_S)
 
@@ -398,7 +398,7 @@ def _to_delay(wait: int) -> float:
 
 
 def _remove(paths: list[Path]) -> None:
-    """A delivery's own copies. What cannot be removed is left: it must never cause a second send."""
+    """Remove a delivery's own copies. One that cannot be removed is left: it must never cause a second send."""
     for path in paths:
         with suppress(OSError):
             path.unlink(missing_ok=True)

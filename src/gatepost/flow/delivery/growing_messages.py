@@ -60,7 +60,7 @@ class GrowingMessages:
         known.draft = draft
 
     def stop(self, session_id: str) -> None:
-        """What was written is a message now, or never will be. Nothing that is given to the store later shows it."""
+        """End a text that is a message now, or never will be. Nothing that is given to the store later shows it."""
         known = self._texts.pop(session_id, None)
         if known is not None and known.timer is not None:
             known.timer.cancel()

@@ -1,4 +1,4 @@
-"""How fast a channel is sent to: the pace that its kind declares, and the pauses that its platform asks for.
+"""The pace of sending to a channel: what its kind declares, and the pauses that its platform asks for.
 
 Everything is asked before a row is taken, so a wait holds no lane, costs no try and is never cut off by a timeout. A
 permit is for one effect; one that was not needed is given back. Times are microseconds of the monotonic clock.
@@ -51,7 +51,7 @@ class DeliveryPace:
         self._forget_at = FEWEST_REMEMBERED
 
     def claim(self, instance: str, address: str) -> int:
-        """0: one effect may go to this room now. Else how long to wait before asking again."""
+        """Return 0 if one effect may go to this room now, else how long to wait before asking again."""
         everywhere, room = self._find_limits(instance, address)
         if not (everywhere or room or self._paused):
             return 0
@@ -70,7 +70,7 @@ class DeliveryPace:
         return 0
 
     def give_back(self, instance: str, address: str) -> None:
-        """There was nothing to send after all."""
+        """Take a permit back: there was nothing to send after all."""
         everywhere, room = self._find_limits(instance, address)
         if everywhere is not None and instance in self._due:
             self._due[instance] = everywhere.remove(self._due[instance])
@@ -78,14 +78,14 @@ class DeliveryPace:
             self._rooms[instance, address] = room.remove(due)
 
     def get_wait(self, instance: str) -> int:
-        """How long no room of this instance may be sent to; 0: some may."""
+        """Return how long no room of this instance may be sent to; 0: some may."""
         everywhere, _ = self._find_limits(instance, "")
         if not (everywhere or self._paused):
             return 0
         return self._get_instance_wait(instance, everywhere, self._clock.monotonic())
 
     def pause(self, instance: str, seconds: float) -> None:
-        """The platform asks for it. A shorter pause does not end a longer one."""
+        """Pause as the platform asks. A shorter pause does not end a longer one."""
         until = self._clock.monotonic() + min(to_microseconds(max(seconds, 0.0)), self._longest)
         self._paused[instance] = max(until, self._paused.get(instance, 0))
 

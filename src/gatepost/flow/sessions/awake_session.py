@@ -125,12 +125,12 @@ class AwakeSession:
         return replace(self.parts.patience, turn=to_microseconds(self.limits.turn_s))
 
     def warn(self, now: int) -> None:
-        """Its time is nearly over."""
+        """Tell it that its time is nearly over."""
         begun = self.talk.turn_since + self.talk.requests.awaited.waited
         self.talk.warn((begun + self.patience.turn - now) / SECOND)
 
     def ring(self) -> None:
-        """Something is queued for this session."""
+        """Hear that something is queued for this session."""
         self.rings += 1
         self._unseen.set()
 
@@ -172,7 +172,7 @@ class AwakeSession:
         return [group_tree(home.group(folder), folder, folders), DiskTree(home.session(self.session.id)), *worktree]
 
     def trees_below(self, some: Sequence[str], folders: Sequence[str]) -> list[DiskTree]:
-        """Those of `some` groups that it can write to, because they are below its own."""
+        """Return the trees of `some` groups that it can write to, because they are below its own."""
         inner = [each for each in some if each.startswith(self.session.folder + "/")]
         return [group_tree(self.parts.home.group(each), each, folders) for each in inner]
 
@@ -189,7 +189,7 @@ class AwakeSession:
 
     @property
     def most_counted(self) -> int:
-        """How many files of a tree are counted: enough to see how far it is above its limit."""
+        """The number of files of a tree that are counted: enough to see how far it is above its limit."""
         return 2 * self.limits.files
 
     def _is_ending(self) -> bool:
@@ -203,7 +203,7 @@ class AwakeSession:
     # Its life.
 
     async def run(self) -> None:
-        """From the first socket to the last row. Raises Unavailable if no sandbox could be started."""
+        """Run it from the first socket to the last row. Raises Unavailable if no sandbox could be started."""
         parts, session = self.parts, self.session
         # Off the loop: whether a kind works is tried out when it is first asked for, and some take half a second.
         name, kind = await self._off_loop(
@@ -306,7 +306,7 @@ class AwakeSession:
         await self._ended(code)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Whatever goes wrong on our side of the line ends the sandbox, and is settled like any other end of it."""
+        """End the sandbox for whatever goes wrong on our side of the line. It is settled like any other end of it."""
         try:
             await work
         except Exception as error:  # noqa: BLE001  a full disk, or a frame that nobody thought of: the turn must be settled
@@ -316,7 +316,7 @@ class AwakeSession:
             self.kill(Ending(cause, Retry.LATER if is_passing(error) else Retry.NEXT))
 
     def _admit(self, line: RunnerSocket, pid: int) -> bool:
-        """One connection, of a process that lives in this sandbox."""
+        """Take one connection, of a process that lives in this sandbox."""
         if self.talk.line is not None or not self._owns(pid):
             return False
         self.talk.line = line
@@ -359,7 +359,7 @@ class AwakeSession:
                 self.talk.send(runner_frames.BellFrame())
 
     async def project(self) -> set[int]:
-        """Bring inbound.db up to date with the ledger; the rows that it then holds."""
+        """Bring inbound.db up to date with the ledger. Return the rows that it then holds."""
         try:
             async with self._projecting:
                 pairs, known = await self._open_rows()
@@ -421,13 +421,13 @@ class AwakeSession:
         self._with_files = {*found}
 
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        """What the host does about a session waits for nothing that the session asks for."""
+        """Run on a thread of the pool. The host's work for a session waits for nothing that the session asks for."""
         return await self.parts.files.run(f"host {self.session.id}", fn, *args)
 
     # Its end.
 
     async def _ended(self, code: int) -> None:
-        """The sandbox is gone: settle what it left. Asked to end or not, an open turn did not end by itself."""
+        """Settle what a sandbox left that is gone. Asked to end or not, an open turn did not end by itself."""
         turn = await turn_settlement.open_turn(self.parts, self.session)
         words = self.talk.last_words
         ending = self.ending or Ending(_render_trouble(words) if words else _render_exit_code(code))
@@ -470,7 +470,7 @@ async def _fetch_files(passing: FilePassing, pairs: list[tuple[InboxEntry, Messa
 
 
 def _render_trouble(words: runner_frames.ErrorFrame) -> str:
-    """Said inside, so only cut to one line; it is shown to people and not acted upon."""
+    """Return what was said inside, cut to one line; it is shown to people and not acted upon."""
     line = " ".join(words.why.split())[:300]
     return f"the agent cannot start: {line}" if words.what == "setup" else f"the agent's runner broke: {line}"
 

@@ -75,7 +75,7 @@ class DraftRelay:
             self._growing.end(session_id, turn_id, text)
 
     def delivered(self, instance: str, address: str, thread: str) -> None:
-        """A message has arrived there: the drafts that became one are over."""
+        """End the drafts that became a message which has arrived there."""
         for draft in list(self._open):
             draft.delivered(instance, address, thread)
 
@@ -110,13 +110,13 @@ class SessionDraft:
         return "" if self._is_sent else self._text
 
     def freeze(self) -> None:
-        """Its turn is being ended. What people see stays until that is settled."""
+        """Stop growing: its turn is being ended. The text that people see stays until that is settled."""
         self._is_frozen = True
         if isinstance(self.channel, GrowingMessages):
             self.channel.stop(self._session)
 
     def begin(self, turn: Turn, *, shown: bool) -> None:
-        """A turn runs. Not `shown`: whether it says anything is not known yet, or nobody is to see how."""
+        """Begin with a turn. Not `shown`: nobody knows yet if it says anything, or nobody is to see how."""
         if self._turn is not None and self._turn.id == turn.id:
             return
         if self._turn is not None:
@@ -129,7 +129,7 @@ class SessionDraft:
             self.check_watchers()
 
     def check_watchers(self) -> None:
-        """Who watches may have changed."""
+        """Look again at who watches."""
         turn, channel = self._turn, self.channel
         if turn is None:
             return
@@ -140,7 +140,7 @@ class SessionDraft:
             self._show("")
 
     def receive(self, frame: runner_frames.DraftFrame) -> None:
-        """Costs little whatever it is: a runner may send as many as it likes."""
+        """Show a draft. It costs little whatever it is: a runner may send as many as it likes."""
         turn = self._turn
         if (
             turn is None
@@ -157,7 +157,7 @@ class SessionDraft:
         self._show((self._text[: frame.kept] + frame.text)[: runner_frames.LONGEST_DRAFT])
 
     def expect_delivery(self) -> None:
-        """What was written is handed over as a message, which takes its place when it is delivered."""
+        """Wait for the message that the text became; it takes the text's place when it is delivered."""
         self._is_sent = bool(self._text)
         if isinstance(self.channel, GrowingMessages):
             self.channel.stop(self._session)
@@ -179,14 +179,14 @@ class SessionDraft:
                 self.stop()
 
     def end(self) -> None:
-        """The turn is over. What it said may be on its way for a moment: it is not taken away before it is there."""
+        """End with the turn. A text that is on its way as a message is not taken away before that is there."""
         if not self._is_sent:
             self.stop()
         elif self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self.stop)
 
     def stop(self) -> None:
-        """Nothing of it is shown any more."""
+        """Show nothing of it any more."""
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None

@@ -87,9 +87,9 @@ def record_results(
     now: int,
     asking: Callable[[], AskingRules] | None = None,
 ) -> RecordedResults:
-    """Put results on their way. Idempotent: the key is (turn, attempt, part). What an old epoch or another session
-    says is not believed; what is over the limit is not taken. `asking`: None, if nobody can be asked about what a rule
-    holds."""
+    """Put results on their way. Idempotent: the key is (turn, attempt, part). The word of an old epoch or
+    another session is not believed; what is over the limit is not taken. `asking`: None, if nobody can be asked about
+    what a rule holds."""
     done: list[_RecordedResult] = []
     exceeded = ""
     rights: dict[str, ResultRights] = {}  # by turn, of those that do more than answer

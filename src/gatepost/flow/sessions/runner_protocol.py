@@ -61,7 +61,7 @@ class RunnerPort(Protocol):
     def turn_ended(self) -> Callable[[], None]: ...
 
     def end_after_turn(self, reason: str) -> None:
-        """What the runner was welcomed with has changed."""
+        """Start the runner anew once no turn runs: its welcome has changed."""
 
 
 class RunnerProtocol:
@@ -98,7 +98,7 @@ class RunnerProtocol:
         self._compacting = False  # the turn makes its conversation shorter; nobody joins it
 
     def send(self, frame: runner_frames.Frame) -> None:
-        """Welcome comes first: a runner reads by it what everything else means. What is said before waits for it; a
+        """Send a frame. Welcome comes first: a runner reads by it what everything else means. Others wait for it; a
         bell need not, because Welcome itself is followed by one."""
         if self.line is None:
             return
@@ -175,7 +175,7 @@ class RunnerProtocol:
         self.send(runner_frames.WrapUpFrame(seconds=seconds_left))
 
     def interrupt(self) -> None:
-        """Its time is up. It may say how far it has come; nothing new joins the turn."""
+        """Interrupt it: its time is up. It may say how far it has come; nothing new joins the turn."""
         self.time_up_at = self.parts.listening.now()
         self.send(runner_frames.InterruptFrame(reason="time"))
 
@@ -188,7 +188,7 @@ class RunnerProtocol:
         self.send(runner_frames.BellFrame())
 
     async def offer_work(self) -> bool:
-        """Something is queued: give it to a runner that waits for it, mailbox and claim at once. False: none waits."""
+        """Give what is queued to a runner that waits for it, mailbox and claim at once. Return False if none waits."""
         frame, self._waiting = self._waiting, None
         if frame is None:
             return False
@@ -271,7 +271,7 @@ class RunnerProtocol:
     def _claim_batch(
         self, db: Db, frame: runner_frames.ClaimFrame, now: int, most: int
     ) -> tuple[TurnClaim | None, tuple[str, str] | None]:
-        """The claim, and the room of a turn that ended with it because its time had run out."""
+        """Return the claim, and the room of a turn that ended with it because its time had run out."""
         given = (self.session.id, self.provider, self.parts.owner, now, LEASE, most)
         claimed = turn_claims.claim_waiting(db, *given, ready=frame.ready)
         unfinished = turns.find_open(db, self.session.id) if claimed is None else None
@@ -281,7 +281,7 @@ class RunnerProtocol:
         return turn_claims.claim(db, *given, ready=frame.ready, begun=frozenset(frame.begun)), ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
-        """Nobody waits for it: what the agent says in this conversation is committed behind it, in the same lane."""
+        """Record it. Nobody waits for that: the agent's results are committed behind it, in the same lane."""
         turn = self.turn
         if turn is None or (turn.id, turn.epoch) != (turn_id, epoch) or turn.conversation == conversation:
             return
@@ -326,7 +326,7 @@ class RunnerProtocol:
             await self._end_for(limits.too_many_bytes())
 
     async def _end_for(self, reason: str) -> None:
-        """The turn fails, people are told, and the runner goes with it: one that does not stop would claim nothing."""
+        """Fail the turn, tell people, and end the runner with it: one that does not stop would claim nothing."""
         if self.turn is not None:
             await turn_settlement.settle_broken_turn(
                 self.parts, self.session, self.turn, FailureCause(reason=reason), "fatal"
@@ -351,7 +351,7 @@ class RunnerProtocol:
             await self.parts.store.write(turns.renew_lease, turn.id, turn.epoch, now, LEASE, durable=False, lane=lane)
 
     async def submit_turn(self, session_id: str, params: dict[str, object]) -> dict[str, object]:
-        """The same by JSON-RPC on router.sock, for other agent loops."""
+        """End a turn by JSON-RPC on router.sock, for other agent loops."""
         try:
             given = msgspec.convert(params, runner_frames.SubmitTurnParams)
         except msgspec.ValidationError as error:
@@ -377,7 +377,7 @@ class RunnerProtocol:
         return {"ok": done.ok}
 
     async def _submit(self, frame: runner_frames.SubmitTurnFrame) -> runner_frames.AckFrame:
-        """The turn's end. Said twice, it is done once."""
+        """End the turn. Said twice, it is done once."""
         if self.turn is None or not self._is_own(frame.turn) or frame.epoch != self.turn.epoch:
             ended = await self.parts.store.read(turns.get, frame.turn)
             known = ended is not None and ended.session_id == self.session.id and ended.ended_at is not None

@@ -40,7 +40,7 @@ class AwaitedAnswers:
         self.since = now if self.since is None else self.since
 
     def remove(self, name: str, now: int) -> bool:
-        """Take an answer that is there. What is still awaited has its whole time again: the turn has something to do.
+        """Take an answer that is there. The others have their whole time again: the turn has something to do.
         Return False if nobody waits for it."""
         if name not in self._names:
             return False
@@ -79,7 +79,7 @@ class RunnerRequests:
         self.awaited = AwaitedAnswers()
 
     async def record(self, turn: Turn, event: runner_frames.EventFrame, quota: TimelineQuota) -> None:
-        """The request waits in the store until somebody answers: who manages this agent, or who may decide about its
+        """Have a request wait in the store until somebody answers: whoever manages this agent, or decides about its
         group. `quota`: of what the turn's timeline may hold."""
         self.is_used = True
         refusal = self._find_refusal(turn, event, quota)
@@ -111,7 +111,7 @@ class RunnerRequests:
         self._parts.bells.requests()
 
     def _find_refusal(self, turn: Turn, event: runner_frames.EventFrame, quota: TimelineQuota) -> str:
-        """Why nobody is asked; '' if somebody is."""
+        """Return why nobody is asked, '' if somebody is."""
         if turn.instance == replays.INSTANCE:
             return IN_REPLAY
         if turn.instance == errands.INSTANCE and event.kind == EventKind.QUESTION:
@@ -125,7 +125,7 @@ class RunnerRequests:
         self._parts.store.post(permissions.record_refusal, event, self._group, mode_option, own, now, lane=own)
 
     def answer(self, request: str, verdict: str, given: dict[str, Any]) -> None:
-        """What somebody said to a request that waited."""
+        """Pass on what somebody said to a request that waited."""
         self.awaited.remove(request, self._parts.listening.now())
         self._send(runner_frames.PermissionAnswerFrame(request=request, verdict=verdict, input=given))
 

@@ -81,12 +81,12 @@ class SessionSupervisor:
 
     @property
     def pressed(self) -> str:
-        """Why no further sandbox is woken; '' if there is room."""
+        """The reason why no further sandbox is woken; '' if there is room."""
         return self.limits.pressed
 
     @property
     def held_back(self) -> str:
-        """Why nothing further starts, where the store does not say it; '' if something may."""
+        """The reason why nothing further starts, where the store does not say it; '' if something may."""
         unwritten = "everything is stopped (`gatepost panic`), which is not written down yet"
         return unwritten if switches.PANIC in self._owed else self.pressed
 
@@ -95,7 +95,7 @@ class SessionSupervisor:
         return self._slots.waiting
 
     def request_wake(self, session_id: str) -> None:
-        """A session has work."""
+        """Wake a session that has work."""
         live = self._live.get(session_id)
         if live is not None and not live.ending:
             live.ring()
@@ -156,7 +156,7 @@ class SessionSupervisor:
             await asyncio.sleep(0.05)
 
     async def drain(self, within: float) -> None:
-        """Nothing is woken here any more. What works may finish its turn, for so many seconds."""
+        """Wake nothing any more. A session that works may finish its turn, for so many seconds."""
         self._stopping = True
         until = asyncio.get_running_loop().time() + within
         while self._live and asyncio.get_running_loop().time() < until:
@@ -165,7 +165,7 @@ class SessionSupervisor:
             await asyncio.sleep(0.05)
 
     async def end_all(self, ending: Ending) -> None:
-        """Nothing runs here any more when this returns. What may wake is woken again."""
+        """End all: nothing runs here any more when this returns. A session that may wake is woken again."""
         ended = self.awake
         for live in ended:
             live.kill(ending)
@@ -234,14 +234,14 @@ class SessionSupervisor:
         self._others.append(end)
 
     def renew(self, session_id: str) -> None:
-        """What a session is told when it wakes has changed: it starts anew, after its turn if one runs."""
+        """Start a session anew, after its turn if one runs: what it is told when it wakes has changed."""
         if (live := self._live.get(session_id)) is not None:
             live.end_after_turn(CHANGED)
         elif session_id in self._slots:
             self._outdated.add(session_id)  # it starts, perhaps by the old word
 
     async def obey(self) -> int:
-        """Do as the switches say: in a panic everything ends and nothing starts. How many sandboxes were ended."""
+        """Do as the switches say: in a panic everything ends and nothing starts. Return the number of ended ones."""
         switch = await self.parts.store.read(switches.get, switches.PANIC)
         was, self.halted = self.halted, switch is not None
         if switch is None:
@@ -257,7 +257,7 @@ class SessionSupervisor:
         return len(ended)
 
     def follows(self, panic: Switch | None) -> bool:
-        """Return True if it is done here as the switch says. What somebody has just said here, and is not written,
+        """Return True if it is done here as the switch says. An order that was just given here, and is not written,
         counts."""
         return (panic is not None) == self.halted or self._halting or switches.PANIC in self._owed
 
@@ -450,7 +450,7 @@ async def _until_gone(killed: list[AwakeSession]) -> None:
 
 async def _remove_ended_run(parts: SessionDeps, session_id: str) -> None:
     """Remove the files of a single run that is over: nobody goes on with it, and a task has as many as it has times.
-    Nothing of it runs any more. What cannot be removed now is left to retention."""
+    Nothing of it runs any more. A file that cannot be removed now is left to retention."""
     session = await parts.store.read(sessions.get, session_id)
     if session is None or session.mode is not SessionMode.ISOLATED or session.closed_at is None:
         return

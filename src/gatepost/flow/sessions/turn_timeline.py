@@ -25,13 +25,13 @@ UNTOLD = "This turn does more than is told here: the rest of what it does is lef
 
 
 class TimelineQuota:
-    """How much one turn has told and asked."""
+    """The amount that one turn has told and asked."""
 
     def __init__(self) -> None:
         self._events = self._bytes = 0
 
     def count(self, data: dict[str, Any]) -> bool:
-        """Return True if that was the last."""
+        """Count one more entry. Return True if that was the last."""
         self._events += 1
         self._bytes += measure(json.dumps(data, ensure_ascii=False), TextUnit.BYTES)
         return self.is_full()
