@@ -81,7 +81,6 @@ class RunnerRequests:
     async def record(self, turn: Turn, event: runner_frames.EventFrame, quota: TimelineQuota) -> None:
         """Have a request wait in the store until somebody answers: whoever manages this agent, or decides about its
         group. `quota`: of what the turn's timeline may hold."""
-        self.is_used = True
         refusal = self._find_refusal(turn, event, quota)
         if refusal:
             self._send(permissions.make_refusal(event, refusal))
@@ -96,6 +95,7 @@ class RunnerRequests:
         recorded = await self._parts.store.write(
             permissions.record_request, self._session, turn, event, now, others, chat, terms, lane=self._session.id
         )
+        self.is_used = True
         for room in recorded.rooms:
             self._parts.bells.room(*room)
         known = recorded.answer
