@@ -89,8 +89,8 @@ class RunnerSocket(asyncio.Protocol):
 
     def _read(self) -> None:
         """Read a few frames of the buffer, and the rest in a later turn of the loop."""
-        self._later, now = None, self._now()
-        debt = max(self._bucket.charge(0, now), self._volume.charge(0, now)) if self._owes else 0.0
+        self._later = None
+        debt = max(self._bucket.charge(0, self._now()), self._volume.charge(0, self._now())) if self._owes else 0.0
         if debt and not self._closed:
             self._hold()
             self._later = self._loop.call_later(debt, self._go_on)
@@ -103,9 +103,9 @@ class RunnerSocket(asyncio.Protocol):
         del self._buffer[:start]
         if number:
             self._arrived.set()
-        wait = max(self._bucket.charge(number, now), self._volume.charge(start, now))
+        wait = max(self._bucket.charge(number, self._now()), self._volume.charge(start, self._now()))
         self._owes = wait > 0
-        if self._bucket.slowed_since is not None and self._bucket.is_flooded(now) and not self._closed:
+        if self._bucket.slowed_since is not None and self._bucket.is_flooded(self._now()) and not self._closed:
             self.flooded = True
             return self._fail(FLOOD)
         more = number == MOST_AT_ONCE and b"\n" in self._buffer
