@@ -143,7 +143,9 @@ class Gateway:
         self.management = make_management_dispatch(self.agents, self.around)
         self.self_id = make_self_dispatch(self.around)
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
-        self.bells.on_change(self._changed)
+        for instance, channel in self.channels.items():
+            if isinstance(channel, LocalChannel):  # they run from the start
+                self.bells.on_change(self._changed, instance)
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
         pop_full = self.sessions.host_limits.shortage.pop_full
         self.store_watch = StoreWatch(home, self.store, self.clock, self.bells, self.reach, pop_full, unchecked, file)
@@ -229,7 +231,7 @@ class Gateway:
         await self.sessions.drain(within)
 
     async def _wait_for_sends(self) -> None:
-        """What is on its way to a platform is written down before another gateway sends there."""
+        """Write down what is on its way to a platform, before another gateway sends there."""
         for _ in range(100):
             if not any(map(self.pump.is_sending, self.channels)):
                 return
@@ -368,7 +370,7 @@ class Gateway:
                 tasks.create_task(self.traces.run())
 
     async def _prepare(self) -> None:
-        """What need not hold up the start: a sandbox is tried out before it is needed, and leftovers are swept."""
+        """Do what need not hold up the start: try out a sandbox before it is needed, and sweep leftovers."""
         try:
             await asyncio.to_thread(find_isolation, self.config)
             await attachments.remove_orphans(self.store, self.home.media)

@@ -651,7 +651,7 @@ async def test_a_held_block_of_an_answer_is_said_in_its_room_once_it_is_allowed(
     frame = ResultFrame(id=1, turn=turn.id, epoch=turn.epoch, attempt=turn.attempt, part=0, text="news", to="other")
     limits, asking, reach = ResultLimits(100, 100_000), read_rules(Config()), agent.around.reach
     taken = await store.write(
-        lambda db: record_results(db, reach, turn.session_id, [(frame, ())], limits, NOON, asking)  # type: ignore[arg-type]
+        lambda db: record_results(db, reach, turn.session_id, [(frame, ())], limits, NOON, lambda: asking)  # type: ignore[arg-type]
     )
     assert taken.asked and await agent.sent() == []
     request = await agent.decide(ALLOW_ONCE)

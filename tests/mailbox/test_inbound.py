@@ -212,3 +212,18 @@ def test_a_kept_file_is_opened_again_when_another_lies_in_its_place(path: Path) 
     kept.project([a_row(2), a_row(3)], ROUTING, [])
     assert inbound.list_pending(path) == [a_row(2), a_row(3)]
     kept.close()
+
+
+def test_a_kept_file_has_the_names_that_were_given_last_and_a_new_one_in_its_place_too(path: Path) -> None:
+    kept = inbound.InboundWriter(path)
+    kept.project([a_row(1)], ROUTING, [OPS])
+    kept.project([a_row(1), a_row(2)], ROUTING, [OPS])
+    assert [each.name for each in inbound.list_destinations(path)] == ["ops"]
+
+    path.unlink()
+    kept.project([a_row(2)], ROUTING, [OPS])
+    assert [each.name for each in inbound.list_destinations(path)] == ["ops"]
+
+    kept.project([a_row(2)], ROUTING, [])
+    assert inbound.list_destinations(path) == []
+    kept.close()

@@ -29,7 +29,6 @@ from gatepost.store import (
     turn_claims,
     turns,
     waiting_requests,
-    waiting_rows,
 )
 from gatepost.store.port import Db
 from gatepost.store.sqlite_db import SqliteDb
@@ -92,7 +91,7 @@ ASKED: dict[str, Ask] = {
     "outbox_looked_at": lambda db: outbox.defer_overdue(db, 1, 1),
     "last_of_people": lambda db: inbox.find_last_of_people(db, "t"),
     "has_effect": lambda db: outbox.has_effect(db, "k", "t", "fake", "fake:room/1", "hello"),
-    "claimable": lambda db: waiting_rows.find_claimable(db, "s", "scripted", 1, 20),
+    "claimable": lambda db: turn_claims.find_claimable(db, "s", "scripted", 1, 20),
     "finish": lambda db: turns.finish(db, "t", 1, "{}", 1),
     "by_tools": lambda db: outbox.count_by_tools(db, "s", None),
     "by_tools_in_turn": lambda db: outbox.count_by_tools(db, "s", "t"),

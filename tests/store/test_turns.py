@@ -17,7 +17,6 @@ from gatepost.store import (
     turn_claims,
     turn_failures,
     turns,
-    waiting_rows,
 )
 from gatepost.store.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
 from gatepost.store.turns import Turn
@@ -706,13 +705,13 @@ def test_stranger_new_a_continuation_lists_few_rows_of_few_words_and_names_the_t
 @pytest.mark.slow
 def test_stranger_new_a_turn_takes_follow_ups_up_to_a_number(desk: Desk) -> None:
     turn = desk.begun()
-    for number in range(2 * waiting_rows.MOST_MESSAGES):
+    for number in range(2 * turn_claims.MOST_MESSAGES):
         desk.hear(str(number))
     taken = 0
     while (more := turn_claims.claim_more(desk.db, turn.id, turn.epoch, desk.now, LEASE, 50)) is not None:
         taken += len(more.rows)
 
-    assert taken + 1 <= waiting_rows.MOST_MESSAGES
+    assert taken + 1 <= turn_claims.MOST_MESSAGES
     assert desk.finish(turn) and desk.claim() is not None  # the rest is another turn's
 
 

@@ -1,10 +1,11 @@
 """Bells: who is told that there is something to look at. A ring carries no content; who hears it looks in the store.
 
-Lost rings cost time, never a message: everybody who listens also looks every few seconds. Where several gateways share
-a store, `on_any` passes on what is rung here, and `receive` rings what was rung elsewhere.
+Lost rings cost time, never a message: everybody who listens also looks every few seconds. Changes ring with every
+message, so listeners name the instance or the rooms that they look at. Where several gateways share a store, `on_any`
+passes on what is rung here, and `receive` rings what was rung elsewhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Set
 from enum import StrEnum
 
 
@@ -28,6 +29,8 @@ class Bell(StrEnum):
 class EventBus:
     def __init__(self) -> None:
         self._heard: dict[Bell, list[Callable[..., None]]] = {bell: [] for bell in Bell}
+        self._of_instance: dict[str, list[Callable[[str, str], None]]] = {}  # of changes
+        self._of_rooms: dict[Callable[[str, str], None], Set[tuple[str, str]]] = {}  # of changes
         self._relays: list[Callable[..., None]] = []
 
     def on_any(self, relay: Callable[..., None]) -> None:
@@ -35,13 +38,19 @@ class EventBus:
         self._relays.append(relay)
 
     def receive(self, bell: Bell, *what: str) -> None:
-        """It was rung elsewhere."""
+        """Ring what was rung elsewhere."""
+        self._ring(bell, *what, relays=())
+
+    def _ring(self, bell: Bell, *what: str, relays: Iterable[Callable[..., None]] | None = None) -> None:
         for hear in self._heard[bell]:
             hear(*(what or ((None,) if bell is Bell.TOOLS else ())))
-
-    def _ring(self, bell: Bell, *what: str) -> None:
-        self.receive(bell, *what)
-        for relay in self._relays:
+        if bell is Bell.CHANGE:
+            for hear in (
+                *self._of_instance.get(what[0], ()),
+                *(hear for hear, rooms in self._of_rooms.items() if what in rooms),
+            ):
+                hear(*what)
+        for relay in self._relays if relays is None else relays:
             relay(bell, *what)
 
     def on_session(self, hear: Callable[[str], None]) -> None:
@@ -50,8 +59,16 @@ class EventBus:
     def on_room(self, hear: Callable[[str, str], None]) -> None:
         self._heard[Bell.ROOM].append(hear)
 
-    def on_change(self, hear: Callable[[str, str], None]) -> None:
-        self._heard[Bell.CHANGE].append(hear)
+    def on_change(self, hear: Callable[[str, str], None], instance: str | None = None) -> None:
+        """`instance`: its rooms alone; None for all."""
+        known = self._heard[Bell.CHANGE] if instance is None else self._of_instance.setdefault(instance, [])
+        known.append(hear)
+
+    def set_rooms(self, hear: Callable[[str, str], None], rooms: Set[tuple[str, str]]) -> None:
+        """Have changes of these rooms told, and of no others that were named for the same listener before."""
+        self._of_rooms.pop(hear, None)
+        if rooms:
+            self._of_rooms[hear] = rooms
 
     def on_channel(self, hear: Callable[[str], None]) -> None:
         self._heard[Bell.CHANNEL].append(hear)

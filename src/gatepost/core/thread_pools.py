@@ -97,24 +97,30 @@ class FairThreadPool:
         return future
 
     def close(self) -> None:
-        """Nothing new is begun. What runs is not waited for."""
+        """Begin nothing new. Running work is not waited for."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
             self._changed.notify_all()
 
     def _work(self) -> None:
-        while (claimed := self._claim()) is not None:
+        owner: str | None = None  # whose work was done last
+        while (claimed := self._claim(owner)) is not None:
             owner, work = claimed
             try:
                 work()
             finally:
                 del work, claimed
-                self._leave(owner)
 
-    def _claim(self) -> tuple[str, Callable[[], None]] | None:
+    def _claim(self, done: str | None) -> tuple[str, Callable[[], None]] | None:
+        """Leave the place of the owner whose work is done, and take the next; None: the thread is not needed."""
         is_idle = False
         with self._changed:
+            if done is not None:
+                self._running[done] -= 1
+                if not self._running[done]:
+                    del self._running[done]
+                self._changed.notify()
             while not self._closed:
                 owner = next((each for each in self._waiting if self._running[each] < self._share), None)
                 if owner is not None:
@@ -129,10 +135,3 @@ class FairThreadPool:
                 is_idle = not self._changed.wait(self._idle_s)
             self._threads -= 1
             return None
-
-    def _leave(self, owner: str) -> None:
-        with self._changed:
-            self._running[owner] -= 1
-            if not self._running[owner]:
-                del self._running[owner]
-            self._changed.notify()

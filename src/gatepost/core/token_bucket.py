@@ -1,4 +1,4 @@
-"""How fast a peer may send: a token bucket. Pure: the time is given.
+"""A token bucket: the rate at which a peer may send. Pure: the time is given.
 
 A peer that sends faster is not read until it is within its rate again. One that keeps on for longer than `patience_s`
 is not busy but hostile, or broken.
@@ -26,19 +26,19 @@ class TokenBucket:
     def __init__(self, rate: Rate, now: float) -> None:
         self.rate = rate
         self._level, self._at = float(rate.burst), now
-        self._slowed_since: float | None = None
+        self.slowed_since: float | None = None  # None: it is within its rate
 
     def charge(self, count: int, now: float) -> float:
-        """How many seconds to wait before anything more is read; 0: go on."""
+        """Return how many seconds to wait before anything more is read; 0: go on."""
         level = min(self.rate.burst, self._level + (now - self._at) * self.rate.per_second)
         if level >= self.rate.burst / 2:
-            self._slowed_since = None  # it has paused by itself
+            self.slowed_since = None  # it has paused by itself
         self._level, self._at = level - count, now
         if self._level >= 0:
             return 0.0
-        if self._slowed_since is None:
-            self._slowed_since = now
+        if self.slowed_since is None:
+            self.slowed_since = now
         return -self._level / self.rate.per_second
 
     def is_flooded(self, now: float) -> bool:
-        return self._slowed_since is not None and now - self._slowed_since > self.rate.patience_s
+        return self.slowed_since is not None and now - self.slowed_since > self.rate.patience_s

@@ -33,7 +33,7 @@ class CallKeys:
         self._lane = ""  # the session: what is settled is written before its next call
         self._last: dict[str, int] = {}  # the highest number, by digest
         self._unknown: dict[str, list[int]] = {}  # numbers whose outcome the agent does not know, by digest
-        self._answered: list[CallIdentity] = []  # it has the answer, and did not go on yet
+        self.unsettled: list[CallIdentity] = []  # the agent has the answer, and did not go on yet
         self._count = 0
         self._loading = asyncio.Lock()
 
@@ -54,7 +54,7 @@ class CallKeys:
 
     def answered(self, call: CallIdentity) -> None:
         if call.turn_id == self._at[0]:
-            self._answered.append(call)
+            self.unsettled.append(call)
 
     def failed(self, call: CallIdentity) -> None:
         """It failed, or nobody waits for its answer any more: the same again is the same call."""
@@ -62,14 +62,13 @@ class CallKeys:
             insort(self._unknown.setdefault(call.digest, []), call.number)
 
     def settle_answered(self) -> None:
-        """The agent said or did something else: it has had every answer so far."""
-        if self._answered:
-            settled, self._answered = self._answered, []
-            self._store.post(tool_calls.record_settled, settled, lane=self._lane)
+        """Record that the agent has had the answers in `unsettled`: it said or did something else."""
+        settled, self.unsettled = self.unsettled, []
+        self._store.post(tool_calls.record_settled, settled, lane=self._lane)
 
     async def _load(self, turn: Turn) -> None:
         made = await self._store.read(tool_calls.list_for_turn, turn.id)
-        self._at, self._last, self._unknown, self._answered = (turn.id, turn.attempt), {}, {}, []
+        self._at, self._last, self._unknown, self.unsettled = (turn.id, turn.attempt), {}, {}, []
         self._lane = turn.session_id
         self._count = len(made)
         for call, settled in made:

@@ -98,6 +98,38 @@ _DESTINATION = ", ".join(MailboxDestination.__struct_fields__)
 _DELIVERED = ", ".join(DeliveryStatus.__struct_fields__)
 
 
+def _insert(verb: str, table: str, columns: str) -> str:
+    return f"{verb} INTO {table} ({columns}) VALUES ({', '.join('?' * len(columns.split(',')))})"
+
+
+_ROUTING = "id, channel_type, platform_id, thread_id"
+_ADD_ROW = _insert("INSERT OR IGNORE", "messages_in", _ROW)
+_ADD_DELIVERED = _insert("INSERT OR REPLACE", "delivered", _DELIVERED)
+_ADD_DESTINATION = _insert("INSERT", "destinations", _DESTINATION)
+_ADD_ROUTING = _insert("INSERT", "session_routing", _ROUTING)
+
+# SQLite's failures, and that of JSON, as the two that a caller tells apart.
+_CORRUPT = (
+    apsw.NotADBError,
+    apsw.CorruptError,
+    apsw.FormatError,
+    apsw.SQLError,  # a schema that is not ours, among it a file that was just created and has no table yet
+    apsw.ConstraintError,
+    apsw.MismatchError,
+    msgspec.DecodeError,
+)
+_LOCKED = (
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.ReadOnlyError,  # a journal of a writer that died: only the host can roll it back
+    apsw.CantOpenError,
+    apsw.IOError,
+    apsw.FullError,
+    apsw.PermissionsError,
+)
+_FAILURES = (*_CORRUPT, *_LOCKED)
+
+
 # The host's side.
 
 
@@ -113,7 +145,7 @@ def project(
     What ended meanwhile is removed. A row newer than all of `rows` stays: this projection may have been computed
     before another one that is already written. Raises Locked or Corrupt.
     """
-    _translate_errors(path, lambda: _write(path, rows, routing, destinations, delivered))
+    _write(path, rows, routing, destinations, delivered)
 
 
 def rebuild(
@@ -127,7 +159,7 @@ def rebuild(
     whoever finds it so: `keep_broken`."""
     fresh = path.with_name(path.name + ".new")
     _remove(fresh)
-    _translate_errors(fresh, lambda: _write(fresh, rows, routing, destinations, delivered))
+    _write(fresh, rows, routing, destinations, delivered)
     # A journal that belonged to the old file would be played back into the new one.
     _remove(path.with_name(path.name + "-journal"))
     os.replace(fresh, path)
@@ -146,38 +178,45 @@ class InboundWriter:
         self._path = path
         self._db: apsw.Connection | None = None
         self._identity = (0, 0)
+        self._written: tuple[SessionRouting | None, list[MailboxDestination]] | None = None  # beside its rows
 
     def project(
         self, rows: Sequence[InboundRow], routing: SessionRouting | None, destinations: Sequence[MailboxDestination]
     ) -> None:
-        """As the function `project`."""
-        _translate_errors(self._path, lambda: self._project(rows, routing, destinations))
+        """Do as the function `project`."""
+        try:
+            try:
+                found = os.lstat(self._path)
+            except FileNotFoundError:
+                _create(self._path)
+                found = os.lstat(self._path)
+            if self._db is None or (found.st_dev, found.st_ino) != self._identity:
+                self.close()
+                self._db, self._identity = _open(self._path), (found.st_dev, found.st_ino)
+            try:
+                metadata = (routing, [*destinations])
+                if metadata == self._written:
+                    _fill(self._db, rows)
+                else:
+                    _fill(self._db, rows, lambda db: _write_metadata(db, routing, destinations, ()))
+                self._written = metadata
+            except BaseException:
+                self.close()
+                raise
+        except _FAILURES as error:
+            raise _translate_error(self._path, error) from None
 
     def rebuild(
         self, rows: Sequence[InboundRow], routing: SessionRouting | None, destinations: Sequence[MailboxDestination]
     ) -> None:
-        """As the function `rebuild`."""
+        """Do as the function `rebuild`."""
         self.close()
         rebuild(self._path, rows, routing, destinations)
 
     def close(self) -> None:
         if self._db is not None:
             self._db.close()
-            self._db = None
-
-    def _project(
-        self, rows: Sequence[InboundRow], routing: SessionRouting | None, destinations: Sequence[MailboxDestination]
-    ) -> None:
-        _create(self._path)
-        found = os.lstat(self._path)
-        if self._db is None or (found.st_dev, found.st_ino) != self._identity:
-            self.close()
-            self._db, self._identity = _open(self._path), (found.st_dev, found.st_ino)
-        try:
-            _fill(self._db, rows, routing, destinations, ())
-        except BaseException:
-            self.close()
-            raise
+            self._db = self._written = None
 
 
 def _write(
@@ -187,12 +226,15 @@ def _write(
     destinations: Sequence[MailboxDestination],
     delivered: Sequence[DeliveryStatus],
 ) -> None:
-    _create(path)
-    db = _open(path)
     try:
-        _fill(db, rows, routing, destinations, delivered)
-    finally:
-        db.close()
+        _create(path)
+        db = _open(path)
+        try:
+            _fill(db, rows, lambda db: _write_metadata(db, routing, destinations, delivered))
+        finally:
+            db.close()
+    except _FAILURES as error:
+        raise _translate_error(path, error) from None
 
 
 def _open(path: Path) -> apsw.Connection:
@@ -209,37 +251,20 @@ def _open(path: Path) -> apsw.Connection:
 
 
 def _fill(
-    db: apsw.Connection,
-    rows: Sequence[InboundRow],
-    routing: SessionRouting | None,
-    destinations: Sequence[MailboxDestination],
-    delivered: Sequence[DeliveryStatus],
+    db: apsw.Connection, rows: Sequence[InboundRow], write_rest: Callable[[apsw.Connection], None] | None = None
 ) -> None:
     db.execute("BEGIN IMMEDIATE")
-    with _CommitOrRollback(db):
+    try:
         if not db.execute("PRAGMA user_version").fetchall()[0][0]:
             db.execute(SCHEMA)
             db.execute("PRAGMA user_version=1")
         _write_rows(db, rows)
-        _write_metadata(db, routing, destinations, delivered)
-
-
-class _CommitOrRollback:
-    """COMMIT if all went well, ROLLBACK otherwise; a COMMIT that fails is rolled back, too."""
-
-    def __init__(self, db: apsw.Connection) -> None:
-        self._db = db
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        try:
-            if kind is None:
-                self._db.execute("COMMIT")
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+        if write_rest is not None:
+            write_rest(db)
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:  # something went wrong, the COMMIT perhaps
+            db.execute("ROLLBACK")
 
 
 def _create(path: Path) -> None:
@@ -262,10 +287,7 @@ def _write_rows(db: apsw.Connection, rows: Sequence[InboundRow]) -> None:
     there = {row[0]: row[1:] for row in db.execute("SELECT id, seq, status, tries FROM messages_in")}
     gone = [(row_id,) for row_id, (seq, *_) in there.items() if row_id not in keep and seq <= newest]
     db.executemany("DELETE FROM messages_in WHERE id = ?", gone)
-    db.executemany(
-        f"INSERT OR IGNORE INTO messages_in ({_ROW}) VALUES ({_marks(_ROW)})",
-        [_values(row) for row in rows if row.id not in there],
-    )
+    db.executemany(_ADD_ROW, [_values(row) for row in rows if row.id not in there])
     db.executemany(
         "UPDATE messages_in SET status = ?, tries = ? WHERE id = ?",
         [
@@ -287,25 +309,18 @@ def _write_metadata(
     delivered: Sequence[DeliveryStatus],
 ) -> None:
     one_routing = [] if routing is None else [(1, routing.channel_type, routing.platform_id, routing.thread_id)]
-    _replace(db, "session_routing", "id, channel_type, platform_id, thread_id", one_routing)
+    _replace(db, "session_routing", _ROUTING, _ADD_ROUTING, one_routing)
     named = [astuple(replace(one, display_name=one.display_name or one.name)) for one in destinations]
-    _replace(db, "destinations", _DESTINATION, sorted(named))
-    db.executemany(
-        f"INSERT OR REPLACE INTO delivered ({_DELIVERED}) VALUES ({_marks(_DELIVERED)})",
-        [astuple(one) for one in delivered],
-    )
+    _replace(db, "destinations", _DESTINATION, _ADD_DESTINATION, sorted(named))
+    db.executemany(_ADD_DELIVERED, [astuple(one) for one in delivered])
 
 
-def _replace(db: apsw.Connection, table: str, columns: str, wanted: Sequence[tuple[int | str, ...]]) -> None:
+def _replace(db: apsw.Connection, table: str, columns: str, add: str, wanted: Sequence[tuple[int | str, ...]]) -> None:
     """Make a small table hold these rows. Mostly it does: then nothing is written."""
     if db.execute(f"SELECT {columns} FROM {table} ORDER BY 1").fetchall() == wanted:
         return
     db.execute(f"DELETE FROM {table}")
-    db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({_marks(columns)})", wanted)
-
-
-def _marks(columns: str) -> str:
-    return ", ".join("?" * len(columns.split(",")))
+    db.executemany(add, wanted)
 
 
 # The runner's side.
@@ -338,8 +353,7 @@ def _parse_destination(found: tuple[Any, ...]) -> MailboxDestination:
 
 def _query(path: Path, sql: str, params: tuple[int, ...], make: Callable[[tuple[Any, ...]], T]) -> list[T]:
     """A fresh read-only connection for every look: a kept one would show old pages on some file shares."""
-
-    def read() -> list[T]:
+    try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             db.set_busy_timeout(BUSY_MS)
@@ -347,33 +361,21 @@ def _query(path: Path, sql: str, params: tuple[int, ...], make: Callable[[tuple[
             return [make(row) for row in db.execute(sql, params).fetchall()]
         finally:
             db.close()
+    except _FAILURES as error:
+        raise _translate_error(path, error) from None
 
-    return _translate_errors(path, read)
 
-
-def _translate_errors(path: Path, do: Callable[[], T]) -> T:
-    """Every failure of SQLite as one of two: try again, or rebuild."""
-    try:
-        return do()
-    except (apsw.NotADBError, apsw.CorruptError, apsw.FormatError, apsw.SQLError) as error:
-        # SQLError: a schema that is not ours, among it a file that was just created and has no table yet.
-        if isinstance(error, apsw.SQLError) and _is_empty(path):
-            raise MailboxLocked(f"{path.name} is not filled yet") from None
-        raise MailboxCorrupt(f"{path.name}: {error}") from None
-    except (apsw.ConstraintError, apsw.MismatchError) as error:
-        raise MailboxCorrupt(f"{path.name} contradicts the ledger: {error}") from None
-    except (
-        apsw.BusyError,
-        apsw.LockedError,
-        apsw.ReadOnlyError,  # a journal of a writer that died: only the host can roll it back
-        apsw.CantOpenError,
-        apsw.IOError,
-        apsw.FullError,
-        apsw.PermissionsError,
-    ) as error:
-        raise MailboxLocked(f"{path.name}: {error}") from None
-    except msgspec.DecodeError as error:
-        raise MailboxCorrupt(f"{path.name} holds content that is not JSON: {error}") from None
+def _translate_error(path: Path, error: Exception) -> MailboxLocked | MailboxCorrupt:
+    """Return every failure of SQLite as one of two: try again, or rebuild."""
+    if isinstance(error, _LOCKED):
+        return MailboxLocked(f"{path.name}: {error}")
+    if isinstance(error, msgspec.DecodeError):
+        return MailboxCorrupt(f"{path.name} holds content that is not JSON: {error}")
+    if isinstance(error, apsw.ConstraintError | apsw.MismatchError):
+        return MailboxCorrupt(f"{path.name} contradicts the ledger: {error}")
+    if isinstance(error, apsw.SQLError) and _is_empty(path):
+        return MailboxLocked(f"{path.name} is not filled yet")
+    return MailboxCorrupt(f"{path.name}: {error}")
 
 
 def _is_empty(path: Path) -> bool:

@@ -345,6 +345,11 @@ _read_from_runner = msgspec.json.Decoder(FromRunner).decode
 read_from_host = msgspec.json.Decoder(FromHost).decode
 
 
+def bound_conversation(conversation: str) -> str:
+    """Forget a conversation that an older version let in and no frame can hold; the agent begins another."""
+    return conversation if len(conversation) <= LONGEST_CONVERSATION else ""
+
+
 def encode_frame(frame: Frame) -> bytes:
     return _encode(frame) + b"\n"
 

@@ -207,7 +207,8 @@ def get_last_text(db: Db, session_id: str) -> str:
 
 
 def record_text(db: Db, turn: "Turn", text: str, now: int) -> None:
-    if text and turn.instance == INSTANCE:
+    """Add what an agent says to its timeline. `turn`: of this instance."""
+    if text:
         cut = f"\n\n[… {len(text)} characters in all]" if len(text) > _LONGEST_SAID else ""
         timeline.add(
             db, turn.session_id, turn.id, TimelineKind.ASSISTANT_MESSAGE, {"text": text[:_LONGEST_SAID] + cut}, now
@@ -215,8 +216,8 @@ def record_text(db: Db, turn: "Turn", text: str, now: int) -> None:
 
 
 def record_turn_end(db: Db, turn: "Turn", state: str, error: str, now: int) -> None:
-    """What went wrong is told, and whoever made it hears of its end, once."""
-    session = get(db, turn.session_id) if turn.instance == INSTANCE else None
+    """Tell what went wrong, and whoever made the agent of its end, once. `turn`: of this instance."""
+    session = get(db, turn.session_id)
     if session is None:
         return
     if state != "done" and error:

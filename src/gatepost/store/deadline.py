@@ -40,7 +40,7 @@ class Deadline:
         self._raised = False
 
     def is_over(self) -> bool:
-        """For the progress handler: whether the unit under way has had its time."""
+        """Return True if the unit under way has had its time. For the progress handler."""
         return self._now() > self._until
 
     def run(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
@@ -48,7 +48,8 @@ class Deadline:
         whatever it hits in here is made good by the second `_leave`, which nothing can hit."""
         try:
             try:
-                self._enter()
+                self._until = self._now() + self.seconds
+                self._thread = threading.get_ident()
                 return fn(*args)
             finally:
                 self._leave()
@@ -56,10 +57,6 @@ class Deadline:
             self._lock = threading.Lock()  # we may have held the old one when it arrived
             self._leave()
             raise
-
-    def _enter(self) -> None:
-        self._until = self._now() + self.seconds
-        self._thread = threading.get_ident()
 
     def _leave(self) -> None:
         with self._lock:

@@ -1,7 +1,5 @@
 """Mailbox rows: which rows of the inbox a session's mailbox must hold, and which context was shown already."""
 
-from collections.abc import Iterator
-
 from msgspec import Struct
 
 from gatepost.store import inbox, messages
@@ -13,7 +11,7 @@ PAGE = 50  # rows that one statement reads
 
 
 class ProjectionLimits(Struct, frozen=True):
-    """How much of a session its mailbox holds. `observed`, `chars`: messages of context and their characters together,
+    """The share of a session in its mailbox. `observed`, `chars`: messages of context and their characters together,
     where the session says nothing of it. `most_…`: the same at most, whatever a session says. `rows`, `size`: messages
     that wait, and their characters together."""
 
@@ -62,15 +60,19 @@ def list_to_project(db: Db, session_id: str, limits: ProjectionLimits) -> ToProj
     observed, chars = parts["window"][0][2:4] if parts["window"] else (None, None)
     observed = min(limits.observed if observed is None else observed, limits.most_observed)
     chars = min(limits.chars if chars is None else chars, limits.most_chars)
-    chosen += _list_context(db, session_id, parts["context"], first, observed, chars)
-    pairs = (pair for some in _pages(chosen) for pair in inbox.list_by_ids(db, some))
+    if parts["context"] or not first:
+        chosen += _list_context(db, session_id, parts["context"], first, observed, chars)
+    pages = (chosen[at : at + PAGE] for at in range(0, len(chosen), PAGE))
+    pairs = [pair for some in pages for pair in inbox.list_by_ids(db, some)]
+    if len(pairs) > 1:
+        pairs.sort(key=lambda pair: pair[0].seq)
     state = parts["rules"][0][4] if parts["rules"] else ""
-    return ToProject(sorted(pairs, key=lambda pair: pair[0].seq), state)
+    return ToProject(pairs, state)
 
 
 def _list_context(db: Db, session_id: str, page: list[Row], asked: int, observed: int, chars: int) -> list[int]:
-    """The ids of what fits, newest first; `page`: the first of them, of which so many were asked for. Page by page: a
-    window may be wide, and what does not fit is not read."""
+    """Return the ids of what fits, newest first. `page`: the first of them, of which so many were asked for. It goes
+    page by page: a window may be wide, and what does not fit is not read."""
     chosen: list[int] = []
     before = 2**62
     while True:
@@ -84,10 +86,6 @@ def _list_context(db: Db, session_id: str, page: list[Row], asked: int, observed
             return chosen
         asked = min(observed, PAGE)
         page = db.rows(_CONTEXT, (session_id, before, asked))
-
-
-def _pages(ids: list[int]) -> Iterator[list[int]]:
-    return (ids[at : at + PAGE] for at in range(0, len(ids), PAGE))
 
 
 def mark_context_shown(db: Db, session_id: str, turn_id: str) -> None:

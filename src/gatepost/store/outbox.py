@@ -132,6 +132,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
         now,
     )
     assert message_id is not None  # platform_id is NULL, so the identity cannot clash
+    may_repeat = new.turn_id is not None and new.op == Op.SEND and new.origin != EffectOrigin.STATUS
     made = OUTBOX.put(
         db,
         key=new.key,
@@ -147,7 +148,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
         thread=new.thread,
         target_id=new.target_id,
         payload=json.dumps({**new.payload, **new.hidden}),
-        digest=_digest(new.instance, new.address, new.text) if _may_repeat(new) else "",
+        digest=_digest(new.instance, new.address, new.text) if may_repeat else "",
         answers=new.payload.get("in_reply_to"),
         state=EffectState.SENT if kept else EffectState.PENDING,
         next_at=None if kept else now,
@@ -160,13 +161,8 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     return made
 
 
-def _may_repeat(new: NewEffect) -> bool:
-    """Return True if a later result of its turn may be the same again."""
-    return new.turn_id is not None and new.op == Op.SEND and new.origin != EffectOrigin.STATUS
-
-
 def _digest(instance: str, address: str, text: str) -> str:
-    """Of what is said in a room."""
+    """Return the digest of what is said in a room."""
     return hashlib.sha256("\0".join((instance, address, text)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -191,7 +187,7 @@ def list_for_turn(db: Db, turn_id: str) -> list[OutboxEffect]:
 
 
 class TurnToolEffects(Struct, frozen=True):
-    """How many effects tools have had in a turn at most, and whether it has failed."""
+    """Return how many effects tools have had in a turn at most, and True if it has failed."""
 
     effects: int
     failed: bool
@@ -351,7 +347,7 @@ def claim_head(
     first = get_head(db, instance, address)
     if first is None:
         return None
-    if _may_be_overtaken(first, now):
+    if first.tries and _may_be_overtaken(first, now):
         first = _find_overtaking(db, first, now)
     due = first.state == EffectState.PENDING and (first.next_at or 0) <= now and first.created_at >= oldest
     if due or first.state == EffectState.SENDING:
@@ -443,7 +439,7 @@ def defer_overdue(db: Db, now: int, before: int) -> int:
 def record_outcome(
     db: Db, effect_id: int, state: EffectState, reason: str, now: int, platform_id: str = "", next_at: int | None = None
 ) -> None:
-    """What became of a try. `pending` with `next_at` means: again, later.
+    """Record the outcome of a try. `pending` with `next_at` means: again, later.
 
     A gateway that lives, and was taken over from while it sent, may learn later that the platform has it. The gateway
     that took over could only call it uncertain, and sent nothing: that is corrected.
@@ -472,8 +468,8 @@ def _show_change(db: Db, message_id: int, op: str, target_id: int) -> None:
 
 
 def retry_ended(db: Db, effect_id: int, now: int) -> bool:
-    """What was not sent, or perhaps not, goes out again as if it were new. False: it is in no such state, or somebody
-    else has done this already."""
+    """Send again, as if it were new, what was not sent, or perhaps not. Return False if it is in no such state, or
+    somebody else has done this already."""
     rows = db.rows(
         "UPDATE outbox SET state = 'pending', reason = '', tries = 0, next_at = ?, created_at = ?, updated_at = ?"
         " WHERE id = ? AND state IN ('failed', 'uncertain') RETURNING message_id",
@@ -531,7 +527,7 @@ def supersede_edits(db: Db, turn_id: str, origin: EffectOrigin, now: int) -> int
 
 
 def _withdraw(db: Db, which: str, params: tuple[str, ...], state: EffectState, reason: str, now: int) -> int:
-    """End those that nobody sends yet. How many there were."""
+    """End those that nobody sends yet. Return how many there were."""
     rows = db.rows(
         "UPDATE outbox SET state = ?, reason = ?, next_at = NULL, updated_at = ?"
         f" WHERE {which} AND state = 'pending' RETURNING id, message_id",

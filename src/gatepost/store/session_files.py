@@ -14,6 +14,7 @@ from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.table import Table
 
+FIELDS = frozenset({"attachments", "observed", "replyTo"})  # of a message's content, that may name files
 MOST = 1000  # messages with files that one conversation keeps
 
 

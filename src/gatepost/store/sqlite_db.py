@@ -12,7 +12,7 @@ from gatepost.core.errors import SetupError
 from gatepost.store import rule_cache
 from gatepost.store.port import LockKind, Row
 from gatepost.store.sqlite_full_text import SqliteFullText
-from gatepost.store.table import value_marks
+from gatepost.store.table import render_marks
 from gatepost.store.upkeep import SqliteUpkeep
 
 TYPES = {
@@ -62,8 +62,7 @@ class SqliteDb:
         self.rows(sql, params)
 
     def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
-        found = self.rows(sql, params)
-        return lambda: found
+        return self.rows(sql, params).copy  # the answer is there already
 
     def append(self, insert: str, row: Sequence[Any]) -> None:
         rows = self._appended.setdefault(insert, [])
@@ -74,7 +73,7 @@ class SqliteDb:
     def flush(self) -> None:
         while self._appended:
             insert, rows = self._appended.popitem()
-            self.rows(f"{insert} {value_marks(rows)}", tuple(chain.from_iterable(rows)))
+            self.rows(f"{insert} {render_marks(len(rows), len(rows[0]))}", tuple(chain.from_iterable(rows)))
 
     def discard(self) -> None:
         """Forget what was appended: its transaction was undone."""

@@ -20,13 +20,12 @@ import apsw
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.store import erased_space
-from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.damage_check import BROKEN, UNREADABLE, describe_broken
 from gatepost.store.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.port import Db
 from gatepost.store.read_lanes import ReadLanes
 from gatepost.store.sqlite_db import SqliteDb, connect
-from gatepost.store.write_queue import WriteQueue, WriteUnit
+from gatepost.store.write_queue import WriteQueue, WriteUnit, log_lost_error, send_answers
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -115,26 +114,22 @@ class SqliteStore:
         return asyncio.get_running_loop().run_in_executor(self._pool, self._read, fn, args, within)
 
     def read_now(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        """No part of the port: a server is never asked on the loop. Tests wait with it."""
+        """Read on the loop, as no other store can: tests wait with it. Such reads share one snapshot until something is
+        committed, because taking a new one costs more than a look-up. It is let go of soon, so that it never holds up
+        the log's checkpoint."""
         if self._closed:
             raise Unavailable("the store", "the gateway is stopping")
         try:
-            self._refresh()
+            if self._seen != self._commits:
+                if self._here.in_transaction:
+                    self._here.execute("COMMIT")
+                self._seen = self._commits
+                self._here.execute("BEGIN")
+                if self._letting_go is None:
+                    self._letting_go = asyncio.get_running_loop().call_later(SNAPSHOT_S, self._release_snapshot)
             return fn(self._here_db, *args)
         except UNREADABLE as error:
             raise self._record_trouble(error) from None
-
-    def _refresh(self) -> None:
-        """Reads that run here share one snapshot until something is committed: taking a new one costs more than a
-        look-up. It is let go of soon, so that it never holds up the log's checkpoint."""
-        if self._seen == self._commits:
-            return
-        if self._here.in_transaction:
-            self._here.execute("COMMIT")
-        self._seen = self._commits
-        self._here.execute("BEGIN")
-        if self._letting_go is None:
-            self._letting_go = asyncio.get_running_loop().call_later(SNAPSHOT_S, self._release_snapshot)
 
     def _release_snapshot(self) -> None:
         self._letting_go = None
@@ -212,13 +207,14 @@ class SqliteStore:
         while group := self._lanes.pop(LARGEST_GROUP):
             self._group = group
             done = self._commit(db, group)
-            self._lanes.put_back(group[done:])
+            if done < len(group):
+                self._lanes.put_back(group[done:])
             self._commits += 1
             self._group = []
             send_answers(group[:done])
 
     def _commit(self, db: SqliteDb, group: list[WriteUnit]) -> int:
-        """Run units for as long as a group may take, and commit them. How many of them have their answer now."""
+        """Run units for as long as a group may take, and commit them. Return how many have their answer now."""
         execute = self._writer.execute
         wanted = "FULL" if any(unit.durable for unit in group) else "NORMAL"
         try:
@@ -258,17 +254,19 @@ class SqliteStore:
         return met
 
     def _run(self, db: SqliteDb, group: list[WriteUnit], end: float) -> int:
-        """Run units until the time is up. How many were looked at; if the transaction is gone then, the last of them
-        failed, and they are to be run again without it. Mostly none fails, and savepoints would cost more."""
+        """Run units until the time is up. Return how many were looked at; if the transaction is gone then, the last of
+        them failed, and they are to be run again without it. Mostly none fails, and savepoints would cost more."""
         execute = self._writer.execute
         execute("BEGIN IMMEDIATE")
         for count, unit in enumerate(group, 1):
             if not self._try(db, unit):
                 break
             if time.monotonic() > end or count == len(group):
-                if self._flush(db):
-                    return count
-                break
+                try:
+                    db.flush()
+                except apsw.ConstraintError:  # run apart, the unit is found that appended what cannot be written
+                    break
+                return count
         if self._writer.in_transaction:
             execute("ROLLBACK")
         db.discard()
@@ -291,17 +289,19 @@ class SqliteStore:
             execute("RELEASE unit")
         return len(group)
 
-    def _flush(self, db: SqliteDb) -> bool:
-        """False if a unit appended what cannot be written; run apart, the one that did is found."""
-        try:
-            db.flush()
-        except apsw.ConstraintError:
-            return False
-        return True
-
     def _try(self, db: SqliteDb, unit: WriteUnit, *, flush: bool = False) -> bool:
+        """Run one unit. False if it failed."""
+        self.running = unit
+        wall, cpu = time.monotonic(), time.thread_time()
         try:
-            self._run_one(db, unit)
+            try:
+                if self._rehearse:
+                    self._rehearse_one(db, unit)
+                unit.answer = self._deadline.run(unit.fn, db, *unit.args)
+            finally:
+                self.running = None
+                if (took := time.monotonic() - wall) > SLOW_S:
+                    self._slow(unit.name, took, time.thread_time() - cpu)
             if flush:
                 db.flush()
         except BROKEN:
@@ -310,18 +310,6 @@ class SqliteStore:
             unit.error = self._error_of(unit, error)
             return False
         return True
-
-    def _run_one(self, db: SqliteDb, unit: WriteUnit) -> None:
-        self.running = unit
-        wall, cpu = time.monotonic(), time.thread_time()
-        try:
-            if self._rehearse:
-                self._rehearse_one(db, unit)
-            unit.answer = self._deadline.run(unit.fn, db, *unit.args)
-        finally:
-            self.running = None
-            if (took := time.monotonic() - wall) > SLOW_S:
-                self._slow(unit.name, took, time.thread_time() - cpu)
 
     def _rehearse_one(self, db: SqliteDb, unit: WriteUnit) -> None:
         db.flush()

@@ -288,4 +288,5 @@ def _record_end(
     if has_requests:
         requests.withdraw_for_turn(db, turn.session_id, turn.id, "the turn has ended", now)
     sessions.set_state(db, turn.session_id, SessionState.IDLE if state == TurnState.DONE else SessionState.ERROR, now)
-    agents.record_turn_end(db, turn, state, error, now)
+    if turn.instance == agents.INSTANCE:
+        agents.record_turn_end(db, turn, state, error, now)

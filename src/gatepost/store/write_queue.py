@@ -2,7 +2,7 @@
 
 Units that nobody waits for are patient: alone they wait a moment, so that the next commit takes them along. A lane is
 whatever must not hold up others: a session's id, or a room. Units without a lane share one. `put` is for any
-thread; everything else is the writer thread's own, so nothing here is locked.
+thread; everything else is the writer thread's own, so nothing here is locked. Answers go to the loops that wait.
 """
 
 import asyncio
@@ -12,34 +12,31 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
+from gatepost.core import log
+
 LINGER_S = 0.005  # for which a unit that nobody waits for lets the writer rest
 
+_log = log.get("store")
 
-class WriteUnit:
+
+class WriteUnit(Struct, eq=False):
     """A function to be run in a transaction, and who waits for its answer."""
 
-    __slots__ = ("answer", "args", "durable", "error", "fn", "future", "lane", "loop", "patient")
-
-    def __init__(
-        self,
-        fn: Callable[..., Any],
-        args: tuple[Any, ...],
-        durable: bool,
-        lane: str,
-        loop: asyncio.AbstractEventLoop,
-        future: asyncio.Future[Any],
-        *,
-        patient: bool = False,
-    ) -> None:
-        """`patient`: nobody waits for it, so it can wait for others and be committed with them."""
-        self.fn, self.args, self.durable, self.lane, self.loop, self.future = fn, args, durable, lane, loop, future
-        self.patient = patient
-        self.answer: Any = None
-        self.error: BaseException | None = None
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    durable: bool
+    lane: str
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    patient: bool = False  # nobody waits for it, so it can wait for others and be committed with them
+    answer: Any = None
+    error: BaseException | None = None
 
     @property
     def name(self) -> str:
-        """The function's, or of what it wraps."""
+        """The name of the function, or of what it wraps."""
         fn: Any = self.fn
         while (inner := getattr(fn, "__wrapped__", None)) is not None:
             fn = inner
@@ -52,18 +49,17 @@ class WriteQueue:
         self._waiting: OrderedDict[str, deque[WriteUnit]] = OrderedDict()  # the first lane is next
         self._pressing = 0  # units among them that are not patient
         self.closed = False  # nothing arrives any more
-
-    def put(self, unit: WriteUnit) -> None:
-        self._arrived.put(unit)
+        self.put: Callable[[WriteUnit], None] = self._arrived.put
 
     def close(self) -> None:
         self._arrived.put(None)
 
     def pop(self, most: int) -> list[WriteUnit]:
-        """The next units, in fair order; waits until there is one. Empty: closed, and nothing is left."""
+        """Return the next units, in fair order; wait until there is one. Empty: closed, and nothing is left."""
         if not self._waiting and not self.closed:
             self._enqueue(self._arrived.get())
-        self._enqueue_arrived()
+        while not self._arrived.empty():  # nobody else takes from it
+            self._enqueue(self._arrived.get())
         if not self._pressing and not self.closed:
             self._wait_for_others()
         taken: list[WriteUnit] = []
@@ -78,31 +74,25 @@ class WriteQueue:
         return taken
 
     def _wait_for_others(self) -> None:
-        """Only patient units are here: the next one that is not takes them along, and saves them a commit."""
+        """Wait a moment: the next unit that is not patient takes the others along, and saves them a commit."""
         until = time.monotonic() + LINGER_S
         while not self._pressing and not self.closed and (left := until - time.monotonic()) > 0:
             try:
                 self._enqueue(self._arrived.get(timeout=left))
             except queue.Empty:
                 return
-            self._enqueue_arrived()
-
-    def _enqueue_arrived(self) -> None:
-        while True:
-            try:
-                self._enqueue(self._arrived.get_nowait())
-            except queue.Empty:
-                return
+            while not self._arrived.empty():
+                self._enqueue(self._arrived.get())
 
     def put_back(self, units: list[WriteUnit]) -> None:
-        """What was taken last and not run: it is next, in the same order."""
+        """Put back what was taken last and not run: it is next, in the same order."""
         for unit in reversed(units):
             self._waiting.setdefault(unit.lane, deque()).appendleft(unit)
             self._pressing += not unit.patient
             self._waiting.move_to_end(unit.lane, last=False)
 
     def rest(self) -> list[WriteUnit]:
-        """All that waits, for whoever gives up on the writer's thread."""
+        """Return all that waits, for whoever gives up on the writer's thread."""
         found = [unit for units in self._waiting.values() for unit in units]
         while True:
             try:
@@ -121,3 +111,29 @@ class WriteQueue:
             units = self._waiting[unit.lane] = deque()
         units.append(unit)
         self._pressing += not unit.patient
+
+
+def log_lost_error(future: asyncio.Future[object]) -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        _log.error("what nobody waited for could not be written", error=repr(error))
+
+
+def send_answers(group: list[WriteUnit]) -> None:
+    """Settle all futures of a loop with one wake-up."""
+    loops = {unit.loop for unit in group}
+    for loop in loops:
+        own = group if len(loops) == 1 else [unit for unit in group if unit.loop is loop]
+        try:
+            loop.call_soon_threadsafe(_set_futures, own)
+        except RuntimeError:  # the loop is gone: nobody waits any more
+            continue
+
+
+def _set_futures(units: list[WriteUnit]) -> None:
+    for unit in units:
+        if unit.future.done():  # nobody waits, or was told that we are stopping
+            continue
+        if unit.error is not None:
+            unit.future.set_exception(unit.error)
+        else:
+            unit.future.set_result(unit.answer)

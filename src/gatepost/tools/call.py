@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.access.tiers import Tier, tier_of
-from gatepost.channels.contract import Channel
+from gatepost.channels.contract import Channel, ChannelKind
 from gatepost.core.clock import Clock
 from gatepost.core.contact import MayAct, always, check_contact
 from gatepost.core.errors import Invalid, Refused
@@ -22,8 +22,6 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.messages.inbound import Inbound
-from gatepost.messages.outbound import Feature
-from gatepost.messages.text_size import TextUnit
 from gatepost.store import audit, origins, requests, tool_calls
 from gatepost.store.file_passing import FilePassing
 from gatepost.store.forks import ForkedSession
@@ -94,15 +92,9 @@ class ReachableRoom(Struct, frozen=True):
 class ChannelCapabilities(Protocol):
     """The abilities of this gateway's channels."""
 
-    def features(self, instance: str) -> frozenset[Feature]: ...
-
-    def max_text(self, instance: str) -> int: ...
-
-    def text_unit(self, instance: str) -> TextUnit: ...
+    def get_kind(self, instance: str) -> ChannelKind: ...
 
     def explain_reaction(self, instance: str, address: str, reaction: str) -> str: ...
-
-    def platform(self, instance: str) -> str: ...
 
     def add_server(self, instance: str, inbound: Inbound) -> Inbound: ...
 

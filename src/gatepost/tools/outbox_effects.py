@@ -135,7 +135,7 @@ def get_reach(call: ToolCall) -> ChannelInstances:
 def require_feature(call: ToolCall, op: Op) -> None:
     """A verb that the channel does not have is refused before any row is written."""
     reach, instance = call.around.reach, call.place.instance
-    content_fallback.check_supported(op, reach.features(instance), reach.platform(instance), call.tool)
+    content_fallback.check_supported(op, reach.get_kind(instance).features, reach.get_kind(instance).name, call.tool)
 
 
 def check_text(field: str, text: str) -> str:
@@ -151,7 +151,7 @@ def check_text(field: str, text: str) -> str:
 def check_short_text(call: ToolCall, field: str, text: str) -> str:
     """Words that must go into one message."""
     said, reach, instance = check_text(field, text), call.around.reach, call.place.instance
-    most, unit = reach.max_text(instance), reach.text_unit(instance)
+    most, unit = reach.get_kind(instance).max_text, reach.get_kind(instance).text_unit
     if not fits(said, most, unit):
         raise Invalid(field, f"has {measure(said, unit)} {unit}; one message takes {most} here")
     return said

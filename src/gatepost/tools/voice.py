@@ -75,7 +75,7 @@ async def send_voice(
     said = clean(text).strip()
     if not said or len(said.encode()) > LONGEST_TEXT:
         raise Invalid("text", f"has {len(said.encode())} bytes; 1 to {LONGEST_TEXT} can be spoken")
-    config, platform = call.around.config, call.around.reach.platform(call.place.instance)
+    config, platform = call.around.config, call.around.reach.get_kind(call.place.instance).name
     base, command = speech.find_speech_base(config), speech.split_command(config)
     if base is None and not command:
         hint = f"use send with the same text; nothing makes speech here ({speech.BASE.name} or {speech.COMMAND.name})"

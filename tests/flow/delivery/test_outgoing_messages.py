@@ -36,7 +36,11 @@ def result(key: str, text: str, turn_id: str | None = None, **more: object) -> O
 def test_an_instance_that_is_not_there_can_do_nothing() -> None:
     reach = ChannelInstances({})
 
-    assert (reach.features("gone"), reach.max_text("gone"), reach.platform("gone")) == (frozenset(), 0, "gone")
+    assert (reach.get_kind("gone").features, reach.get_kind("gone").max_text, reach.get_kind("gone").name) == (
+        frozenset(),
+        0,
+        "gone",
+    )
 
 
 def test_a_text_is_one_pending_row_with_what_the_channel_needs(db: Db) -> None:

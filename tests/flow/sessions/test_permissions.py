@@ -19,7 +19,7 @@ from gatepost.flow.sessions.permissions import (
     digest_of,
     parse_permission_request,
 )
-from gatepost.flow.sessions.timeline_events import LARGEST
+from gatepost.flow.sessions.turn_timeline import LARGEST
 from gatepost.mailbox import runner_frames
 from gatepost.store import (
     agents,

@@ -278,7 +278,7 @@ def take_for_ops(db: Db, claim: TurnClaim, *rules: str, text: str = "hello", par
         acl.add_rule(db, "acme", rule, "test", NOON)
     destinations.add_room(db, "acme", "ops", "fake", "fake:room/2", "topic", NOON)
     frame = result(claim, part, text, to="ops")
-    return record_results(db, REACH, claim.turn.session_id, [(frame, ())], LIMITS, NOON, ASKING)
+    return record_results(db, REACH, claim.turn.session_id, [(frame, ())], LIMITS, NOON, lambda: ASKING)
 
 
 @pytest.mark.parametrize("rule", ["!send(jid=fake:room/2)", "!speak(jid=fake:*)", "!speak"])
@@ -319,7 +319,7 @@ def test_the_answer_itself_is_not_stopped_by_rules_about_speaking(db: Db, claim:
 def test_files_go_with_an_answer_only_where_no_rule_stops_send_file(db: Db, claim: TurnClaim, rule: str) -> None:
     acl.add_rule(db, "acme", rule, "test", NOON)
     file = OutboundFile(name="a.txt", mime="text/plain", path="/nowhere/a.txt", size=1)
-    record_results(db, REACH, claim.turn.session_id, [(result(claim), (file,))], LIMITS, NOON, ASKING)
+    record_results(db, REACH, claim.turn.session_id, [(result(claim), (file,))], LIMITS, NOON, lambda: ASKING)
     (effect,) = outbox.list_for_turn(db, claim.turn.id)
     assert effect.payload.get("files", []) == [] and effect.payload["text"] == "hello"
 

@@ -11,8 +11,7 @@ import pytest
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.sessions.permissions import MOST_WAITING
-from gatepost.flow.sessions.timeline_events import MOST_BYTES
-from gatepost.flow.sessions.turn_timeline import UNTOLD
+from gatepost.flow.sessions.turn_timeline import MOST_BYTES, UNTOLD
 from gatepost.serve.agents.timeline import MOST_SHOWN
 from gatepost.store import agents, audit, requests, sessions, timeline, turns
 from gatepost.store.port import Db

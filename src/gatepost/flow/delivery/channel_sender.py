@@ -40,7 +40,7 @@ from gatepost.messages.text import one_line
 from gatepost.store import growing_drafts
 from gatepost.store.file_passing import FilePassing
 from gatepost.store.messages import Message, Revision
-from gatepost.store.outbox import END, REFUSAL, EffectOrigin, EffectState, OutboxEffect, is_removal
+from gatepost.store.outbox import REFUSAL, EffectOrigin, EffectState, OutboxEffect, is_removal
 
 LOG = log.get("delivery")
 REPLIES = frozenset({Op.SEND, Op.FILE, Op.CARD})  # their target is what they answer
@@ -80,10 +80,6 @@ class SendOutcome(Struct, frozen=True):
     platform_id: str = ""
     next_at: int | None = None
     place: int | None = None
-
-    @property
-    def ended(self) -> bool:
-        return self.state in END
 
 
 class ChannelSender:
@@ -136,7 +132,7 @@ class ChannelSender:
             check_contact(self.may_act)
             async with asyncio.timeout(self._timeout):
                 platform_id = await channel.send(effect.address, message)
-            if job.edited_id and job.draft is not None:
+            if job.draft is not None and job.edited_id:
                 return SendOutcome(effect, EffectState.SENT, platform_id=job.edited_id, place=job.draft.id)
             return SendOutcome(effect, EffectState.SENT, platform_id=platform_id)
         except TimeoutError:
@@ -154,7 +150,7 @@ class ChannelSender:
             self.on_ended(effect.instance, error)
             return self._again(effect, Unavailable(f"the channel {effect.instance!r}", str(error)), EffectState.FAILED)
         except GatepostError as error:
-            if job.edited_id and job.draft is not None:  # somebody has deleted the draft: nothing of it is left to edit
+            if job.draft is not None and job.edited_id:  # somebody has deleted the draft: nothing of it is left to edit
                 return SendOutcome(
                     effect, EffectState.PENDING, str(error), next_at=self._clock.now(), place=job.draft.id
                 )
@@ -168,7 +164,7 @@ class ChannelSender:
         op = Op.STATUS if effect.origin == EffectOrigin.STATUS and not is_removal(effect) else Op(effect.op)
         platform_id = (target.platform_id or "") if target else ""
         answers = effect.op in REPLIES
-        if job.edited_id:
+        if job.draft is not None and job.edited_id:
             op, platform_id, answers = Op.EDIT, job.edited_id, False
         message = Outbound(
             key=effect.key,
@@ -186,15 +182,15 @@ class ChannelSender:
         )
         # A result answers what came last, which everybody sees; only a reply that was asked for is worth a quote.
         quote = target.text if target and answers and effect.origin == EffectOrigin.TOOL else ""
-        reach, instance = self._reach, effect.instance
+        kind = self._reach.get_kind(effect.instance)
         return degrade(
             message,
-            reach.features(instance),
-            reach.platform(instance),
+            kind.features,
+            kind.name,
             quote,
-            reach.max_text(instance),
-            unit=reach.text_unit(instance),
-            largest_file=reach.largest_file(instance),
+            kind.max_text,
+            unit=kind.text_unit,
+            largest_file=kind.largest_file,
         )
 
     async def _load_passed(self, source: Message) -> PassedMessage | None:
@@ -219,7 +215,7 @@ class ChannelSender:
     async def _look_up_effect(self, channel: Channel, job: SendJob) -> SendOutcome:
         """It was being sent when somebody stopped, or the platform never answered: is it there?"""
         effect = job.effect
-        features = self._reach.features(effect.instance)
+        features = self._reach.get_kind(effect.instance).features
         if job.is_repeatable or (Feature.LOOKUP not in features and Feature.KEYED in features):
             return self._now(effect, "it may not have arrived, and arrives once")
         unknown = SendOutcome(
@@ -265,7 +261,7 @@ class ChannelSender:
 
     def _uncertain(self, job: SendJob, error: Unavailable) -> SendOutcome:
         effect = job.effect
-        features = self._reach.features(effect.instance)
+        features = self._reach.get_kind(effect.instance).features
         if effect.origin == EffectOrigin.STATUS and effect.op is Op.EDIT:  # what stands behind it in the room is newer
             return SendOutcome(effect, EffectState.FAILED, str(error))
         if job.is_repeatable:

@@ -66,7 +66,8 @@ def degrade(
 
     `quote`: the text answered. `limit`: the longest text; what is said anew was split before, an edit is cut.
     """
-    check_supported(message.op, features, platform)
+    if message.op is Op.VOICE or message.op in NEEDS:
+        check_supported(message.op, features, platform)
     op, text, files, reply_to = message.op, message.text, message.files, message.reply_to
     spoken = Feature.VOICE in features and all(file.mime == SPOKEN for file in files)
     if op is Op.STATUS:
@@ -75,7 +76,7 @@ def degrade(
         op = Op.EDIT if message.target else Op.SEND
     elif (op is Op.CARD and Feature.CARDS not in features) or (op is Op.VOICE and not spoken):
         op = Op.SEND
-    files, unsent = sort_files(files, op, features, largest_file)
+    files, unsent = sort_files(files, op, features, largest_file) if files else ((), ())
     if message.op is Op.VOICE and (unsent or op is Op.SEND):
         # The words go along if they fit whole: cut, they would only seem to be what is said.
         op, text = Op.SEND, text if fits(text, limit, unit) else ""
@@ -91,7 +92,7 @@ def degrade(
     if message.card is not None and message.card.buttons and op is Op.SEND and not fits(text, limit, unit):
         # Nobody decides about what they do not see.
         raise Unsupported("card", platform, f"a message has at most {limit} {unit} there; send the rest before it")
-    text = shorten(text, limit, unit)
+    text = shorten(text, limit, unit) if limit else text
     thread = message.thread if Feature.THREADS in features else ""
     card = message.card if Feature.CARDS in features else None  # its text says the same, with numbers
     if (op, text, files, reply_to, thread, card) == (

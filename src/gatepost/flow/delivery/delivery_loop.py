@@ -7,9 +7,9 @@ transaction: it settles the last row and takes the next.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,7 +35,7 @@ from gatepost.gate.eager_task import run_eagerly
 from gatepost.messages.outbound import Feature
 from gatepost.store import outbox, sessions
 from gatepost.store.file_passing import FilePassing
-from gatepost.store.outbox import EffectOrigin, EffectState
+from gatepost.store.outbox import END, EffectOrigin, EffectState
 from gatepost.store.port import Db, Store
 
 T = TypeVar("T")
@@ -77,9 +77,7 @@ class DeliveryLoop:
         self._sender = ChannelSender(channels, reach, clock, policy, timeout, self._pace)
         self._most, self._look = max(config[LANES], 1), config[LOOK_S]
         self._busy: dict[DeliveryLane, bool] = {}  # True: rung again while it ran
-        self._waiting: defaultdict[str, FairQueue[DeliveryLane]] = defaultdict(
-            FairQueue
-        )  # for a free place, by instance
+        self._waiting: dict[str, FairQueue[DeliveryLane]] = {}  # for a free place, by instance; none is empty
         self._asking: set[DeliveryLane] = set()  # will wait, once it is known for which group
         self._running: dict[str, int] = {}
         self._asleep: dict[DeliveryLane, asyncio.TimerHandle] = {}
@@ -132,18 +130,18 @@ class DeliveryLoop:
             return fn(db), outbox_claims.settle_and_claim(db, self._terms, place, None, self._look_up_at, now, oldest)
 
         writing = asyncio.ensure_future(self._store.write(both, lane=lane))
-        writing.add_done_callback(lambda done: self._written(place, done))  # also if the caller is cancelled meanwhile
+        writing.add_done_callback(partial(self._written, place))  # also if the caller is cancelled meanwhile
         answer, _ = await asyncio.shield(writing)
         return answer
 
     def _reserve(self, instance: str, address: str) -> DeliveryLane | None:
-        """A lane that is at rest, which is then the caller's; None if it is at work, or there is no room."""
+        """Return a lane that is at rest, which is then the caller's; None if it is at work, or there is no room."""
         lane = DeliveryLane(instance, address)
         if not self._duties.sends_to(instance):
             return None
-        places = (self._busy, self._asleep, self._asking, self._waiting[instance])
-        at_rest = not any(lane in each for each in places)
-        if not self._open or not at_rest or self._running.get(instance, 0) >= self._most:
+        at_work = lane in self._busy or lane in self._asleep or lane in self._asking
+        waits = (waiting := self._waiting.get(instance)) is not None and lane in waiting
+        if not self._open or at_work or waits or self._running.get(instance, 0) >= self._most:
             return None
         if self._pace.claim(instance, address):
             return None
@@ -153,10 +151,7 @@ class DeliveryLoop:
 
     def _written(self, lane: DeliveryLane, done: "asyncio.Future[tuple[T, SendJob | WaitUntil | None]]") -> None:
         failed = done.cancelled() or done.exception() is not None
-        self._send_off(lane, None if failed else done.result()[1])
-
-    def _send_off(self, lane: DeliveryLane, first: SendJob | WaitUntil | None) -> None:
-        self._add_task(self._run_lane(lane, first))
+        self._add_task(self._run_lane(lane, None if failed else done.result()[1]))
 
     def _add_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -226,14 +221,14 @@ class DeliveryLoop:
             self._start(lane.instance)
 
     def _wait(self, lane: DeliveryLane) -> None:
-        """Groups take turns: one that writes to a hundred rooms delays no other's. Whose a room is, is asked only if
-        there is somebody to wait for."""
-        if self._open and (self._waiting[lane.instance] or self._running.get(lane.instance, 0) >= self._most):
+        """Stand in line. Groups take turns: one that writes to a hundred rooms delays no other's. A room's group is
+        asked for only if there is somebody to wait for."""
+        if self._open and (lane.instance in self._waiting or self._running.get(lane.instance, 0) >= self._most):
             self._asking.add(lane)
             if (rest := run_eagerly(self._wait_by_group(lane))) is not None:
                 self._add_task(rest)
         else:
-            self._waiting[lane.instance].add(lane, "")
+            self._waiting.setdefault(lane.instance, FairQueue()).add(lane, "")
 
     async def _wait_by_group(self, lane: DeliveryLane) -> None:
         group = ""
@@ -245,25 +240,26 @@ class DeliveryLoop:
             if lane in self._busy:  # it stood in the queue already, and its turn came meanwhile
                 self._busy[lane] = True
             elif lane not in self._asleep:
-                self._waiting[lane.instance].add(lane, group)
+                self._waiting.setdefault(lane.instance, FairQueue()).add(lane, group)
         self._start(lane.instance)
 
     def _start(self, instance: str) -> None:
-        waiting = self._waiting[instance]
         while self._open and self._running.get(instance, 0) < self._most:
-            group = waiting.next_group()
-            if group is None:
+            waiting = self._waiting.get(instance)
+            if waiting is None or (group := waiting.next_group()) is None:
                 return
             if wait := self._pace.get_wait(instance):  # one timer, however many rooms wait
                 self._hold_up(instance, wait)
                 return
             lane = waiting.pop(group)
+            if not waiting:
+                del self._waiting[instance]
             if wait := self._pace.claim(*lane):
                 self._sleep_for(lane, wait)
                 continue
             self._busy[lane] = False
             self._running[instance] = self._running.get(instance, 0) + 1
-            self._send_off(lane, None)
+            self._add_task(self._run_lane(lane, None))
 
     def _hold_up(self, instance: str, wait: int) -> None:
         if (timer := self._held_up.pop(instance, None)) is not None:
@@ -283,7 +279,8 @@ class DeliveryLoop:
             self._running[lane.instance] -= 1
             if self._busy.pop(lane):
                 self._wait(lane)
-            self._start(lane.instance)
+            if lane.instance in self._waiting:
+                self._start(lane.instance)
 
     async def _send_all(self, lane: DeliveryLane, first: SendJob | WaitUntil | None) -> None:
         """Send what is in the lane, one after another. The pace has let the first one through."""
@@ -291,7 +288,12 @@ class DeliveryLoop:
         count = 0
         while True:
             self._busy[lane] = False  # rung from here on: there may be more than this look sees
-            if outcome is not None and (self._must_end(lane, count) or self._pace.claim(*lane)):
+            if outcome is not None and (
+                not self._open
+                or not self._duties.sends_to(lane.instance)
+                or (count >= FAIR_SHARE and lane.instance in self._waiting)
+                or self._pace.claim(*lane)
+            ):
                 await self._write_last(outcome)
                 self._busy[lane] = True
                 return
@@ -306,19 +308,14 @@ class DeliveryLoop:
                     self._sleep(lane, job.at)
                 return
 
-    def _must_end(self, lane: DeliveryLane, count: int) -> bool:
-        return (
-            not self._open
-            or not self._duties.sends_to(lane.instance)
-            or (count >= FAIR_SHARE and bool(self._waiting[lane.instance]))
-        )
-
     async def _advance(self, lane: DeliveryLane, outcome: SendOutcome | None) -> SendJob | WaitUntil | None:
         if outcome is not None and outcome.state == EffectState.SENDING:
             self._look_up_at[outcome.effect.id] = outcome.next_at or 0
         while True:
             now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
-            durable = self._durable(lane)
+            # "sending" must be on the disk before the channel is called. Where a repeated send is one effect, or can be
+            # looked up, a power cut that forgets the state harms nobody.
+            durable = not self._terms.reach.get_kind(lane.instance).features & {Feature.KEYED, Feature.LOOKUP}
             try:
                 job = await self._store.write(
                     outbox_claims.settle_and_claim,
@@ -336,14 +333,9 @@ class DeliveryLoop:
                     return WaitUntil(now + to_microseconds(STORE_PAUSE_S))
                 await self._wait_for_store(error)
             else:
-                if outcome is not None and outcome.ended:
+                if outcome is not None and outcome.state in END:
                     await self._ended(outcome)
                 return job
-
-    def _durable(self, lane: DeliveryLane) -> bool:
-        """Return True if "sending" must be on the disk before the channel is called. Where a repeated send is one
-        effect, or can be looked up, a power cut that forgets the state harms nobody."""
-        return not self._terms.reach.features(lane.instance) & {Feature.KEYED, Feature.LOOKUP}
 
     async def _write_last(self, outcome: SendOutcome) -> None:
         """Record without taking the next."""
@@ -353,12 +345,12 @@ class DeliveryLoop:
             except Unavailable as error:
                 await self._wait_for_store(error)
             else:
-                if outcome.ended:
+                if outcome.state in END:
                     await self._ended(outcome)
                 return
 
     async def _wait_for_store(self, error: Unavailable) -> None:
-        """What was sent and is not recorded would be sent again: nothing else may happen in this room before."""
+        """Wait: a message that was sent and is not recorded would be sent again. Nothing else happens in this room."""
         LOG.warning("what was sent cannot be recorded yet", error=str(error))
         await asyncio.sleep(STORE_PAUSE_S)
 
@@ -406,7 +398,7 @@ def _to_delay(wait: int) -> float:
 
 
 def _remove(paths: list[Path]) -> None:
-    """A delivery's own copies. What cannot be removed is left: it must never cause a second send."""
+    """Remove a delivery's own copies. One that cannot be removed is left: it must never cause a second send."""
     for path in paths:
         with suppress(OSError):
             path.unlink(missing_ok=True)

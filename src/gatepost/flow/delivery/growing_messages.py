@@ -60,7 +60,7 @@ class GrowingMessages:
         known.draft = draft
 
     def stop(self, session_id: str) -> None:
-        """What was written is a message now, or never will be. Nothing that is given to the store later shows it."""
+        """End a text that is a message now, or never will be. Nothing that is given to the store later shows it."""
         known = self._texts.pop(session_id, None)
         if known is not None and known.timer is not None:
             known.timer.cancel()
@@ -75,7 +75,7 @@ class GrowingMessages:
 
     def _show_later(self, known: _GrowingText) -> None:
         growing = sum(each.draft.instance == known.draft.instance for each in self._texts.values())
-        pace = self._reach.pace(known.draft.instance)
+        pace = self._reach.get_kind(known.draft.instance).pace
         self._plan(known, pace.get_draft_interval(known.draft.address, growing))
         if known.draft.text != known.shown:
             known.shown = known.draft.text
@@ -113,8 +113,8 @@ def record_draft(db: Db, reach: ChannelInstances, draft: Draft, now: int) -> tup
         return None
     if (turn.address, turn.thread) != (draft.address, draft.thread):
         return None
-    limit = min(reach.max_text(turn.instance) or LONGEST, LONGEST)
-    text = shorten(draft.text, limit, reach.text_unit(turn.instance))
+    limit = min(reach.get_kind(turn.instance).max_text or LONGEST, LONGEST)
+    text = shorten(draft.text, limit, reach.get_kind(turn.instance).text_unit)
     return (turn.instance, turn.address) if growing_drafts.record(db, turn, text, now) else None
 
 
@@ -127,7 +127,7 @@ def close_draft(db: Db, reach: ChannelInstances, turn_id: str, text: str, now: i
     if turn.state is TurnState.FAILED:
         changed = keep_draft(db, reach, turn, text, now)
     else:
-        deletes = Feature.DELETE in reach.features(turn.instance)
+        deletes = Feature.DELETE in reach.get_kind(turn.instance).features
         changed = growing_drafts.withdraw(db, turn, deletes=deletes, now=now)
     return (turn.instance, turn.address) if changed else None
 

@@ -14,10 +14,11 @@ from gatepost.core.errors import Unavailable
 from gatepost.flow.delivery.channel_sender import SendJob, SendOutcome, is_draft
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy
+from gatepost.flow.requests.card_delivery import KEY as CARD_KEY
 from gatepost.flow.requests.card_delivery import record_card_outcome
 from gatepost.flow.schedule.text_outcomes import record_text_outcome
 from gatepost.messages.outbound import Feature
-from gatepost.store import growing_drafts, inbox, messages, outbox, sessions
+from gatepost.store import growing_drafts, inbox, messages, outbox, scheduled_texts, sessions
 from gatepost.store.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
 from gatepost.store.port import Db, LockKind
 
@@ -94,14 +95,26 @@ def settle_effect(db: Db, reach: ChannelInstances, outcome: SendOutcome, now: in
     elif outcome.place is not None:
         growing_drafts.give_up_place(db, effect)
     elif outcome.state == EffectState.SENT and growing_drafts.LEFT in effect.payload:
-        growing_drafts.remove_left(db, effect, deletes=Feature.DELETE in reach.features(effect.instance), now=now)
+        growing_drafts.remove_left(
+            db, effect, deletes=Feature.DELETE in reach.get_kind(effect.instance).features, now=now
+        )
     outbox.record_outcome(db, effect.id, outcome.state, outcome.reason, now, outcome.platform_id, outcome.next_at)
     if outcome.state in (EffectState.FAILED, EffectState.UNCERTAIN) and effect.origin in AGENTS_OWN:
         _add_context_row(db, effect, f"delivery_{outcome.state}", outcome.reason, now)
         if outcome.state is EffectState.FAILED and effect.payload.get("files"):
             _add_file_notice(db, reach, effect, outcome.reason, now)
-    record_text_outcome(db, reach, effect, outcome.state, outcome.reason, now)
-    record_card_outcome(db, effect, outcome.state, now)
+    if effect.origin != EffectOrigin.RESULT:
+        _record_at_origin(db, reach, effect, outcome.state, outcome.reason, now)
+
+
+def _record_at_origin(
+    db: Db, reach: ChannelInstances, effect: OutboxEffect, state: EffectState, reason: str, now: int
+) -> None:
+    """Record the outcome where it counts beyond the message itself. The key of an effect tells whose it is."""
+    if effect.key.startswith(scheduled_texts.BEGIN):
+        record_text_outcome(db, reach, effect, state, reason, now)
+    elif effect.key.startswith(CARD_KEY):
+        record_card_outcome(db, effect, state, now)
 
 
 def settle_late_failure(db: Db, reach: ChannelInstances, instance: str, failure: LateFailure, now: int) -> str:
@@ -119,8 +132,7 @@ def settle_late_failure(db: Db, reach: ChannelInstances, instance: str, failure:
     if state is EffectState.FAILED:
         if effect.origin in AGENTS_OWN:
             _add_context_row(db, effect, f"delivery_{state}", failure.why, now)
-        record_text_outcome(db, reach, effect, state, failure.why, now)
-        record_card_outcome(db, effect, state, now)
+        _record_at_origin(db, reach, effect, state, failure.why, now)
     return effect.address if state is EffectState.PENDING else ""
 
 
@@ -156,8 +168,7 @@ def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: i
         if effect.key.startswith(NOTICE):
             continue
         outbox.record_outcome(db, effect.id, EffectState.FAILED, STALE, now)
-        record_text_outcome(db, reach, effect, EffectState.FAILED, STALE, now)
-        record_card_outcome(db, effect, EffectState.FAILED, now)
+        _record_at_origin(db, reach, effect, EffectState.FAILED, STALE, now)
         if effect.origin in AGENTS_OWN:
             own.setdefault(effect.session_id, []).append(effect)
     for effects in own.values():

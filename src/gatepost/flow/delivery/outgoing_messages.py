@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from gatepost.channels.contract import Channel, ChannelKind, ChannelPace
+from gatepost.channels.contract import Channel, ChannelDeps, ChannelKind, ChannelPace
+from gatepost.core.errors import NotFound
 from gatepost.core.settings import setting
 from gatepost.flow import server_senders
 from gatepost.flow.delivery import content_fallback
@@ -17,7 +18,7 @@ from gatepost.messages.card import Card
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Op, OutboundFile
 from gatepost.messages.text import clean
-from gatepost.messages.text_size import TextUnit, fits, measure
+from gatepost.messages.text_size import fits, measure
 from gatepost.store import growing_drafts, outbox
 from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db, LockKind
@@ -39,6 +40,10 @@ UNPACED = ChannelPace()
 LARGEST_CARD = 20_000  # characters: no platform shows more in one message
 
 
+def _make_nothing(deps: ChannelDeps) -> Channel:
+    raise NotFound("channel", deps.instance)
+
+
 class ChannelInstances:
     """The abilities of this gateway's channel instances. An instance that is not there can do nothing. `engages_s`: how
     long a group stays in a conversation of theirs, where its route says nothing."""
@@ -50,23 +55,10 @@ class ChannelInstances:
         self.get_page: Callable[[], str] = lambda: ""  # where the web page is; '' if it is served nowhere
         self.get_draft: Callable[[str], str] = lambda session_id: ""  # what people see of its answer that is written
 
-    def features(self, instance: str) -> frozenset[Feature]:
-        kind = self._kinds.get(instance)
-        return kind.features if kind else frozenset()
-
-    def max_text(self, instance: str) -> int:
-        """The longest text of one message, in its `text_unit`; 0: no limit."""
-        kind = self._kinds.get(instance)
-        return kind.max_text if kind else 0
-
-    def text_unit(self, instance: str) -> TextUnit:
-        kind = self._kinds.get(instance)
-        return kind.text_unit if kind else TextUnit.CHARACTERS
-
-    def largest_file(self, instance: str) -> int:
-        """The largest file that it can send, in bytes; 0: no limit."""
-        kind = self._kinds.get(instance)
-        return kind.largest_file if kind else 0
+    def get_kind(self, instance: str) -> ChannelKind:
+        """Return what the channel of an instance declares; of one that is not there, that it can do nothing."""
+        found = self._kinds.get(instance)
+        return found or ChannelKind(name=instance, make=_make_nothing, features=frozenset(), pace=UNPACED)
 
     def fits_card(self, instance: str, card: Card) -> bool:
         """Return True if people see all of a card in a room of this instance."""
@@ -86,29 +78,15 @@ class ChannelInstances:
         kind = self._kinds.get(instance)
         return kind.explain_reaction(address, reaction) if kind is not None and kind.explain_reaction else ""
 
-    def pace(self, instance: str) -> ChannelPace:
-        kind = self._kinds.get(instance)
-        return kind.pace if kind else UNPACED
-
     def shows_drafts(self, instance: str) -> bool:
         """Return True if an answer grows there while it is written."""
         kind = self._kinds.get(instance)
         return kind is not None and kind.drafts
 
-    def marks_read(self, instance: str) -> bool:
-        """Return True if people see there that a message was read."""
-        kind = self._kinds.get(instance)
-        return kind is not None and kind.read_marks
-
     def policy(self, instance: str) -> RoomPolicy:
         """Return who may speak in a room of this instance that nobody has said anything about."""
         kind = self._kinds.get(instance)
         return kind.policy if kind else RoomPolicy.STRICT
-
-    def platform(self, instance: str) -> str:
-        """The channel's name as people know it."""
-        kind = self._kinds.get(instance)
-        return kind.name if kind else instance
 
     def is_known(self, instance: str) -> bool:
         """Return True if the channel instance is switched on."""
@@ -206,20 +184,17 @@ def find_or_add(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int)
 
 
 def _split_parts(reach: ChannelInstances, new: OutgoingMessage) -> list[str]:
-    most, unit, text = reach.max_text(new.instance), reach.text_unit(new.instance), clean(new.text)
-    limit = most or runner_frames.LONGEST_RESULT
-    if most and new.files and (unsent := _list_unsent(reach, new)):
-        # The lines that will name the files go with the first part and need room there.
-        limit = max(limit - measure(content_fallback.name_files("", unsent), unit) - 1, limit // 2)
-    parts = content_fallback.split_text(text, limit, unit)
-    if most > runner_frames.LONGEST_RESULT:
+    kind, text = reach.get_kind(new.instance), clean(new.text)
+    limit = kind.max_text or runner_frames.LONGEST_RESULT
+    if kind.max_text and new.files:
+        unsent = content_fallback.sort_files(new.files, Op.SEND, kind.features, kind.largest_file)[1]
+        if unsent:  # the lines that will name the files go with the first part and need room there
+            named = measure(content_fallback.name_files("", unsent), kind.text_unit)
+            limit = max(limit - named - 1, limit // 2)
+    parts = content_fallback.split_text(text, limit, kind.text_unit)
+    if kind.max_text > runner_frames.LONGEST_RESULT:
         parts = [each for part in parts for each in content_fallback.split_text(part, runner_frames.LONGEST_RESULT)]
     return parts or ([""] if new.files else [])
-
-
-def _list_unsent(reach: ChannelInstances, new: OutgoingMessage) -> tuple[OutboundFile, ...]:
-    features, largest = reach.features(new.instance), reach.largest_file(new.instance)
-    return content_fallback.sort_files(new.files, Op.SEND, features, largest)[1]
 
 
 def _key(key: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""How fast a channel is sent to: the pace that its kind declares, and the pauses that its platform asks for.
+"""The pace of sending to a channel: what its kind declares, and the pauses that its platform asks for.
 
 Everything is asked before a row is taken, so a wait holds no lane, costs no try and is never cut off by a timeout. A
 permit is for one effect; one that was not needed is given back. Times are microseconds of the monotonic clock.
@@ -38,10 +38,7 @@ class _InstanceLimits:
         self.pace = pace
         self.everywhere = PaceLimit(pace.everywhere, pace.everywhere * SLACK_S + 1) if pace.everywhere > 0 else None
         rates = {pace.room, *pace.slow_rooms.values()}
-        self._rooms = {rate: PaceLimit(rate, pace.burst) for rate in rates if rate > 0}
-
-    def find_room(self, address: str) -> PaceLimit | None:
-        return self._rooms.get(self.pace.get_room_rate(address)) if self._rooms else None
+        self.rooms = {rate: PaceLimit(rate, pace.burst) for rate in rates if rate > 0}  # by rate
 
 
 class DeliveryPace:
@@ -54,7 +51,7 @@ class DeliveryPace:
         self._forget_at = FEWEST_REMEMBERED
 
     def claim(self, instance: str, address: str) -> int:
-        """0: one effect may go to this room now. Else how long to wait before asking again."""
+        """Return 0 if one effect may go to this room now, else how long to wait before asking again."""
         everywhere, room = self._find_limits(instance, address)
         if not (everywhere or room or self._paused):
             return 0
@@ -73,7 +70,7 @@ class DeliveryPace:
         return 0
 
     def give_back(self, instance: str, address: str) -> None:
-        """There was nothing to send after all."""
+        """Take a permit back: there was nothing to send after all."""
         everywhere, room = self._find_limits(instance, address)
         if everywhere is not None and instance in self._due:
             self._due[instance] = everywhere.remove(self._due[instance])
@@ -81,14 +78,14 @@ class DeliveryPace:
             self._rooms[instance, address] = room.remove(due)
 
     def get_wait(self, instance: str) -> int:
-        """How long no room of this instance may be sent to; 0: some may."""
-        everywhere = self._get_limits(instance).everywhere
+        """Return how long no room of this instance may be sent to; 0: some may."""
+        everywhere, _ = self._find_limits(instance, "")
         if not (everywhere or self._paused):
             return 0
         return self._get_instance_wait(instance, everywhere, self._clock.monotonic())
 
     def pause(self, instance: str, seconds: float) -> None:
-        """The platform asks for it. A shorter pause does not end a longer one."""
+        """Pause as the platform asks. A shorter pause does not end a longer one."""
         until = self._clock.monotonic() + min(to_microseconds(max(seconds, 0.0)), self._longest)
         self._paused[instance] = max(until, self._paused.get(instance, 0))
 
@@ -106,17 +103,11 @@ class DeliveryPace:
         return max(wait, until - now)
 
     def _find_limits(self, instance: str, address: str) -> tuple[PaceLimit | None, PaceLimit | None]:
-        limits = self._get_limits(instance)
-        return limits.everywhere, limits.find_room(address)
-
-    def _get_limits(self, instance: str) -> _InstanceLimits:
-        pace = self._reach.pace(instance)
-        known = self._limits.get(instance)
-        if (
-            known is None or known.pace is not pace
-        ):  # an instance may be switched on later, or be of another kind by now
+        """Return the limit of an instance, and that of one of its rooms."""
+        pace, known = self._reach.get_kind(instance).pace, self._limits.get(instance)
+        if known is None or known.pace is not pace:  # it may be switched on later, or be of another kind by now
             known = self._limits[instance] = _InstanceLimits(pace)
-        return known
+        return known.everywhere, known.rooms.get(pace.get_room_rate(address)) if known.rooms else None
 
     def _forget_idle_rooms(self, now: int) -> None:
         if len(self._rooms) < self._forget_at:

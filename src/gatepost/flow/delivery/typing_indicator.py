@@ -32,18 +32,16 @@ class TypingIndicator:
         self._unmarked: dict[TypingPlace, tuple[str, ...]] = {}  # messages that are to be marked as read
         self._bell = asyncio.Event()
 
-    def start(self, instance: str, address: str, thread: str) -> None:
-        """A turn runs there, or something happened in it: shown at once, and until `stop`."""
-        if Feature.TYPING in self._reach.features(instance):
-            self._set((instance, address, thread), True)
-
-    def mark_read(self, instance: str, address: str, thread: str, messages: tuple[str, ...]) -> None:
-        """An agent has taken these messages: people see it, where the instance says so."""
-        if messages and self._reach.marks_read(instance):
-            place = (instance, address, thread)
-            self._unmarked[place] = (self._unmarked.get(place, ()) + messages)[-MOST_MARKED:]
+    def start(self, instance: str, address: str, thread: str, read: tuple[str, ...] = ()) -> None:
+        """A turn runs there, or something happened in it: shown at once, and until `stop`. `read`: messages that its
+        agent has taken. People see it, where the instance says so."""
+        place, kind = (instance, address, thread), self._reach.get_kind(instance)
+        if read and kind.read_marks:
+            self._unmarked[place] = (self._unmarked.get(place, ()) + read)[-MOST_MARKED:]
             self._changed.add(place)
             self._bell.set()
+        if Feature.TYPING in kind.features:
+            self._set(place, True)
 
     def stop(self, instance: str, address: str, thread: str) -> None:
         place = (instance, address, thread)
@@ -105,18 +103,14 @@ class TypingIndicator:
 
     async def _call(self, place: TypingPlace, on: bool) -> None:
         instance, address, thread = place
-        channel = self._find_channel(instance)
-        if channel is None:
-            return
-        try:
-            async with asyncio.timeout(LONGEST_CALL_S):
-                await channel.typing(address, thread, on)
-        except Exception as error:  # noqa: BLE001  part of delivering; a sign that fails must not end the others
-            LOG.debug("typing could not be shown", instance=instance, error=repr(error))
-
-    def _find_channel(self, instance: str) -> SupportsTyping | None:
         channel: object = self._channels.get(instance)
         known = self._able.get(instance)
         if known is None or known[0] is not channel:
             known = self._able[instance] = (channel, channel if isinstance(channel, SupportsTyping) else None)
-        return known[1]
+        if (able := known[1]) is None:
+            return
+        try:
+            async with asyncio.timeout(LONGEST_CALL_S):
+                await able.typing(address, thread, on)
+        except Exception as error:  # noqa: BLE001  part of delivering; a sign that fails must not end the others
+            LOG.debug("typing could not be shown", instance=instance, error=repr(error))

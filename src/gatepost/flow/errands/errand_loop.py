@@ -36,13 +36,12 @@ class ErrandLoop:
         self._look_s = look_s
         self._rung = asyncio.Event()
         self._rooms: set[str] = set()
-        bells.on_change(self._receive_change)
+        bells.on_change(self._receive_change, errands.INSTANCE)
         bells.on_errands(self._rung.set)
 
     def _receive_change(self, instance: str, address: str) -> None:
-        if instance == errands.INSTANCE:
-            self._rooms.add(address)
-            self._rung.set()
+        self._rooms.add(address)
+        self._rung.set()
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -26,7 +26,7 @@ class FollowedThreads:
 
     def follow(self, instance: str, address: str, thread: str) -> None:
         place = (instance, address, thread)
-        if not thread or place in self._asked or Feature.SUBSCRIBE not in self._reach.features(instance):
+        if not thread or place in self._asked or Feature.SUBSCRIBE not in self._reach.get_kind(instance).features:
             return
         channel: object = self._reach.find_channel(instance)
         if not isinstance(channel, SupportsSubscribe) or len(self._calls) >= MOST_AT_ONCE:

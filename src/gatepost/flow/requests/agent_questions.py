@@ -49,18 +49,16 @@ class AgentQuestions:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._open = Counter[str]()  # requests for whose answer a call waits
         self._told_pending: set[str] = set()  # whose call has ended without an answer
-        self._deferred: set[tuple[str, str]] = set()  # rooms of turns whose end an answer waits for
         self._rung: set[asyncio.Event] = set()
         bells.on_requests(self._ring)
-        bells.on_change(self._receive_change)
 
     def _ring(self) -> None:
         for event in self._rung:
             event.set()
 
     def _receive_change(self, instance: str, address: str) -> None:
-        if (instance, address) in self._deferred:
-            self._bells.requests()
+        """A turn may be over whose end an answer waits for."""
+        self._bells.requests()
 
     async def ask(self, call: ToolCall, asked: Mapping[str, Any], expire_s: float | None) -> Request:
         """The request as it stands when it is answered, or when the call has waited long enough."""
@@ -136,7 +134,7 @@ class AgentQuestions:
             self._told_pending.discard(request.id)
             if told and request.session_id is not None:
                 self._bells.session(request.session_id)
-        self._deferred = deferred
+        self._bells.set_rooms(self._receive_change, deferred)
 
     async def _is_turn_open(self, request: Request) -> bool:
         turn = await self._store.read(turns.get, request.turn_id) if request.turn_id else None

@@ -270,7 +270,7 @@ def _read_text(
     if said.answers is not None and not replied:
         return None
     found = _list_meant(db, said, cards, replied)
-    shown = bool(replied) or not is_number(said.text) or Feature.CARDS not in reach.features(said.instance)
+    shown = bool(replied) or not is_number(said.text) or Feature.CARDS not in reach.get_kind(said.instance).features
     chosen = [each for card, request in found if shown and (each := _match_choice(card, request, said.text))]
     if not chosen:
         return _read_own_words(db, reach, said, found, now)
@@ -333,7 +333,9 @@ def _is_certain(
 ) -> bool:
     """Return True if words that name no request can only be meant for this one's card in the room. `allows`: they would
     allow it, so nothing that a ledger does not show may have led to them."""
-    if allows and Feature.PANE in reach.features(said.instance):  # an agent's prompt says what it likes for somebody
+    if (
+        allows and Feature.PANE in reach.get_kind(said.instance).features
+    ):  # an agent's prompt says what it likes for somebody
         return False
     card = max((each for each in cards if each.request_id == request.id), key=lambda each: each.message_id)
     state = outbox.list_states(db, [card.message_id]).get(card.message_id)
@@ -415,7 +417,7 @@ def _list_titles(db: Db, cards: Sequence[RequestCard]) -> list[str]:
 
 def _can_reply(reach: ChannelInstances, instance: str) -> bool:
     """Return True if people can refer to a card there. Nobody can at a terminal, which prints it as text."""
-    features = reach.features(instance)
+    features = reach.get_kind(instance).features
     return Feature.REPLY in features and (Feature.CARDS in features or not reach.is_local(instance))
 
 

@@ -164,7 +164,7 @@ def find_next_approver(
 def _find_room_of_asker(reach: ChannelInstances, request: Request, asker: str, person: str) -> DirectRoom | None:
     """Return the room of a request as one of who gave the agent its work; None where the gateway is not the platform,
     or the room is another person's own."""
-    if request.address == "" or reach.platform(request.instance) not in PLACES:
+    if request.address == "" or reach.get_kind(request.instance).name not in PLACES:
         return None
     of_somebody = request.address.startswith(WEB_ROOM)
     if not asker or (of_somebody and request.address != WEB_ROOM + asker.removeprefix(WEB_PERSON)):

@@ -74,7 +74,7 @@ def find_thread(reach: ChannelInstances, request: Request, place: tuple[str, str
     """The thread of a card: that of the request where it was asked in this room, else the main one. A terminal prints
     the main one's cards in every thread."""
     same = (request.instance, request.address) == place
-    return request.thread if same and Feature.CARDS in reach.features(place[0]) else ""
+    return request.thread if same and Feature.CARDS in reach.get_kind(place[0]).features else ""
 
 
 def show_question(db: Db, reach: ChannelInstances, request: Request, now: int) -> tuple[tuple[str, str], ...]:
@@ -173,7 +173,7 @@ def shorten_card(card: Card, text: str) -> Card:
 
 
 def _find_page_size(reach: ChannelInstances, instance: str) -> tuple[int, TextUnit]:
-    return min(reach.max_text(instance) or LONGEST_PAGE, LONGEST_PAGE), reach.text_unit(instance)
+    return min(reach.get_kind(instance).max_text or LONGEST_PAGE, LONGEST_PAGE), reach.get_kind(instance).text_unit
 
 
 def list_pages(card: Card, limit: int, unit: TextUnit) -> list[str]:
@@ -262,7 +262,7 @@ def _show_line_in_card(
     db: Db, reach: ChannelInstances, request: Request, card: RequestCard, said: str, key: str, now: int
 ) -> None:
     """In the card itself where the channel can edit, else in a line of its own."""
-    edits = Feature.EDIT in reach.features(card.instance)
+    edits = Feature.EDIT in reach.get_kind(card.instance).features
     place = (card.instance, card.address)
     thread = request.thread if request.kind is RequestKind.QUESTION else find_thread(reach, request, place)
     decided = make_decided_card(request, find_facts(db, request), said, card.part)
@@ -286,7 +286,7 @@ def show_failure(
     shown = [
         each
         for each in request_cards.list_for_request(db, request.id)
-        if (each.person in deciders or Feature.EDIT in reach.features(each.instance))
+        if (each.person in deciders or Feature.EDIT in reach.get_kind(each.instance).features)
         and outbox.find_by_key(db, make_decided_key(each)) is not None
     ]
     for card in shown:

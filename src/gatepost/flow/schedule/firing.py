@@ -113,8 +113,8 @@ def count_parts(reach: ChannelInstances, task: Task) -> int:
     """About how many messages one run of it puts into the outbox, or the one for its agent. Pure."""
     if not task.text:
         return 1
-    longest = reach.max_text(task.instance) or LONGEST_RESULT
-    return 1 + measure(task.text, reach.text_unit(task.instance)) // longest
+    longest = reach.get_kind(task.instance).max_text or LONGEST_RESULT
+    return 1 + measure(task.text, reach.get_kind(task.instance).text_unit) // longest
 
 
 def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int, now: int) -> FiredRooms:

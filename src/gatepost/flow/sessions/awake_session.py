@@ -5,7 +5,6 @@ When the sandbox ends, for whatever reason, the ledger decides what becomes of i
 
 import asyncio
 import socket
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing, suppress
 from typing import Any, TypeVar, TypeVarTuple
@@ -39,6 +38,7 @@ from gatepost.mailbox.inbound import MailboxLocked
 from gatepost.sandboxes.contract import Sandbox, SandboxKind, SandboxPlan
 from gatepost.store import destinations, groups, mailbox_rows, replays, session_files
 from gatepost.store.destinations import Destination
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.groups import Group
 from gatepost.store.inbox import InboxEntry
 from gatepost.store.mailbox_rows import ProjectionLimits
@@ -51,7 +51,6 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 GRACE_S = 2.0  # between a friendly word and the end
-MOST_EARLY = 100
 LARGEST_NEXT = 256 * 1024  # characters of waiting messages that are projected before they are claimed
 MOST_CONTEXT, LARGEST_CONTEXT = 1000, 1_000_000  # observed messages, and their characters, whatever a group says
 
@@ -73,11 +72,8 @@ class AwakeSession:
         self.limits = limits_of(parts.config, group)  # those of the groups above it are read before it starts
         self.rings = 0
         self.talk = RunnerProtocol(parts, session, group, provider, self)
-        self._rested, self._started = rested, started
+        self.turn_ended, self._started = rested, started
         self._started_at = self.talk.heard_at
-        self._line: RunnerSocket | None = None
-        self._welcomed = False
-        self._early: deque[runner_frames.Frame] = deque(maxlen=MOST_EARLY)  # frames that wait for Welcome
         self._tools: ToolSocket | None = None
         self._egress: EgressSocket | None = None
         self.sandbox: Sandbox | None = None
@@ -95,11 +91,11 @@ class AwakeSession:
         self._ending_after_turn = ""  # why
         self.gone = asyncio.Event()  # nothing of it runs any more
 
-    # What the supervisor asks.
+    # The supervisor asks:
 
     @property
     def is_idle(self) -> bool:
-        """It has done what it was woken for, and may make way."""
+        """Return True if it has done what it was woken for, and may make way."""
         idle = self.talk.turn is None and not self.talk.giving and not self._unseen.is_set()
         return self.talk.claimed and idle and not self.ending
 
@@ -129,12 +125,12 @@ class AwakeSession:
         return replace(self.parts.patience, turn=to_microseconds(self.limits.turn_s))
 
     def warn(self, now: int) -> None:
-        """Its time is nearly over."""
+        """Tell it that its time is nearly over."""
         begun = self.talk.turn_since + self.talk.requests.awaited.waited
         self.talk.warn((begun + self.patience.turn - now) / SECOND)
 
     def ring(self) -> None:
-        """Something is queued for this session."""
+        """Hear that something is queued for this session."""
         self.rings += 1
         self._unseen.set()
 
@@ -146,7 +142,7 @@ class AwakeSession:
         """End it in good order: the runner is asked, then its sandbox is ended."""
         ending = Ending.by_gateway(reason)
         self._begin_ending(ending)
-        self.send(runner_frames.CloseFrame(reason=reason))
+        self.talk.send(runner_frames.CloseFrame(reason=reason))
         await asyncio.sleep(GRACE_S)
         self.kill(ending)
 
@@ -176,7 +172,7 @@ class AwakeSession:
         return [group_tree(home.group(folder), folder, folders), DiskTree(home.session(self.session.id)), *worktree]
 
     def trees_below(self, some: Sequence[str], folders: Sequence[str]) -> list[DiskTree]:
-        """Those of `some` groups that it can write to, because they are below its own."""
+        """Return the trees of `some` groups that it can write to, because they are below its own."""
         inner = [each for each in some if each.startswith(self.session.folder + "/")]
         return [group_tree(self.parts.home.group(each), each, folders) for each in inner]
 
@@ -186,22 +182,18 @@ class AwakeSession:
         return self.session.instance == replays.INSTANCE
 
     async def _measure(self) -> None:
-        """What its trees take before it can write to them."""
+        """Measure what its trees take before it can write to them."""
         folders = [each.folder for each in await self.parts.store.read(groups.list_all)]
         trees = [*self.trees(folders), *self.trees_below(folders, folders)]
         self.baseline = await self.parts.usage.baseline(trees, self.most_counted)
 
     @property
     def most_counted(self) -> int:
-        """How many files of a tree are counted: enough to see how far it is above its limit."""
+        """The number of files of a tree that are counted: enough to see how far it is above its limit."""
         return 2 * self.limits.files
 
     def _is_ending(self) -> bool:
         return self.ending is not None
-
-    def _was_stopped(self) -> bool:
-        """By a person: nothing of it is tried again."""
-        return self.ending is not None and self.ending.retry is Retry.NEVER
 
     def _begin_ending(self, ending: Ending) -> None:
         self.ending = self.ending.join(ending) if self.ending is not None else ending
@@ -211,7 +203,7 @@ class AwakeSession:
     # Its life.
 
     async def run(self) -> None:
-        """From the first socket to the last row. Raises Unavailable if no sandbox could be started."""
+        """Run it from the first socket to the last row. Raises Unavailable if no sandbox could be started."""
         parts, session = self.parts, self.session
         # Off the loop: whether a kind works is tried out when it is first asked for, and some take half a second.
         name, kind = await self._off_loop(
@@ -247,7 +239,8 @@ class AwakeSession:
         await self._off_loop(sandbox_plan.prepare_folders, parts.home, parts.config, self.group, session.id, uid)
         self.limits = limits_of(parts.config, self.group, parents)
         pairs, known = await self._open_rows()
-        await self._fetch_files(pairs)
+        if parts.passing is not None:
+            await _fetch_files(parts.passing, pairs)
         await self._keep_files(pairs)
         await self._off_loop(self._mailbox.begin, pairs, known)
         self._start = await self._off_loop(find_start_folder, parts.home, parts.config, session.cwd)
@@ -306,14 +299,14 @@ class AwakeSession:
             looking = tasks.create_task(self._guarded(self._offer_work()))
             code = await sandbox.wait()
             self.gone.set()
-            if self._line is not None:
+            if self.talk.line is not None:
                 await asyncio.wait({listening}, timeout=GRACE_S)  # what it said with its last breath
             listening.cancel()
             looking.cancel()
         await self._ended(code)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Whatever goes wrong on our side of the line ends the sandbox, and is settled like any other end of it."""
+        """End the sandbox for whatever goes wrong on our side of the line. It is settled like any other end of it."""
         try:
             await work
         except Exception as error:  # noqa: BLE001  a full disk, or a frame that nobody thought of: the turn must be settled
@@ -323,10 +316,10 @@ class AwakeSession:
             self.kill(Ending(cause, Retry.LATER if is_passing(error) else Retry.NEXT))
 
     def _admit(self, line: RunnerSocket, pid: int) -> bool:
-        """One connection, of a process that lives in this sandbox."""
-        if self._line is not None or not self._owns(pid):
+        """Take one connection, of a process that lives in this sandbox."""
+        if self.talk.line is not None or not self._owns(pid):
             return False
-        self._line = line
+        self.talk.line = line
         self._opened.set()
         return True
 
@@ -335,10 +328,11 @@ class AwakeSession:
 
     async def _listen(self) -> None:
         await self._opened.wait()
-        assert self._line is not None
-        while frames := await self._line.frames():
-            if self._was_stopped():
-                return  # what it had not handed over by then goes with its turn
+        line = self.talk.line
+        assert line is not None
+        while frames := await line.frames():
+            if self.ending is not None and self.ending.retry is Retry.NEVER:
+                return  # a person has stopped it: what it had not handed over by then goes with its turn
             starting = not self.talk.claimed
             await self.talk.receive(frames)
             if starting and self.talk.claimed:
@@ -349,9 +343,9 @@ class AwakeSession:
                 self.end_after_turn(self._ending_after_turn)
             elif self.session.mode is SessionMode.ISOLATED and self.is_idle:
                 self.end_after_turn("its run is over")
-        if self._line.fault:
-            _log.warning("the runner said what it may not", session=self.session.id, fault=self._line.fault)
-            self.kill(Ending(self._line.fault if self._line.flooded else "the agent's runner said what it may not"))
+        if line.fault:
+            _log.warning("the runner said what it may not", session=self.session.id, fault=line.fault)
+            self.kill(Ending(line.fault if line.flooded else "the agent's runner said what it may not"))
         if not self.ending and self.sandbox is not None:
             self.sandbox.kill()  # a runner that has left its line is of no use; the ledger settles what it had
 
@@ -362,14 +356,14 @@ class AwakeSession:
             self._unseen.clear()
             if not await self.talk.offer_work():
                 await self.project()
-                self.send(runner_frames.BellFrame())
+                self.talk.send(runner_frames.BellFrame())
 
     async def project(self) -> set[int]:
-        """Bring inbound.db up to date with the ledger; the rows that it then holds."""
+        """Bring inbound.db up to date with the ledger. Return the rows that it then holds."""
         try:
             async with self._projecting:
                 pairs, known = await self._open_rows()
-                if not await self._has_fetched(pairs):
+                if self.parts.passing is not None and not await self._has_fetched(self.parts.passing, pairs):
                     return set()
                 if _list_with_files(pairs).keys() != self._with_files:  # one may be gone, since its group was sealed
                     await self._keep_files(pairs)
@@ -401,10 +395,10 @@ class AwakeSession:
             self._rule_state = found.rules_version
         return found.pairs, self._destinations
 
-    async def _has_fetched(self, pairs: list[tuple[InboxEntry, Message]]) -> bool:
-        """False: a file has not come yet. The session ends, and waits for it when it wakes again."""
+    async def _has_fetched(self, passing: FilePassing, pairs: list[tuple[InboxEntry, Message]]) -> bool:
+        """Return False if a file has not come yet. The session ends, and waits for it when it wakes again."""
         try:
-            await self._fetch_files(pairs)
+            await _fetch_files(passing, pairs)
         except Unavailable as error:
             _log.warning("a file has not come", session=self.session.id, error=str(error))
             self.kill(Ending.by_gateway(str(error)))
@@ -426,38 +420,14 @@ class AwakeSession:
         self._mailbox.files = files
         self._with_files = {*found}
 
-    async def _fetch_files(self, pairs: list[tuple[InboxEntry, Message]]) -> None:
-        """Those that another gateway has received."""
-        if (passing := self.parts.passing) is not None:
-            for _, message in pairs:
-                await passing.fetch([each["path"] for each in message.content.get("attachments", ())])
-
     async def _off_loop(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        """What the host does about a session waits for nothing that the session asks for."""
+        """Run on a thread of the pool. The host's work for a session waits for nothing that the session asks for."""
         return await self.parts.files.run(f"host {self.session.id}", fn, *args)
-
-    def send(self, frame: runner_frames.Frame) -> None:
-        """Welcome comes first: a runner reads by it what everything else means. What is said before waits for it; a
-        bell need not, because Welcome itself is followed by one."""
-        if self._line is None:
-            return
-        if isinstance(frame, runner_frames.WelcomeFrame):
-            self._line.send(frame)
-            self._welcomed = True
-            while self._early:
-                self._line.send(self._early.popleft())
-        elif self._welcomed:
-            self._line.send(frame)
-        elif not isinstance(frame, runner_frames.BellFrame):
-            self._early.append(frame)
-
-    def turn_ended(self) -> None:
-        self._rested()
 
     # Its end.
 
     async def _ended(self, code: int) -> None:
-        """The sandbox is gone: settle what it left. Asked to end or not, an open turn did not end by itself."""
+        """Settle what a sandbox left that is gone. Asked to end or not, an open turn did not end by itself."""
         turn = await turn_settlement.open_turn(self.parts, self.session)
         words = self.talk.last_words
         ending = self.ending or Ending(_render_trouble(words) if words else _render_exit_code(code))
@@ -484,16 +454,23 @@ class AwakeSession:
 
 
 def _list_with_files(pairs: list[tuple[InboxEntry, Message]]) -> dict[int, Message]:
-    """Rows that bring files, or quote a message that did."""
+    """Return the rows that bring files, or quote a message that did."""
     return {
         entry.id: message
         for entry, message in pairs
+        if not session_files.FIELDS.isdisjoint(message.content)
         if session_files.list_files(message.content) or session_files.get_quoted_message(message.content)
     }
 
 
+async def _fetch_files(passing: FilePassing, pairs: list[tuple[InboxEntry, Message]]) -> None:
+    """Have the files here that another gateway has received."""
+    for _, message in pairs:
+        await passing.fetch([each["path"] for each in message.content.get("attachments", ())])
+
+
 def _render_trouble(words: runner_frames.ErrorFrame) -> str:
-    """Said inside, so only cut to one line; it is shown to people and not acted upon."""
+    """Return what was said inside, cut to one line; it is shown to people and not acted upon."""
     line = " ".join(words.why.split())[:300]
     return f"the agent cannot start: {line}" if words.what == "setup" else f"the agent's runner broke: {line}"
 

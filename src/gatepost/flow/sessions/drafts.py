@@ -75,7 +75,7 @@ class DraftRelay:
             self._growing.end(session_id, turn_id, text)
 
     def delivered(self, instance: str, address: str, thread: str) -> None:
-        """A message has arrived there: the drafts that became one are over."""
+        """End the drafts that became a message which has arrived there."""
         for draft in list(self._open):
             draft.delivered(instance, address, thread)
 
@@ -92,7 +92,7 @@ class SessionDraft:
     ) -> None:
         self._relay, self._session, self._agent, self._send = relay, session_id, agent, send
         self._turn: Turn | None = None
-        self._channel: ShowsDrafts | None = None
+        self.channel: ShowsDrafts | None = None  # None: nobody sees it
         self._is_watched = False  # as the runner knows
         self._text = ""
         self._is_sent = False  # it became a message, which is on its way
@@ -110,25 +110,27 @@ class SessionDraft:
         return "" if self._is_sent else self._text
 
     def freeze(self) -> None:
-        """Its turn is being ended. What people see stays until that is settled."""
+        """Stop growing: its turn is being ended. The text that people see stays until that is settled."""
         self._is_frozen = True
-        if isinstance(self._channel, GrowingMessages):
-            self._channel.stop(self._session)
+        if isinstance(self.channel, GrowingMessages):
+            self.channel.stop(self._session)
 
     def begin(self, turn: Turn, *, shown: bool) -> None:
-        """A turn runs. Not `shown`: whether it says anything is not known yet, or nobody is to see how."""
+        """Begin with a turn. Not `shown`: nobody knows yet if it says anything, or nobody is to see how."""
         if self._turn is not None and self._turn.id == turn.id:
             return
-        self.stop()
+        if self._turn is not None:
+            self.stop()
         self._turn = turn
-        self._channel = self._relay.find_channel(turn.instance) if shown else None
-        if self._channel is not None:
+        self.channel = self._relay.find_channel(turn.instance) if shown else None
+        if self.channel is not None:
             self._relay.add(self)
-        self.check_watchers()
+        if self.channel is not None or self._is_watched:
+            self.check_watchers()
 
     def check_watchers(self) -> None:
-        """Who watches may have changed."""
-        turn, channel = self._turn, self._channel
+        """Look again at who watches."""
+        turn, channel = self._turn, self.channel
         if turn is None:
             return
         watched = channel is not None and channel.is_watched(turn.address)
@@ -138,7 +140,7 @@ class SessionDraft:
             self._show("")
 
     def receive(self, frame: runner_frames.DraftFrame) -> None:
-        """Costs little whatever it is: a runner may send as many as it likes."""
+        """Show a draft. It costs little whatever it is: a runner may send as many as it likes."""
         turn = self._turn
         if (
             turn is None
@@ -155,10 +157,10 @@ class SessionDraft:
         self._show((self._text[: frame.kept] + frame.text)[: runner_frames.LONGEST_DRAFT])
 
     def expect_delivery(self) -> None:
-        """What was written is handed over as a message, which takes its place when it is delivered."""
+        """Wait for the message that the text became; it takes the text's place when it is delivered."""
         self._is_sent = bool(self._text)
-        if isinstance(self._channel, GrowingMessages):
-            self._channel.stop(self._session)
+        if isinstance(self.channel, GrowingMessages):
+            self.channel.stop(self._session)
 
     def delivered(self, instance: str, address: str, thread: str) -> None:
         turn = self._turn
@@ -177,26 +179,27 @@ class SessionDraft:
                 self.stop()
 
     def end(self) -> None:
-        """The turn is over. What it said may be on its way for a moment: it is not taken away before it is there."""
+        """End with the turn. A text that is on its way as a message is not taken away before that is there."""
         if not self._is_sent:
             self.stop()
         elif self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self.stop)
 
     def stop(self) -> None:
-        """Nothing of it is shown any more."""
+        """Show nothing of it any more."""
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
-        text = self.shown
-        self._show("")
-        if self._turn is not None and (text or isinstance(self._channel, GrowingMessages)):
-            self._relay.close(self._session, self._turn.id, text)
-        self._relay.discard(self)
-        self._turn = self._channel = None
+        if self.channel is not None:
+            text = self.shown
+            self._show("")
+            if self._turn is not None and (text or isinstance(self.channel, GrowingMessages)):
+                self._relay.close(self._session, self._turn.id, text)
+            self._relay.discard(self)
+        self._turn = self.channel = None
 
     def _show(self, text: str) -> None:
-        turn, channel, before = self._turn, self._channel, self._text
+        turn, channel, before = self._turn, self.channel, self._text
         self._text, self._is_sent = text, False
         if turn is None or channel is None or text == before:
             return

@@ -1,5 +1,5 @@
-"""Questions of a provider before it acts. Who manages an agent can be asked, and the request waits for them. In a chat
-a card asks whoever may decide about the group; a question is put to the room. Every answer is written down."""
+"""Questions of a provider before it acts. Whoever manages an agent can be asked, and the request waits for them. In a
+chat a card asks whoever may decide about the group; a question is put to the room. Every answer is written down."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import approved_plans
 from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING_IN_GROUP, AskingRules, ask
 from gatepost.flow.requests.provider_answers import NOT_PERMITTED
-from gatepost.flow.sessions.timeline_events import clean_value, excerpt
+from gatepost.flow.sessions.turn_timeline import clean_value, excerpt
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.text import clean, one_line
@@ -56,7 +56,7 @@ class RecordedPermission(Struct, frozen=True):
 
 
 class ChatAsking(Struct, frozen=True):
-    """How people are asked about what a provider wants to do in a chat."""
+    """The way in which people are asked about what a provider wants to do in a chat."""
 
     reach: ChannelInstances
     rules: AskingRules
@@ -179,7 +179,8 @@ def parse_permission_request(event: runner_frames.EventFrame) -> NewRequest:
 
 
 def digest_of(event: runner_frames.EventFrame) -> str:
-    """Of everything that is asked, before anything is cut. `whole` is the runner's own, of what did not fit a frame."""
+    """Return the digest of everything that is asked, before anything is cut. `whole` is the runner's own, of what did
+    not fit a frame."""
     about = {name: event.data[name] for name in sorted(event.data) if name != "id"}
     try:
         text = json.dumps([event.kind, about], sort_keys=True)
@@ -191,7 +192,7 @@ def digest_of(event: runner_frames.EventFrame) -> str:
 def record_refusal(
     db: Db, event: runner_frames.EventFrame, group: Group, option: str, session_id: str, now: int
 ) -> None:
-    """Who wanted to use what. Its input stays inside: it may hold anything. `option`: it holds the mode."""
+    """Record which tool was refused. Its input stays inside: it may hold anything. `option`: it holds the mode."""
     details = {
         "session": session_id,
         "turn": event.turn,

@@ -39,21 +39,26 @@ class Projection:
         self._file = inbound.InboundWriter(self._path)
         self._routing = inbound.SessionRouting(session.instance, session.address, session.thread)
         self.files = ConversationFiles()
+        self._known: Sequence[Destination] = ()
+        self._targets: list[inbound.MailboxDestination] = []  # these, as the mailbox names them
 
     def begin(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> None:
         """A new inbound.db, as every sandbox gets, and the files that the conversation keeps."""
         self.bring_files()
-        self._file.rebuild(self._rows(pairs), self._routing, [_target(each) for each in known])
+        rows = [_row(*pair, self.files) for pair in pairs]
+        self._file.rebuild(rows, self._routing, [_target(each) for each in known])
 
     def update(self, pairs: Sequence[tuple[InboxEntry, Message]], known: Sequence[Destination]) -> bool:
         """Bring it up to date. True if it was corrupt and had to be made again. Raises Locked if the sandbox does not
         let go of it."""
-        rows, targets = self._rows(pairs), [_target(each) for each in known]
+        rows = [_row(*pair, self.files) for pair in pairs]
+        if known is not self._known:
+            self._known, self._targets = known, [_target(each) for each in known]
         try:
-            self._file.project(rows, self._routing, targets)
+            self._file.project(rows, self._routing, self._targets)
         except MailboxCorrupt:
             inbound.move_broken_aside(self._path)
-            self._file.rebuild(rows, self._routing, targets)
+            self._file.rebuild(rows, self._routing, self._targets)
             return True
         return False
 
@@ -63,9 +68,6 @@ class Projection:
 
     def close(self) -> None:
         self._file.close()
-
-    def _rows(self, pairs: Sequence[tuple[InboxEntry, Message]]) -> list[InboundRow]:
-        return [_row(entry, message, self.files) for entry, message in pairs]
 
 
 def _target(each: Destination) -> inbound.MailboxDestination:

@@ -57,7 +57,7 @@ class ResultRights:
                 SEND,
                 Tier.WORKER,  # the row of a destination is the permission, whatever the tier
                 turn.folder,
-                claims=claims | {"platform": reach.platform(bot), "room": room, "topic": thread, "user": user},
+                claims=claims | {"platform": reach.get_kind(bot).name, "room": room, "topic": thread, "user": user},
                 also=also,
             )
             for (bot, room, thread, user), also in zip(places, people, strict=True)

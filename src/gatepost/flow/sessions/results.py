@@ -1,6 +1,7 @@
 """From what a runner hands over to rows of the ledger: one function on a transaction, judged by the ledger alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -14,14 +15,16 @@ from gatepost.flow.delivery.outgoing_messages import (
 from gatepost.flow.engagement_extension import extend_by_reply
 from gatepost.flow.requests.asking import AskedRequest, AskingRules
 from gatepost.flow.sessions.result_rights import SEND, ResultRights
-from gatepost.flow.sessions.timeline_events import size_of
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import OutboundFile
+from gatepost.messages.text_size import TextUnit, measure
 from gatepost.store import agents, destinations, message_steps, outbox, replays, turns
 from gatepost.store.destinations import Destination, DestinationKind
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.turns import Turn
+
+T = TypeVar("T")
 
 DROPPED = "dropped"
 MOST_AT_ONCE, LARGEST_AT_ONCE = 20, 64 * 1024  # results, and characters of them, that one transaction takes
@@ -54,11 +57,18 @@ class _RecordedResult(Struct, frozen=True):
     asked: AskedRequest | None = None
 
 
-def split_batches(said: Sequence[runner_frames.ResultFrame]) -> Iterator[list[runner_frames.ResultFrame]]:
-    """Results that came together, as one transaction each should take them: everybody's writes wait for it."""
+def split_batches(frames: Iterable[T]) -> Iterator[T | list[runner_frames.ResultFrame]]:
+    """Return frames in order, and results among them that came together as one transaction each should take them:
+    everybody's writes wait for it."""
     some: list[runner_frames.ResultFrame] = []
     size = 0
-    for frame in said:
+    for frame in frames:
+        if not isinstance(frame, runner_frames.ResultFrame):
+            if some:
+                yield some
+            some, size = [], 0
+            yield frame
+            continue
         if some and (len(some) >= MOST_AT_ONCE or size + len(frame.text) > LARGEST_AT_ONCE):
             yield some
             some, size = [], 0
@@ -75,16 +85,21 @@ def record_results(
     results: list[tuple[runner_frames.ResultFrame, tuple[OutboundFile, ...]]],
     limits: ResultLimits,
     now: int,
-    asking: AskingRules | None = None,
+    asking: Callable[[], AskingRules] | None = None,
 ) -> RecordedResults:
-    """Put results on their way. Idempotent: the key is (turn, attempt, part). What an old epoch or another session
-    says is not believed; what is over the limit is not taken. `asking`: None, if nobody can be asked about what a rule
-    holds."""
+    """Put results on their way. Idempotent: the key is (turn, attempt, part). The word of an old epoch or
+    another session is not believed; what is over the limit is not taken. `asking`: None, if nobody can be asked about
+    what a rule holds."""
     done: list[_RecordedResult] = []
     exceeded = ""
     rights: dict[str, ResultRights] = {}  # by turn, of those that do more than answer
     for frame, files in results:
-        claimed = _claim_bytes(db, session_id, frame, limits)
+        claimed = None
+        if frame.part < limits.messages:  # one statement: nearly every result is what it should be
+            size, attempt = measure(frame.text, TextUnit.BYTES), frame.attempt
+            claimed = turns.claim_bytes(
+                db, frame.turn, frame.epoch, size, limits.bytes, session_id=session_id, attempt=attempt
+            )
         if claimed is not None:
             turn, extends_at = claimed
             recorded = _record_result(db, reach, turn, frame, files, now, rights, asking)
@@ -100,22 +115,10 @@ def record_results(
     return RecordedResults(tuple(each.answer for each in done), tuple(rooms), exceeded, asked)
 
 
-def _claim_bytes(
-    db: Db, session_id: str, frame: runner_frames.ResultFrame, limits: ResultLimits
-) -> tuple[Turn, int | None] | None:
-    """The turn that says this, if it may, and when that extends an engagement. One statement: nearly every result is
-    what it should be."""
-    if frame.part >= limits.messages:
-        return None
-    return turns.claim_bytes(
-        db, frame.turn, frame.epoch, size_of(frame.text), limits.bytes, session_id=session_id, attempt=frame.attempt
-    )
-
-
 def _explain_refusal(
     db: Db, session_id: str, frame: runner_frames.ResultFrame, limits: ResultLimits, now: int
 ) -> tuple[runner_frames.AckFrame, list[OutboxEffect], str]:
-    """Why a turn may not say this, or what it was confirmed as before; and the turn that said too many bytes."""
+    """Return why a turn may not say this, or what it was confirmed as before; and the turn that said too many bytes."""
     turn = turns.get(db, frame.turn)
     exceeded = ""
     if turn is None or turn.session_id != session_id or turn.epoch != frame.epoch:
@@ -142,7 +145,7 @@ def _note_dropped(db: Db, turn: Turn, now: int) -> None:
 
 
 def key_of(frame: runner_frames.ResultFrame) -> str:
-    """Of the effect that a result becomes."""
+    """Return the key of the effect that a result becomes."""
     return f"{frame.turn}/{frame.attempt}/{frame.part}"
 
 
@@ -154,7 +157,7 @@ def _record_result(
     files: tuple[OutboundFile, ...],
     now: int,
     rights: dict[str, ResultRights],
-    asking: AskingRules | None,
+    asking: Callable[[], AskingRules] | None,
 ) -> _RecordedResult:
     """`turn` has counted its bytes; they are given back if it says nothing new."""
     where = (turn.instance, turn.address, turn.thread)
@@ -189,12 +192,12 @@ def _record_result(
         reply_to_id=None,
         in_reply_to=frame.in_reply_to,
         files=files,
-        grows=not frame.to and reach.shows_drafts(turn.instance),
+        grows=not frame.to and reach.get_kind(turn.instance).drafts,
     )
     effects, added = find_or_add(db, reach, new, now)
     if not added:  # handed over before, or said by this turn already
-        turns.return_bytes(db, turn.id, size_of(frame.text))
-    elif not frame.to:
+        turns.return_bytes(db, turn.id, measure(frame.text, TextUnit.BYTES))
+    elif not frame.to and turn.instance == agents.INSTANCE:
         agents.record_text(db, turn, frame.text, now)
     return _RecordedResult(runner_frames.AckFrame(id=frame.id, seq=effects[0].seq if effects else 0), effects)
 
@@ -203,7 +206,7 @@ def _refuse(
     db: Db, turn: Turn, frame: runner_frames.ResultFrame, why: str, asked: AskedRequest | None = None
 ) -> _RecordedResult:
     """The runner tells its agent; the rest of the turn is well."""
-    turns.return_bytes(db, turn.id, size_of(frame.text))
+    turns.return_bytes(db, turn.id, measure(frame.text, TextUnit.BYTES))
     return _RecordedResult(runner_frames.AckFrame(id=frame.id, error=why[: runner_frames.LONGEST_ERROR]), asked=asked)
 
 
@@ -221,7 +224,7 @@ def _judge_block(
     frame: runner_frames.ResultFrame,
     place: Destination,
     files: Sequence[OutboundFile],
-    asking: AskingRules | None,
+    asking: Callable[[], AskingRules] | None,
 ) -> tuple[str, AskedRequest | None] | None:
     """Why a block is not said in its room now, and who is asked about it; None: it may be said."""
     if why := rights.find_refusal(SEND, frame.text, place.address):
@@ -232,7 +235,7 @@ def _judge_block(
     if files or asking is None:
         return "a person must agree to it; use send, or send_file for files", None
     try:
-        asked = rights.hold(reach, asking, key_of(frame), frame.text, place, holds)
+        asked = rights.hold(reach, asking(), key_of(frame), frame.text, place, holds)
     except Refused as error:
         return str(error), None
     if asked is None:

@@ -6,6 +6,9 @@ turn and epoch.
 
 import asyncio
 import json
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -19,14 +22,14 @@ from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.sessions import compaction, results, turn_settlement
 from gatepost.flow.sessions.drafts import SessionDraft
 from gatepost.flow.sessions.ending import Ending
-from gatepost.flow.sessions.result_copies import copy_result_files
+from gatepost.flow.sessions.result_files import copy_result_files
 from gatepost.flow.sessions.result_order import ResultOrder
 from gatepost.flow.sessions.runner_requests import RunnerRequests
-from gatepost.flow.sessions.runner_welcome import bound_conversation, make_welcome
+from gatepost.flow.sessions.runner_socket import RunnerSocket
+from gatepost.flow.sessions.runner_welcome import make_welcome
 from gatepost.flow.sessions.session_deps import BATCH, LEASE, SessionDeps
 from gatepost.flow.sessions.status_lines import StatusLines
-from gatepost.flow.sessions.timeline_events import clean_value
-from gatepost.flow.sessions.turn_timeline import TurnTimeline
+from gatepost.flow.sessions.turn_timeline import TurnTimeline, clean_value
 from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind, TurnErrorClass
@@ -41,6 +44,7 @@ from gatepost.store.turns import Turn
 
 LONGEST_USAGE = 10_000  # characters, as it is kept
 MOST_TROUBLES = 20  # that are listened to
+MOST_EARLY = 100  # frames that wait for Welcome
 
 _log = log.get("sessions")
 
@@ -50,15 +54,14 @@ class RunnerPort(Protocol):
 
     rings: int  # how often something was queued for it
 
-    def send(self, frame: runner_frames.Frame) -> None: ...
-
     async def project(self) -> set[int]:
-        """Bring inbound.db up to date. The rows that it then holds."""
+        """Bring inbound.db up to date. Return the rows that it then holds."""
 
-    def turn_ended(self) -> None: ...
+    @property
+    def turn_ended(self) -> Callable[[], None]: ...
 
     def end_after_turn(self, reason: str) -> None:
-        """What the runner was welcomed with has changed."""
+        """Start the runner anew once no turn runs: its welcome has changed."""
 
 
 class RunnerProtocol:
@@ -67,9 +70,12 @@ class RunnerProtocol:
     def __init__(self, parts: SessionDeps, session: Session, group: Group, provider: str, port: RunnerPort) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self._port = port
+        self.line: RunnerSocket | None = None
+        self._welcomed = False
+        self._early: deque[runner_frames.Frame] = deque(maxlen=MOST_EARLY)  # frames that wait for Welcome
         self.keys = CallKeys(parts.store)
-        self.draft = SessionDraft(parts.drafts, session.id, group.name or session.folder, port.send)
-        self.order = ResultOrder(port.send, lambda: self.turn is not None and self.open)
+        self.draft = SessionDraft(parts.drafts, session.id, group.name or session.folder, self.send)
+        self.order = ResultOrder(self.send, lambda: self.turn is not None and self.open)
         self._waiting: runner_frames.ClaimFrame | None = None  # a claim that is answered when there is something
         self.heard_at = self.active_at = self._renewed_at = parts.listening.now()
         self.turn: Turn | None = None
@@ -85,29 +91,37 @@ class RunnerProtocol:
         self._troubles = 0
         self._statuses = StatusLines(parts, session)
         self._timeline = TurnTimeline(parts, session)
-        self.requests = RunnerRequests(parts, session, group, provider, port.send)
+        self.requests = RunnerRequests(parts, session, group, provider, self.send)
         self.turn_since = 0  # when this attempt of the turn began
         self.warned = False  # that the turn's time is nearly over
         self.time_up_at: int | None = None  # when it was interrupted for that
         self._compacting = False  # the turn makes its conversation shorter; nobody joins it
 
+    def send(self, frame: runner_frames.Frame) -> None:
+        """Send a frame. Welcome comes first: a runner reads by it what everything else means. Others wait for it; a
+        bell need not, because Welcome itself is followed by one."""
+        if self.line is None:
+            return
+        if self._welcomed:
+            self.line.send(frame)
+        elif isinstance(frame, runner_frames.WelcomeFrame):
+            self.line.send(frame)
+            self._welcomed = True
+            while self._early:
+                self.line.send(self._early.popleft())
+        elif not isinstance(frame, runner_frames.BellFrame):
+            self._early.append(frame)
+
     async def receive(self, frames: list[runner_frames.FromRunner]) -> None:
         self.heard_at = self.parts.listening.now()
-        said: list[runner_frames.ResultFrame] = []
-        for frame in frames:
-            if isinstance(frame, runner_frames.ResultFrame) or (
-                isinstance(frame, runner_frames.EventFrame) and frame.kind == EventKind.TOOL_USE
-            ):
+        for part in results.split_batches(frames):
+            is_use = isinstance(part, runner_frames.EventFrame) and part.kind == EventKind.TOOL_USE
+            if self.keys.unsettled and (is_use or isinstance(part, list)):
                 self.keys.settle_answered()
-            if isinstance(frame, runner_frames.ResultFrame):
-                said.append(frame)
-                continue
-            for some in results.split_batches(said):
-                await self._record_results(some)
-            said = []
-            await self._answer(frame)
-        for some in results.split_batches(said):
-            await self._record_results(some)
+            if isinstance(part, list):
+                await self._record_results(part)
+            else:
+                await self._answer(part)
 
     async def _answer(self, frame: runner_frames.FromRunner) -> None:
         match frame:
@@ -124,7 +138,7 @@ class RunnerProtocol:
                     self.parts.clock.now(),
                     lane=self.session.id,
                 )
-                self._port.send(runner_frames.AckFrame(id=frame.id, ok=ok))
+                self.send(runner_frames.AckFrame(id=frame.id, ok=ok))
             case runner_frames.ConversationStartedFrame():
                 self._name_conversation(frame.turn, frame.epoch, frame.conversation)
             case runner_frames.StatusFrame():
@@ -132,14 +146,14 @@ class RunnerProtocol:
             case runner_frames.DraftFrame():
                 self.draft.receive(frame)
             case runner_frames.SubmitTurnFrame():
-                self._port.send(await self._submit(frame))
+                self.send(await self._submit(frame))
             case runner_frames.PingFrame():
                 await self._receive_ping(frame)
             case runner_frames.FlushReplyFrame():
                 self.order.receive_flush_reply(frame)
             case runner_frames.EventFrame() if frame.kind in (EventKind.PERMISSION, EventKind.QUESTION):
                 if self.turn is not None and self._is_own(frame.turn):
-                    await self.requests.record(self.turn, frame, self._timeline.quota)
+                    await self.requests.record(self.turn, frame, self._timeline.get_quota(self.turn))
             case runner_frames.EventFrame():
                 if frame.kind == EventKind.TOOL_RESULT:
                     self.requests.awaited.end_use(str(frame.data.get("id")))
@@ -152,29 +166,29 @@ class RunnerProtocol:
                     self.last_words = frame
                 if frame.what == "inbound":
                     await self._port.project()
-                    self._port.send(runner_frames.BellFrame())
+                    self.send(runner_frames.BellFrame())
             case _:
                 pass  # events of the timeline: information only
 
     def warn(self, seconds_left: float) -> None:
         self.warned = True
-        self._port.send(runner_frames.WrapUpFrame(seconds=seconds_left))
+        self.send(runner_frames.WrapUpFrame(seconds=seconds_left))
 
     def interrupt(self) -> None:
-        """Its time is up. It may say how far it has come; nothing new joins the turn."""
+        """Interrupt it: its time is up. It may say how far it has come; nothing new joins the turn."""
         self.time_up_at = self.parts.listening.now()
-        self._port.send(runner_frames.InterruptFrame(reason="time"))
+        self.send(runner_frames.InterruptFrame(reason="time"))
 
     def _is_own(self, turn_id: str) -> bool:
         return self.turn is not None and self.turn.id == turn_id
 
     async def _welcome(self) -> None:
         frame, self._fork_source = await make_welcome(self.parts, self.session, self.group, self.provider)
-        self._port.send(frame)
-        self._port.send(runner_frames.BellFrame())
+        self.send(frame)
+        self.send(runner_frames.BellFrame())
 
     async def offer_work(self) -> bool:
-        """Something is queued: give it to a runner that waits for it, mailbox and claim at once. False: none waits."""
+        """Give what is queued to a runner that waits for it, mailbox and claim at once. Return False if none waits."""
         frame, self._waiting = self._waiting, None
         if frame is None:
             return False
@@ -226,7 +240,7 @@ class RunnerProtocol:
             if frame.wait:
                 self._waiting = frame
             else:
-                self._port.send(runner_frames.ClaimReplyFrame(id=frame.id))
+                self.send(runner_frames.ClaimReplyFrame(id=frame.id))
             return
         if not set(claim.rows) <= there:  # it cannot read them yet
             await self._port.project()
@@ -239,8 +253,7 @@ class RunnerProtocol:
         seen = turn.rights != firings.RIGHTS  # a scheduled run that finds nothing to say is not seen
         self.draft.begin(turn, shown=seen and not self._compacting)
         if seen:
-            self.parts.typing.mark_read(turn.instance, turn.address, turn.thread, claim.read)
-            self.parts.typing.start(turn.instance, turn.address, turn.thread)
+            self.parts.typing.start(turn.instance, turn.address, turn.thread, claim.read)
         self.parts.bells.change(turn.instance, turn.address)
         answer = runner_frames.ClaimReplyFrame(
             id=frame.id,
@@ -248,17 +261,17 @@ class RunnerProtocol:
             turn=turn.id,
             epoch=turn.epoch,
             attempt=turn.attempt,
-            conversation=bound_conversation(claim.conversation),
+            conversation=runner_frames.bound_conversation(claim.conversation),
             continued=claim.continued,
             begun=claim.begun,
             fork=bool(self._fork_source) and claim.conversation == self._fork_source,
         )
-        self._port.send(answer)
+        self.send(answer)
 
     def _claim_batch(
         self, db: Db, frame: runner_frames.ClaimFrame, now: int, most: int
     ) -> tuple[TurnClaim | None, tuple[str, str] | None]:
-        """The claim, and the room of a turn that ended with it because its time had run out."""
+        """Return the claim, and the room of a turn that ended with it because its time had run out."""
         given = (self.session.id, self.provider, self.parts.owner, now, LEASE, most)
         claimed = turn_claims.claim_waiting(db, *given, ready=frame.ready)
         unfinished = turns.find_open(db, self.session.id) if claimed is None else None
@@ -268,7 +281,7 @@ class RunnerProtocol:
         return turn_claims.claim(db, *given, ready=frame.ready, begun=frozenset(frame.begun)), ended
 
     def _name_conversation(self, turn_id: str, epoch: int, conversation: str) -> None:
-        """Nobody waits for it: what the agent says in this conversation is committed behind it, in the same lane."""
+        """Record it. Nobody waits for that: the agent's results are committed behind it, in the same lane."""
         turn = self.turn
         if turn is None or (turn.id, turn.epoch) != (turn_id, epoch) or turn.conversation == conversation:
             return
@@ -279,16 +292,27 @@ class RunnerProtocol:
     async def _record_results(self, frames: list[runner_frames.ResultFrame]) -> None:
         now = self.parts.clock.now()
         self.active_at = self.parts.listening.now()
-        if not all(frame.to for frame in frames):
+        if self.draft.channel is not None and not all(frame.to for frame in frames):
             self.draft.expect_delivery()
-        given = [(frame, await copy_result_files(self.parts, self.session.id, self.turn, frame)) for frame in frames]
+        given = [
+            (frame, await copy_result_files(self.parts, self.session.id, self.turn, frame) if frame.files else ())
+            for frame in frames
+        ]
         parts, session_id, config = self.parts, self.session.id, self.parts.config
         limits = results.ResultLimits(config[MOST_RESULTS], config[MOST_RESULT_BYTES])
         room = self.turn or self.session
         taken = await parts.pump.write(
             room.instance,
             room.address,
-            lambda db: results.record_results(db, parts.reach, session_id, given, limits, now, read_rules(config)),
+            partial(
+                results.record_results,
+                reach=parts.reach,
+                session_id=session_id,
+                results=given,
+                limits=limits,
+                now=now,
+                asking=partial(read_rules, config),
+            ),
             lane=session_id,
         )
         for instance, address in taken.rooms:
@@ -297,12 +321,12 @@ class RunnerProtocol:
         if taken.asked:
             parts.bells.requests()
         for answer in taken.answers:
-            self._port.send(answer)
+            self.send(answer)
         if taken.exceeded and self._is_own(taken.exceeded):
             await self._end_for(limits.too_many_bytes())
 
     async def _end_for(self, reason: str) -> None:
-        """The turn fails, people are told, and the runner goes with it: one that does not stop would claim nothing."""
+        """Fail the turn, tell people, and end the runner with it: one that does not stop would claim nothing."""
         if self.turn is not None:
             await turn_settlement.settle_broken_turn(
                 self.parts, self.session, self.turn, FailureCause(reason=reason), "fatal"
@@ -327,7 +351,7 @@ class RunnerProtocol:
             await self.parts.store.write(turns.renew_lease, turn.id, turn.epoch, now, LEASE, durable=False, lane=lane)
 
     async def submit_turn(self, session_id: str, params: dict[str, object]) -> dict[str, object]:
-        """The same by JSON-RPC on router.sock, for other agent loops."""
+        """End a turn by JSON-RPC on router.sock, for other agent loops."""
         try:
             given = msgspec.convert(params, runner_frames.SubmitTurnParams)
         except msgspec.ValidationError as error:
@@ -353,7 +377,7 @@ class RunnerProtocol:
         return {"ok": done.ok}
 
     async def _submit(self, frame: runner_frames.SubmitTurnFrame) -> runner_frames.AckFrame:
-        """The turn's end. Said twice, it is done once."""
+        """End the turn. Said twice, it is done once."""
         if self.turn is None or not self._is_own(frame.turn) or frame.epoch != self.turn.epoch:
             ended = await self.parts.store.read(turns.get, frame.turn)
             known = ended is not None and ended.session_id == self.session.id and ended.ended_at is not None
@@ -386,7 +410,8 @@ class RunnerProtocol:
         store, lane = self.parts.store, self.session.id
         if not self._compacting:
             done = await store.write(turns.finish, turn.id, turn.epoch, usage, now, withheld, lane=lane)
-            if done and self._statuses.may_be_shown(turn):
+            has_lines = turn.epoch > 1 or self._statuses.shown_in == (turn.id, turn.epoch)  # perhaps of an earlier try
+            if done and has_lines:
                 self.parts.bells.room(turn.instance, turn.address)
             return done
         done = await store.write(compaction.finish_turn, self.parts.reach, turn, usage, now, lane=lane)
@@ -401,9 +426,8 @@ class RunnerProtocol:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
             self.parts.bells.change(self.turn.instance, self.turn.address)
         self.turn, self.tool_timeout, self._fork_source = None, 0, ""
-        self._statuses.start_turn()
-        self._timeline.start_turn()
-        self.requests.end_turn()
+        if self.requests.is_used:
+            self.requests.end_turn()
         if self.session.parent:
             self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None

@@ -23,7 +23,7 @@ FLOOD = f"the agent's runner sends more than {FRAMES.per_second:g} frames a seco
 
 
 class RunnerSocket(asyncio.Protocol):
-    """One connection. `frames()` gives what has arrived; `lost` is set when it is over, and all of it was read."""
+    """One connection. `frames()` gives what has arrived; `lost` is set when it is over and all of it was read."""
 
     def __init__(
         self, admit: Callable[["RunnerSocket", int], bool], rate: Rate = FRAMES, now: Callable[[], float] | None = None
@@ -38,6 +38,7 @@ class RunnerSocket(asyncio.Protocol):
         self._arrived = asyncio.Event()
         self._paused = self._full = self._closed = False
         self._later: asyncio.Handle | None = None  # there is more in the buffer, and its turn comes
+        self._owes = False  # more was read than its rate allows, which is waited for
         self._transport: asyncio.Transport | None = None
         self.fault = ""
         self.flooded = False
@@ -51,7 +52,7 @@ class RunnerSocket(asyncio.Protocol):
         self._transport = transport
 
     def pause_writing(self) -> None:
-        """It does not read what it is told: then it is not read either."""
+        """Stop reading from a runner that does not read what it is told."""
         self._full = True
         self._hold()
 
@@ -71,7 +72,7 @@ class RunnerSocket(asyncio.Protocol):
             self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """What it said with its last breath is still read."""
+        """Read what it still said before it went."""
         self._transport = None
         self._closed = True
         if self._later is not None:
@@ -87,9 +88,9 @@ class RunnerSocket(asyncio.Protocol):
             self._read()
 
     def _read(self) -> None:
-        """A few frames of the buffer, and the rest in a later turn of the loop."""
+        """Read a few frames of the buffer, and the rest in a later turn of the loop."""
         self._later = None
-        debt = max(self._bucket.charge(0, self._now()), self._volume.charge(0, self._now()))
+        debt = max(self._bucket.charge(0, self._now()), self._volume.charge(0, self._now())) if self._owes else 0.0
         if debt and not self._closed:
             self._hold()
             self._later = self._loop.call_later(debt, self._go_on)
@@ -103,7 +104,8 @@ class RunnerSocket(asyncio.Protocol):
         if number:
             self._arrived.set()
         wait = max(self._bucket.charge(number, self._now()), self._volume.charge(start, self._now()))
-        if self._bucket.is_flooded(self._now()) and not self._closed:
+        self._owes = wait > 0
+        if self._bucket.slowed_since is not None and self._bucket.is_flooded(self._now()) and not self._closed:
             self.flooded = True
             return self._fail(FLOOD)
         more = number == MOST_AT_ONCE and b"\n" in self._buffer
@@ -124,7 +126,7 @@ class RunnerSocket(asyncio.Protocol):
     def _parse_line(self, line: bytes) -> bool:
         if len(line) > runner_frames.LARGEST:
             self._fail(f"a message of more than {runner_frames.LARGEST} bytes")
-        elif not has_few_values(line):
+        elif len(line) > MOST_VALUES and not has_few_values(line):
             self._fail(f"a message of more than {MOST_VALUES} values")
         else:
             try:
@@ -140,7 +142,8 @@ class RunnerSocket(asyncio.Protocol):
             taken, self._frames = self._frames, []
             if not self.lost:
                 self._arrived.clear()
-            self._release()
+            if self._paused:
+                self._release()
             if taken or self.lost:
                 return taken
 

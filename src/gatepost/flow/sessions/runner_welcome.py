@@ -1,28 +1,29 @@
 """The welcome of a runner: who it is, what it knows from before, and how its provider is set."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from gatepost.core.settings import Config
 from gatepost.egress import audio
 from gatepost.flow.sessions import sandbox_plan
-from gatepost.flow.sessions.pinned_rules import render_pinned_rules
 from gatepost.flow.sessions.provider_specs import find_spec
 from gatepost.flow.sessions.session_deps import BATCH, SessionDeps
 from gatepost.mailbox.runner_frames import (
-    LONGEST_CONVERSATION,
     TRANSCRIBE_BY_COMMAND,
     TRANSCRIBE_BY_DEFAULT,
     WelcomeFrame,
+    bound_conversation,
 )
 from gatepost.store import forks, pinned_rules, session_notes, sessions
 from gatepost.store.groups import Group
+from gatepost.store.pinned_rules import PinnedRule
 from gatepost.store.port import Db
 from gatepost.store.session_notes import SessionNotes
 from gatepost.store.sessions import Session, SessionMode
 
 
 async def make_welcome(parts: SessionDeps, session: Session, group: Group, provider: str) -> tuple[WelcomeFrame, str]:
-    """The frame, and another session's conversation that this one goes on with, if no turn has done so yet."""
+    """Return the frame, and another session's conversation that this one goes on with, if no turn has done so yet."""
     known, notes, fork_source = await parts.store.read(_read_memory, session.id, provider)
     rules = render_pinned_rules(session, await parts.store.read(pinned_rules.list_for_group, session.folder))
     frame = WelcomeFrame(
@@ -75,6 +76,18 @@ def _read_memory(db: Db, session_id: str, provider: str) -> tuple[str, SessionNo
     )
 
 
-def bound_conversation(conversation: str) -> str:
-    """One that an older version let in and no frame can hold is forgotten; the agent begins another."""
-    return conversation if len(conversation) <= LONGEST_CONVERSATION else ""
+def render_pinned_rules(session: Session, rules: Sequence[PinnedRule]) -> str:
+    """Return a list in Markdown, '' if there are none. A conversation that spans rooms has the rules of each, with its
+    name."""
+    lines = []
+    for each in rules:
+        if not each.address or each.address == session.address:
+            lines.append(_indent(each.text))
+        elif session.mode is SessionMode.AGENT_SHARED:
+            lines.append(_indent(f"In {each.address}: {each.text}"))
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _indent(text: str) -> str:
+    """Indent further lines: they belong to the same point of the list."""
+    return text.replace("\n", "\n  ")

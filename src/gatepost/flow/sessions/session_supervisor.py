@@ -12,25 +12,24 @@ from functools import partial
 from typing import Any
 
 from gatepost.core import log
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.deferred_writes import DeferredWrites
 from gatepost.flow.sessions.effective_group import is_affected_by, load_effective_group
 from gatepost.flow.sessions.ending import Ending
-from gatepost.flow.sessions.failed_wakes import record_failed_wake
 from gatepost.flow.sessions.host_limits import HostLimits
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.session_deps import MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
-from gatepost.flow.sessions.single_runs import remove_ended_run
 from gatepost.flow.sessions.slots import SessionSlots
 from gatepost.flow.sessions.waiting_work import poll_waiting_work
 from gatepost.flow.sessions.wake_limits import WakeLimits
 from gatepost.store import due_sessions, firings, sessions, switches
 from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionMode
 from gatepost.store.switches import Switch
 from gatepost.store.turn_failures import FailureCause
 from gatepost.store.turns import TurnState
@@ -55,6 +54,7 @@ class SessionSupervisor:
         self._others: list[Callable[[], None]] = []
         self._kept_asleep: set[str] = set()
         self._outdated: set[str] = set()  # changed while they started
+        self._is_crowded = False  # some of them stand in line
         self._unplaced: dict[str, float] = {}  # since when people wait for a place; inf: they were told
         self._bell = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
@@ -81,12 +81,12 @@ class SessionSupervisor:
 
     @property
     def pressed(self) -> str:
-        """Why no further sandbox is woken; '' if there is room."""
+        """The reason why no further sandbox is woken; '' if there is room."""
         return self.limits.pressed
 
     @property
     def held_back(self) -> str:
-        """Why nothing further starts, where the store does not say it; '' if something may."""
+        """The reason why nothing further starts, where the store does not say it; '' if something may."""
         unwritten = "everything is stopped (`gatepost panic`), which is not written down yet"
         return unwritten if switches.PANIC in self._owed else self.pressed
 
@@ -95,7 +95,7 @@ class SessionSupervisor:
         return self._slots.waiting
 
     def request_wake(self, session_id: str) -> None:
-        """A session has work."""
+        """Wake a session that has work."""
         live = self._live.get(session_id)
         if live is not None and not live.ending:
             live.ring()
@@ -156,7 +156,7 @@ class SessionSupervisor:
             await asyncio.sleep(0.05)
 
     async def drain(self, within: float) -> None:
-        """Nothing is woken here any more. What works may finish its turn, for so many seconds."""
+        """Wake nothing any more. A session that works may finish its turn, for so many seconds."""
         self._stopping = True
         until = asyncio.get_running_loop().time() + within
         while self._live and asyncio.get_running_loop().time() < until:
@@ -165,7 +165,7 @@ class SessionSupervisor:
             await asyncio.sleep(0.05)
 
     async def end_all(self, ending: Ending) -> None:
-        """Nothing runs here any more when this returns. What may wake is woken again."""
+        """End all: nothing runs here any more when this returns. A session that may wake is woken again."""
         ended = self.awake
         for live in ended:
             live.kill(ending)
@@ -234,14 +234,14 @@ class SessionSupervisor:
         self._others.append(end)
 
     def renew(self, session_id: str) -> None:
-        """What a session is told when it wakes has changed: it starts anew, after its turn if one runs."""
+        """Start a session anew, after its turn if one runs: what it is told when it wakes has changed."""
         if (live := self._live.get(session_id)) is not None:
             live.end_after_turn(CHANGED)
         elif session_id in self._slots:
             self._outdated.add(session_id)  # it starts, perhaps by the old word
 
     async def obey(self) -> int:
-        """Do as the switches say: in a panic everything ends and nothing starts. How many sandboxes were ended."""
+        """Do as the switches say: in a panic everything ends and nothing starts. Return the number of ended ones."""
         switch = await self.parts.store.read(switches.get, switches.PANIC)
         was, self.halted = self.halted, switch is not None
         if switch is None:
@@ -257,7 +257,7 @@ class SessionSupervisor:
         return len(ended)
 
     def follows(self, panic: Switch | None) -> bool:
-        """Return True if it is done here as the switch says. What somebody has just said here, and is not written,
+        """Return True if it is done here as the switch says. An order that was just given here, and is not written,
         counts."""
         return (panic is not None) == self.halted or self._halting or switches.PANIC in self._owed
 
@@ -329,10 +329,11 @@ class SessionSupervisor:
             assert next_one is not None and self._tasks is not None
             self.limits.record_start(next_one)
             self._tasks.create_task(self._wake(next_one))
+        self._is_crowded = self._slots.waiting > 0
 
     def _wake_next(self) -> None:
         """A session has started, or has done its work: another that waits may start, or take its place."""
-        if self._slots.waiting:
+        if self._is_crowded:
             self._bell.set()
 
     async def _wake(self, session_id: str) -> None:
@@ -343,7 +344,7 @@ class SessionSupervisor:
             if claimed:
                 await self._run_session(session_id)
         except* Exception as trouble:  # noqa: BLE001  one session's trouble must not end the others
-            await record_failed_wake(self.parts, session_id, trouble)
+            await turn_settlement.record_failed_wake(self.parts, session_id, trouble)
         finally:
             self._live.pop(session_id, None)
             self.limits.record_end(session_id)
@@ -380,7 +381,7 @@ class SessionSupervisor:
         if session_id in self._outdated:
             live.end_after_turn(CHANGED)
         await live.run()
-        await remove_ended_run(self.parts, session_id)
+        await _remove_ended_run(self.parts, session_id)
 
     def _group_of(self, db: Db, session: Session) -> Group | None:
         return load_effective_group(db, self.parts.config, session.folder, session.provider)
@@ -445,3 +446,18 @@ async def _until_gone(killed: list[AwakeSession]) -> None:
         async with asyncio.timeout(GONE_S):
             for live in killed:
                 await live.gone.wait()
+
+
+async def _remove_ended_run(parts: SessionDeps, session_id: str) -> None:
+    """Remove the files of a single run that is over: nobody goes on with it, and a task has as many as it has times.
+    Nothing of it runs any more. A file that cannot be removed now is left to retention."""
+    session = await parts.store.read(sessions.get, session_id)
+    if session is None or session.mode is not SessionMode.ISOLATED or session.closed_at is None:
+        return
+
+    def remove() -> None:
+        with open_untrusted(parts.home.sessions) as root:
+            root.remove_tree(session_id)
+
+    with suppress(GatepostError, OSError):
+        await asyncio.to_thread(remove)

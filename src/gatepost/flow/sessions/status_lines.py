@@ -18,23 +18,19 @@ MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and t
 class StatusLines:
     def __init__(self, parts: SessionDeps, session: Session) -> None:
         self._parts, self._session = parts, session
+        self.shown_in = ("", 0)  # the last turn that had some, and its epoch
         self._shown = self._next_at = 0
-
-    def start_turn(self) -> None:
-        self._shown = 0
-
-    def may_be_shown(self, turn: Turn) -> bool:
-        """Return True if this turn has interim lines, perhaps of an earlier attempt."""
-        return bool(self._shown) or turn.epoch > 1
 
     async def show(self, turn: Turn, text: str) -> None:
         reach = self._parts.reach
-        if Feature.EDIT not in reach.features(turn.instance):
+        if Feature.EDIT not in reach.get_kind(turn.instance).features:
             return
         now, moment = self._parts.clock.now(), self._parts.clock.monotonic()
-        if self._shown >= MOST_STATUSES or moment < self._next_at:
+        place = (turn.id, turn.epoch)
+        shown = self._shown if place == self.shown_in else 0
+        if shown >= MOST_STATUSES or moment < self._next_at:
             return  # the next one says more
-        self._shown, self._next_at = self._shown + 1, moment + STATUS_PAUSE
+        self.shown_in, self._shown, self._next_at = place, shown + 1, moment + STATUS_PAUSE
         given = (reach, turn.id, turn.epoch, text, self._shown, now)
         room = await self._parts.store.write(record_status, *given, durable=False, lane=self._session.id)
         if room is not None:
@@ -44,8 +40,8 @@ class StatusLines:
 def record_status(
     db: Db, reach: ChannelInstances, turn_id: str, epoch: int, text: str, number: int, now: int
 ) -> tuple[str, str] | None:
-    """An interim line: the first is a message, later ones edit it in place, and one that was not shown yet gives way to
-    the newer. The room to ring, None if the turn is over."""
+    """Add an interim line: the first is a message, and later ones edit it. One that was not shown yet gives way to the
+    newer. Return the room to ring, None if the turn is over."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None:
         return None

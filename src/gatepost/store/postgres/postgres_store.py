@@ -17,7 +17,6 @@ import psycopg
 from psycopg import errors
 
 from gatepost.core.errors import StoreAway, Unavailable
-from gatepost.store.answers import log_lost_error, send_answers
 from gatepost.store.deadline import UNIT_S
 from gatepost.store.port import FAILS_SOON, Db
 from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard
@@ -28,7 +27,7 @@ from gatepost.store.postgres.refusals import render_away
 from gatepost.store.postgres.server_errors import translate_error
 from gatepost.store.postgres.unit_worker import AWAY_S, NUMBER, UnitWorker
 from gatepost.store.read_lanes import ReadLanes
-from gatepost.store.write_queue import WriteUnit
+from gatepost.store.write_queue import WriteUnit, log_lost_error, send_answers
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

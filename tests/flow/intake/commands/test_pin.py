@@ -2,6 +2,7 @@
 
 import pytest
 
+from gatepost.core.records import replace
 from gatepost.flow.intake.commands.pin import NO_PINS, NOT_KNOWN, NOTHING
 from gatepost.messages.inbound import Quote
 from gatepost.messages.outbound import Feature, Op
@@ -52,6 +53,8 @@ async def test_a_message_that_nobody_knows_is_not_pinned(desk: CommandDesk) -> N
 
 
 async def test_where_messages_cannot_be_pinned_that_is_said(desk: CommandDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk.intake._reach, "features", lambda instance: frozenset(Feature) - {Feature.PIN})
+    reach = desk.intake._reach
+    unable = replace(reach.get_kind("fake"), features=frozenset(Feature) - {Feature.PIN})
+    monkeypatch.setattr(reach, "get_kind", lambda instance: unable)
     await desk.say("the plan", BOB, platform_id="plan")
     assert await desk.ask("/pin", ADA, reply_to=Quote(platform_id="plan")) == NO_PINS

@@ -1,6 +1,6 @@
 """Pinned rules, as an agent is told them."""
 
-from gatepost.flow.sessions.pinned_rules import render_pinned_rules
+from gatepost.flow.sessions.runner_welcome import render_pinned_rules
 from gatepost.store import groups, person_removal, pinned_rules, sessions
 from gatepost.store.person_scope import PersonScope
 from gatepost.store.pinned_rules import PinnedRule

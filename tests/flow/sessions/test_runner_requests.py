@@ -1,6 +1,6 @@
 """How long a turn has waited for people, told apart from the time that it worked."""
 
-from gatepost.flow.sessions.awaited_answers import AwaitedAnswers
+from gatepost.flow.sessions.runner_requests import AwaitedAnswers
 
 
 def test_the_wait_begins_with_the_first_request_and_ends_with_its_answer() -> None:
