@@ -16,12 +16,12 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, MessageContext, TargetAccess
+from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, MessageContext, TargetAccess, deliver
 from gatepost.flow.intake.admission import BUDGET, find_spent_budget
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import make_message
+from gatepost.flow.intake.routed_message import MessageRelation
 from gatepost.flow.intake.routing import RouteChoice
-from gatepost.flow.intake.session_queueing import deliver
 from gatepost.messages.inbound import Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.store import inbox, link_signatures, messages, rooms, tokens
 from gatepost.store.inbox import InboxState
@@ -111,7 +111,7 @@ def accept_post(
     if post.signature and not link_signatures.add(db, link.id, post.signature, now, timed=timed):
         raise RepeatedSignature("this signature was used before")
     arrival = replace(arrival, inbound=replace(inbound, extra=_make_extra(link, post)))
-    message_id = messages.accept(db, make_message(arrival, "", Verb.MESSAGE), now)
+    message_id = messages.accept(db, make_message(arrival, MessageRelation(act=Verb.MESSAGE, verb=Verb.MESSAGE)), now)
     assert message_id is not None  # it was not there a moment ago, in this transaction
     rules = rules or RuleCache()
     rules.renew(db)

@@ -17,7 +17,7 @@ from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext
-from gatepost.flow.intake.glob import compile_glob
+from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.requests.asking import list_approvers
 from gatepost.messages.inbound import MessageKind
 from gatepost.messages.text import one_line

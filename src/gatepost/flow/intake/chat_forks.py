@@ -15,7 +15,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.intake.addressing import parse_address
+from gatepost.flow.intake.target_decision import parse_address
 from gatepost.flow.sessions.forking import TOPIC_EXISTS, ForkRequest, SessionForker
 from gatepost.store import audit, forks, messages
 from gatepost.store.forks import ForkedSession, ForkMethod

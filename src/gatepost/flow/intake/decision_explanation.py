@@ -9,13 +9,13 @@ from gatepost.flow import sender_rights
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import TargetAccess
 from gatepost.flow.intake.admission import BUDGET, admit, asks_first, decide_message, find_spent_budget
+from gatepost.flow.intake.held_arrivals import is_asked_about
 from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.flow.intake.target_decision import Spoken, TargetDecision
-from gatepost.flow.intake.unrouted_rooms import is_asked_about
 from gatepost.flow.requests import unknown_rooms, unknown_senders
 from gatepost.store.acl import AclEffect
 from gatepost.store.port import Db

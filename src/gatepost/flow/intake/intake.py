@@ -25,15 +25,13 @@ from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.code_masking import mask_message
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import attachments, file_streams, late_files, slash_commands
-from gatepost.flow.intake.accepted_message import Arrival, FilesWanted, IntakeResult, UnrecordedSender
+from gatepost.flow.intake.accepted_message import Arrival, CommandFacts, FilesWanted, IntakeResult, UnrecordedSender
 from gatepost.flow.intake.admission import sessions_to_stop, wants_files
-from gatepost.flow.intake.command_facts import CommandFacts
 from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.file_streams import EventKey, FetchedFiles, FilesTooLarge, FileStreams
 from gatepost.flow.intake.followed_threads import FollowedThreads
-from gatepost.flow.intake.late_files import LateFiles
+from gatepost.flow.intake.late_files import LateFiles, PassedAttachments
 from gatepost.flow.intake.message_acceptance import accept
-from gatepost.flow.intake.passed_attachments import PassedAttachments
 from gatepost.flow.intake.received_codes import MASKS, find_code
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.flow.requests.asking import read_rules
@@ -381,6 +379,7 @@ def make_arrival(
         address=address,
         inbound=cleaned,
         at=at,
+        own_names=own_names,
         command=command if spoken else None,
         code=code if spoken else None,
         fault=fault,

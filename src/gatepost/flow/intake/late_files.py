@@ -19,11 +19,12 @@ from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.accepted_message import Arrival
+from gatepost.flow.intake.admission import wants_files
 from gatepost.flow.intake.attachments import StoredAttachment, remove_attachments
 from gatepost.flow.intake.file_streams import PATIENCE, FetchedFiles
-from gatepost.flow.intake.passed_attachments import PassedAttachments
 from gatepost.messages.inbound import Direction
 from gatepost.store import awaited_files, inbox, messages, sessions
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.inbox import InboxMode, InboxState
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.outbox import EffectOrigin
@@ -43,6 +44,25 @@ LATE = "[This is what was still coming of that message.]"
 NOT_COME = "[file: {}, which did not come]"
 
 _log = log.get("intake")
+
+
+class PassedAttachments:
+    """Files of a message for a session that may run on another gateway: in the store before their message is."""
+
+    def __init__(self, store: Store, reach: ChannelInstances, passing: FilePassing | None) -> None:
+        self._store, self._reach, self._passing = store, reach, passing
+
+    async def put(self, arrival: Arrival, now: int) -> None:
+        """Put the files into the store if somebody would get the message: a stranger must not fill it."""
+        if self._passing is None or not arrival.kept or not await self._passing.has_others():
+            return
+        if await self._store.read(wants_files, self._reach, arrival, now):
+            await self._passing.put([each.path for each in arrival.kept])
+
+    async def record(self, arrival: Arrival, message_id: int) -> None:
+        """Bind the files to their message: its outcome says how long they stay."""
+        if self._passing is not None and arrival.kept:
+            await self._passing.set_message([each.path for each in arrival.kept], message_id)
 
 
 class LateFiles:

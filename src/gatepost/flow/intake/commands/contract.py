@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from gatepost.access.senders import COMMANDING, Rights
 from gatepost.core.registry import Registry
-from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess, find_session
-from gatepost.flow.intake.command_facts import CommandFacts
+from gatepost.flow.intake.accepted_message import CommandFacts, IntakeResult, MessageContext, TargetAccess, find_session
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, CommandRight, CommandSpec, SlashCommand
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.messages.inbound import Receipt
