@@ -21,6 +21,7 @@ from gatepost.channels.contract import (
     CheckToken,
     LateFailure,
     ReadSecret,
+    Receive,
     SupportsClose,
 )
 from gatepost.core import log
@@ -37,7 +38,7 @@ from gatepost.flow.channel_listener import record_end, run_channel
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
 from gatepost.flow.gateways.duties import CHANNEL, Duties, DutyHealth, channel_duty
 from gatepost.flow.intake.slash_commands import list_native_commands
-from gatepost.flow.server_senders import add_server
+from gatepost.flow.server_senders import add_server, is_apart
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import channel_instances, tokens
 from gatepost.store.port import Store
@@ -353,13 +354,13 @@ class ChannelSupervisor:
     async def _listen(self, instance: str, channel: Channel, kind: ChannelKind) -> None:
         MAY_ACT.set(self.may_act)  # for this task, and all that it starts
         health = self._health[instance]  # its own: another may stand there when a listen that would not stop ends
-        await run_channel(channel, health, partial(self._hand_in, instance, kind))
+        assert self._receive is not None
+        receive: Receive = partial(self._receive, instance)
+        if is_apart(kind, instance):
+            receive = partial(_receive_apart, kind, instance, receive)
+        await run_channel(channel, health, receive)
         if not health.report().is_well and self._channels.get(instance) is channel:
             del self._channels[instance]
-
-    async def _hand_in(self, instance: str, kind: ChannelKind, inbound: Inbound) -> Receipt:
-        assert self._receive is not None
-        return await self._receive(instance, add_server(kind, instance, inbound))
 
     async def _stop(self, instance: str) -> None:
         """Nothing new is sent there from now on; what is being sent ends; then its connections do."""
@@ -386,3 +387,7 @@ class ChannelSupervisor:
                     await channel.close()
             except Exception as error:  # noqa: BLE001  it is gone in any case
                 _log.warning("a channel could not be closed", channel=instance, error=repr(error))
+
+
+async def _receive_apart(kind: ChannelKind, instance: str, receive: Receive, inbound: Inbound) -> Receipt:
+    return await receive(add_server(kind, instance, inbound))

@@ -18,7 +18,7 @@ from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, MessageContext, TargetAccess, deliver
 from gatepost.flow.intake.admission import BUDGET, find_spent_budget
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import make_arrival, read_limits
 from gatepost.flow.intake.message_acceptance import make_message
 from gatepost.flow.intake.routed_message import MessageRelation
 from gatepost.flow.intake.routing import RouteChoice
@@ -59,13 +59,14 @@ class LinkInbox:
     """When `receive` returns, the post is durable."""
 
     def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+        self._store, self._clock, self._bells, self._reach = store, clock, bells, reach
+        self._limits = read_limits(config)
         self._rules = RuleCache()  # the writers' alone
 
     async def receive(self, link: Token, post: LinkPost) -> Receipt:
         """Raises LinkEnded, RepeatedSignature, and Invalid for a text that is too long."""
         now = self._clock.now()
-        arrival = make_arrival(INSTANCE, make_inbound(link, post), self._config, now, 0)
+        arrival = make_arrival(INSTANCE, make_inbound(link, post), self._limits, now, 0)
         if arrival.fault:
             raise Invalid("body", arrival.complaint)
         lane = f"{INSTANCE} {arrival.address}"

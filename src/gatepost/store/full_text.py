@@ -54,6 +54,11 @@ class FullText(Protocol):
     @property
     def key(self) -> str: ...
 
+    @property
+    def sees_new(self) -> bool:
+        """Return True if the engine itself notes new messages, so that nobody has to add them."""
+        ...
+
     def prepare(self, db: Db) -> None:
         """Before a search."""
         ...
@@ -63,7 +68,7 @@ class FullText(Protocol):
         ...
 
     def add(self, db: Db, texts: Sequence[IndexedText]) -> None:
-        """Messages that are new."""
+        """Index messages that are new. Not to be called where `sees_new`."""
         ...
 
     def renew(self, db: Db, message_id: int) -> None:

@@ -138,7 +138,8 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
     if row is None:
         return None
     message_id = int(row[0])
-    search.add(db, [_make_indexed(message_id, new)])
+    if not db.full_text.sees_new:
+        search.add(db, [_make_indexed(message_id, new)])
     if message_id % search.EVERY == 0:
         search.index(db)
     return message_id

@@ -103,8 +103,10 @@ class Hit(Struct, frozen=True):
 
 
 def add(db: Db, texts: Sequence[IndexedText]) -> None:
-    """Messages that are new. Whoever writes one into the ledger calls it in the same transaction."""
-    db.full_text.add(db, texts)
+    """Index messages that are new, unless the engine sees them itself. Whoever writes one into the ledger calls it in
+    the same transaction."""
+    if not db.full_text.sees_new:
+        db.full_text.add(db, texts)
 
 
 def renew(db: Db, message_id: int) -> None:

@@ -12,6 +12,7 @@ AT_ONCE = 8 * LOOKED_AT  # characters that are indexed in one transaction: every
 class SqliteFullText:
     source = "search f JOIN messages m ON m.id = f.rowid"
     key = "f.rowid"
+    sees_new = True  # by a trigger
 
     def prepare(self, db: Db) -> None:
         pass

@@ -18,7 +18,7 @@ from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
 from gatepost.core.records import replace
-from gatepost.flow.code_masking import mask_codes
+from gatepost.flow.codes import mask_codes
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.routing import RouteTable
 from gatepost.flow.sessions.sandbox_plan import TIMEZONE
