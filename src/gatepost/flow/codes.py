@@ -78,7 +78,8 @@ def mask_codes(text: str) -> str:
 
 
 def _mask(found: re.Match[str]) -> str:
-    """Plain words may look like groups of four: `gp will need more`. A code has other signs, digits or capitals."""
+    """Return a found code masked. Plain words may look like groups of four (`gp will need more`): a code has other
+    signs, digits or capitals."""
     shown = found.group()
     plain = _SPACES.sub("", shown)
     if plain.isalpha() and not plain.isupper():

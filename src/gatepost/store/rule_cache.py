@@ -1,12 +1,11 @@
 """Rules change rarely and are read with every message: routes, rooms, people and where to reach them, access, watchers,
 switches, budgets, names of destinations.
 
-One row names the state that they are in. Whoever writes to one of their tables gives it a new name in the same
-transaction (`Db` sees to that, so nobody can forget it), and whoever keeps what it has read compares the name first.
-So several gateways on one store keep their own caches, and a transaction that is undone leaves nothing behind: names
-are never used twice.
+One row names the state that they are in. A write to one of their tables gives it a new name in the same transaction;
+`Db` sees to that, so nobody can forget it. A cache compares the name before it answers. So several gateways on one
+store keep their own caches, and a transaction that is undone leaves nothing behind: names are never used twice.
 
-Who is in which conversation (`PLACES`) is read as often and changes while people talk. It has a name of its own, so
+Engagements and choices (`PLACES`) are read as often and change while people talk. They have a name of their own, so
 that such a change leaves the rules where they are. A change of the rules ends both: it may remove what stands there.
 """
 

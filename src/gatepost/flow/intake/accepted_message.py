@@ -162,7 +162,7 @@ class TargetAccess(Struct, frozen=True):
 
     @property
     def may_end_all(self) -> bool:
-        """True if the sender may end work for others: owners and admins may, in the thread that they see."""
+        """Return True if the sender may end work for others: owners and admins may, in the thread that they see."""
         return self.rights in COMMANDING and not self.chosen.elsewhere
 
 

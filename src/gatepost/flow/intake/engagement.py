@@ -1,8 +1,8 @@
 """Engagement: a group that was spoken to in a room and thread is in that conversation for a while, and what people
 write there needs no mention.
 
-While a group is engaged, a message that speaks to nobody counts as one to it, for the route by which it was spoken to:
-it is not asked for its verb or its words (`target_decision`). All else is asked as ever, so a route that was removed,
+While a group is engaged, a message that speaks to nobody counts as one to it. The route by which it was spoken to is
+not asked for a verb or words (`target_decision`). All else is asked as ever, so a route that was removed,
 one before it that drops the message, or one that now gives the room to another ends it. The sender is judged for the
 group as always.
 
@@ -105,8 +105,8 @@ def record_engagements(db: Db, message: EngagingMessage, given: Sequence[RouteCh
 
 
 def _engages(message: EngagingMessage, chosen: RouteChoice) -> bool:
-    """Return True if this message speaks to the group: by a mention, a reply, its name, in a direct room, or by
-    whatever its route asks for if that names a time."""
+    """Return True if this message speaks to the group: by a mention, a reply, its name or in a direct room. A route
+    that names a time counts by whatever else it asks for, too."""
     said, by, route = message.said, message.target.by, chosen.route
     if chosen.observe or not get_ttl(route, message.default_s):
         return False

@@ -231,8 +231,7 @@ class Intake:
         self, event: EventKey, given: Sequence[Attachment], most_bytes: int
     ) -> FetchedFiles | asyncio.Task[FetchedFiles]:
         """Return the files, or the task that fetches them if that takes long. A room waits a bounded time in a minute,
-        and not while it waits for others already: many files would hold up what is said there, and in some channels
-        everybody."""
+        and not while it waits for others already. Many files would hold up the room, and in some channels everybody."""
         room, now = event[:2], asyncio.get_running_loop().time()
         since, waited = self._waited.get(room, (now, 0.0))
         if now - since >= WAIT_WINDOW_S:

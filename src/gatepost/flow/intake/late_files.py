@@ -80,7 +80,7 @@ class LateFiles:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until cancelled. Then nothing is fetched any further."""
+        """Look for files that are given up until cancelled. Then nothing is fetched any further."""
         try:
             while True:
                 await self.give_up_overdue()
@@ -147,8 +147,8 @@ def await_files(db: Db, arrival: Arrival, message_id: int, now: int) -> None:
 def add_late_files(
     db: Db, reach: ChannelInstances, message_id: int, fetched: FetchedFiles, now: int
 ) -> tuple[int, list[str], tuple[str, str] | None]:
-    """Give files to the sessions that have their message, once: the message that brings them, and who is woken. What
-    is held takes them along. 0 in place of the message: nobody gets them any more."""
+    """Give files to the sessions that have their message, once. Return the message that brings them, who is woken, and
+    the room. A held message takes them along. 0 in place of the message: nobody gets them any more."""
     message = messages.get(db, message_id)
     if not awaited_files.remove(db, message_id) or message is None:
         return 0, [], None
@@ -188,7 +188,7 @@ def add_missing_notice(db: Db, reach: ChannelInstances, message: Message, missin
 
 
 def render_attachments(kept: Sequence[StoredAttachment]) -> list[dict[str, Any]]:
-    """The files of a message, as its content has them."""
+    """Return the files of a message, as its content has them."""
     return [
         {"type": each.kind, "name": each.name, "mimeType": each.mime, "size": each.size, "path": each.path}
         for each in kept

@@ -1,7 +1,7 @@
 """The one transaction in which an arrived event becomes a fact and finds its targets.
 
-Invariants: an accepted message has at least one inbox row, whatever became of it; what is refused leaves nothing but
-its record (no user, no room, no session); told before means nothing done.
+Invariants: an accepted message has at least one inbox row, whatever became of it. A refused one leaves nothing but its
+record (no user, no room, no session). An event that was told before changes nothing.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Patterns of routes: globs, regular expressions, and the work that matching may take.
 
-Globs go over the `/` segments of an address: `*`, `?` and `[…]` stay within a segment, `**` covers any number of them,
-also none; `a|b` is either; a lone `*` means that there is something. Globs match in time by the value's length alone
-(`core/globs.py`).
+Globs go over the `/` segments of an address. `*`, `?` and `[…]` stay within a segment; `**` covers any number of them,
+also none. `a|b` is either, and a lone `*` means that there is something. Matching takes time by the value's length
+alone (`core/globs.py`).
 
 Regular expressions are for `text=/…/` and use RE2: a search takes time that grows only with the text's length. Python's
 `re` can take for ever on a bad pattern and a well-chosen text, and nobody who writes a route may stop the gateway with

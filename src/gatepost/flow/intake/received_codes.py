@@ -47,7 +47,7 @@ def find_code(
 
 
 def redeem(case: MessageContext, code: ReceivedCode) -> IntakeResult:
-    """Do what a code is for. Who has no valid one counts as a stranger, known or not."""
+    """Do what a code is for. A sender without a valid one counts as a stranger, known or not."""
     result = _redeem(case, code)
     case.rules.renew(case.db)  # nothing that is read behind this write may be kept
     if result.said:

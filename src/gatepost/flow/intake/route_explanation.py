@@ -53,7 +53,7 @@ def explain(
 def _explain_with_agent_routes(
     table: RouteTable, facts: MatchInput, exists: Callable[[str], bool]
 ) -> list[RouteVerdict]:
-    """The same where agents made routes: those hold for what is given to their group, or below it, alone."""
+    """Explain routes where agents made some: theirs hold only for what is given to their group, or below it."""
     decision = table.decide(replace(facts, efforts={}), exists)
     facts = replace(facts, efforts={})
     won = {each.route.id for each in decision.chosen}

@@ -13,8 +13,8 @@ A target is refused when it is written if it leads nowhere.
     builtin:NAME    a named internal receiver (root's alone; there is none yet)
 
 Every address is routed here, also `web:` ones. Deciding never fails: a stored match that cannot be read holds for
-nothing, and says so when asked. Nor does it take long, because the writer waits for it: the routes that the agents of
-one world made have a bounded effort for a message, and the rest of them holds for nothing.
+nothing, and says so when asked. Nor does it take long, because the writer waits for it. The routes that the agents of
+one world made have a bounded effort for a message; the rest of them holds for nothing.
 """
 
 import re

@@ -75,7 +75,8 @@ def parse_address(text: str, own_names: frozenset[str] = frozenset()) -> TextAdd
 
 
 def _is_meant(found: TextAddress) -> bool:
-    """A sign without a name, and a group with its whole path, mean something alone only."""
+    """Return True if what was found names somebody. A sign without a name, and a group with its whole path, do so alone
+    only."""
     if found.group is None and found.topic is None:
         return False
     if not found.rest:
@@ -119,7 +120,7 @@ class RouteQuestion(Struct, frozen=True):
         return self.table.decide(replace(self.facts, verb=Verb.MENTION), self.exists, waives)
 
     def _find_nearest(self, chosen: Sequence[RouteChoice], folder: str) -> RouteChoice | None:
-        """To the group itself, else from one above it."""
+        """Return the way to the group itself, else from one above it."""
         near = [each for each in chosen if covers(each.folder, folder)]
         found = next((each for each in near if each.folder == folder), near[0] if near else None)
         if found is None or found.folder == folder:

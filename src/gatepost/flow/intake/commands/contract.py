@@ -4,8 +4,8 @@
     def ping(call: CommandCall) -> IntakeResult:
         return call.answer("pong")
 
-It may read and write the store, and nothing else: the transaction may run twice. What is to follow once it is committed
-stands in its result. The dispatcher has judged the sender's rights before.
+It may read and write the store, and nothing else: the transaction may run twice. Its result says what
+follows once it is committed. The dispatcher has judged the sender's rights before.
 """
 
 from collections.abc import Callable

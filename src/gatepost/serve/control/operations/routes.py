@@ -10,8 +10,8 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.intake import route_explanation, routing
+from gatepost.flow.intake.decision_explanation import MessageOutcome
 from gatepost.flow.intake.engagement import parse_ttl
-from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.refusal_reasons import render_reason
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
 from gatepost.flow.intake.target_decision import DecidedBy
