@@ -22,7 +22,7 @@ from gatepost.egress import price_list, rules, secret_bindings
 from gatepost.flow.group_files import check_path
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.engagement import parse_ttl
-from gatepost.flow.intake.glob import compile_glob
+from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.schedule.spoken_times import parse_spoken_time
 from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_zone
 from gatepost.flow.web_paths import parse_hostname, parse_site_path

@@ -11,8 +11,7 @@ from gatepost.channels.irc.adapter import IrcChannel
 from gatepost.channels.irc.members import ChannelMembers
 from gatepost.channels.irc.wire import CaseMapping, parse_line, read_join, read_mapping, read_message
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
-from gatepost.core.settings import Config
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.messages.untrusted import is_untrusted
@@ -211,7 +210,7 @@ async def test_a_name_is_folded_as_the_network_says(platform: IrcPlatform) -> No
 def test_a_join_under_an_unproven_nick_is_untrusted_as_a_message_is(trusted: bool) -> None:
     joined = read_join(parse_line(b":ann!u@h JOIN #team\r\n"), "porter", "1", trusted)
     assert joined is not None and joined.verb is Verb.JOIN
-    assert is_untrusted(make_arrival("irc", joined, Config(), 1, 0).inbound.sender) is not trusted
+    assert is_untrusted(make_arrival("irc", joined, IntakeLimits(), 1, 0).inbound.sender) is not trusted
 
 
 def test_lines_are_cut_by_bytes_and_never_inside_of_a_character() -> None:

@@ -21,8 +21,7 @@ from gatepost.channels.contract import (
 from gatepost.channels.signal import wire
 from gatepost.channels.signal.rpc import explain, parse_events
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
-from gatepost.core.settings import Config
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.messages import address
 from gatepost.messages.inbound import Inbound, Receipt, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
@@ -183,7 +182,7 @@ def test_a_long_emoji_of_a_reaction_is_cut_so_that_intake_can_take_it() -> None:
     own = wire.OwnAccount("+491234567", frozenset({"+491234567"}))
     read = wire.read_event({"envelope": envelope}, own, lambda file, room: None)  # type: ignore[arg-type,return-value]
     assert read is not None
-    make_arrival("it", read, Config(), 1, 0)
+    make_arrival("it", read, IntakeLimits(), 1, 0)
 
 
 async def test_what_came_before_any_cursor_was_saved_is_not_lost(platform: SignalPlatform) -> None:

@@ -26,8 +26,7 @@ from gatepost.channels.kit.http import PlatformAnswer
 from gatepost.channels.whatsapp import wire
 from gatepost.channels.whatsapp.adapter import read_error
 from gatepost.core.errors import GatepostError, NotFound, Refused, Unavailable, Unsupported
-from gatepost.core.settings import Config
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, AttachmentKind, Verb
@@ -450,7 +449,7 @@ def test_a_long_emoji_of_a_reaction_is_cut_so_that_intake_can_take_it() -> None:
     reaction = {"emoji": "x" * 600, "message_id": "wamid.0"}
     message = {"type": "reaction", "from": "491234567", "id": "wamid.1", "reaction": reaction}
     (read,) = wire.read_messages({"messages": [message]}, lambda media: None)  # type: ignore[arg-type,return-value]
-    make_arrival("it", read, Config(), 1, 0)
+    make_arrival("it", read, IntakeLimits(), 1, 0)
 
 
 async def test_somebody_who_hides_their_number_is_heard_and_answered(

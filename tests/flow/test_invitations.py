@@ -9,6 +9,7 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow import invitations, newcomer_groups, onboarding
+from gatepost.flow.codes import INVITATION
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake import routing
@@ -43,7 +44,7 @@ def make_applicant(sender: str = EVE, direct: bool = True, address: str = "fake:
 
 
 def send(db: Db, shown: str, sender: str = EVE, now: int = NOON, direct: bool = True) -> JoinResult:
-    code = invitations.find_code(shown)
+    code = INVITATION.find(shown)
     assert code is not None
     return invitations.accept(db, code, make_applicant(sender, direct), now)
 
@@ -54,7 +55,7 @@ def members(db: Db) -> list[str]:
 
 def test_a_code_makes_its_sender_a_member_once(db: Db) -> None:
     code = issue(db)
-    assert invitations.parse_code(code) not in str(db.rows("SELECT * FROM tokens"))
+    assert INVITATION.parse(code) not in str(db.rows("SELECT * FROM tokens"))
     done = send(db, code)
     assert done.accepted and "Acme" in done.said
     assert users.get_roles(db, EVE).member_of == ("acme",)
@@ -64,7 +65,7 @@ def test_a_code_makes_its_sender_a_member_once(db: Db) -> None:
 
 
 def read(db: Db, shown: str, sender: str = EVE) -> invitations.InvitationOffer:
-    return invitations.read_offer(db, invitations.parse_code(shown), sender, NOON)
+    return invitations.read_offer(db, INVITATION.parse(shown), sender, NOON)
 
 
 def test_whoever_accepted_it_reads_so_until_what_it_gave_is_gone(db: Db) -> None:
@@ -90,20 +91,20 @@ def test_whoever_was_given_a_group_by_it_reads_how_that_stands(db: Db) -> None:
 @pytest.mark.parametrize("form", ["{}", "  {} \n", "{} "])
 def test_a_code_may_be_written_in_several_ways(db: Db, form: str) -> None:
     code = issue(db)
-    assert invitations.find_code(form.format(code.lower())) == invitations.parse_code(code)
-    assert invitations.parse_code(code.removeprefix("GI-").replace("-", "")) == invitations.parse_code(code)
+    assert INVITATION.find(form.format(code.lower())) == INVITATION.parse(code)
+    assert INVITATION.parse(code.removeprefix("GI-").replace("-", "")) == INVITATION.parse(code)
 
 
 @pytest.mark.parametrize("text", ["", "hello", "GI-1234", "GP-AAAA-BBBB-CCCC", "see GI-AAAA-BBBB-CCCC-DDDD"])
 def test_other_words_are_no_code(text: str) -> None:
-    assert invitations.find_code(text) is None
+    assert INVITATION.find(text) is None
 
 
 async def test_arizuko_38_of_two_concurrent_acceptances_of_the_last_use_one_wins(store: SqliteStore) -> None:
     await store.write(add_defaults, NOON)
     await store.write(groups.add, "acme", "Acme", "", NOON)
     new = NewInvitation(folder="acme", uses=1, expires_at=None, created_by="operator")
-    code = invitations.parse_code((await store.write(invitations.issue, new, NOON)).code)
+    code = INVITATION.parse((await store.write(invitations.issue, new, NOON)).code)
     tries = (
         store.write(invitations.accept, code, make_applicant(f"fake:user/{number}"), NOON, lane=str(number))
         for number in range(8)

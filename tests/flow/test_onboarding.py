@@ -6,12 +6,11 @@ import pytest
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import DAY
-from gatepost.core.settings import Config
 from gatepost.flow import newcomer_groups, onboarding
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.onboarding import Applicant, JoinResult
 from gatepost.messages.inbound import Inbound
@@ -60,7 +59,7 @@ class Platform:
     def write(self, text: str, sender: str = EVE, now: int = NOON, **given: object) -> IntakeResult:
         self._count += 1
         values = {"address": DIRECT, "platform_id": f"m{self._count}", "sender": sender, "text": text, "direct": True}
-        arrival = make_arrival("fake", Inbound(**values | given), Config({}), now, 0)  # type: ignore[arg-type]
+        arrival = make_arrival("fake", Inbound(**values | given), IntakeLimits(), now, 0)  # type: ignore[arg-type]
         counting = CountingDb(self._db)
         result = accept(counting, ChannelInstances({"fake": KIND}), arrival, now, rules=self._rules)
         self.statements = counting.statements

@@ -5,6 +5,7 @@ import pytest
 from gatepost.core.clock import HOUR, MINUTE
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow import pairing
+from gatepost.flow.codes import PAIRING
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import OWNER, add_defaults
 from gatepost.flow.requests.asking import AskingRules, ask
@@ -27,7 +28,7 @@ def people(db: Db) -> None:
 
 
 def send(db: Db, shown: str, sender: str = CHAT, now: int = NOON) -> pairing.PairingResult:
-    code = pairing.find_code(shown)
+    code = PAIRING.find(shown)
     assert code is not None
     return pairing.redeem_code(db, code, sender, now)
 
@@ -39,7 +40,7 @@ def verdicts(db: Db) -> list[tuple[str, str]]:
 
 def test_a_code_binds_its_sender_and_is_kept_as_a_hash_alone(db: Db) -> None:
     shown = pairing.issue_code(db, ANN, "operator", NOON)
-    code = pairing.find_code(shown)
+    code = PAIRING.find(shown)
     assert code is not None and len(code) == 12 and 32**12 > 2**40
     assert code not in str(db.rows("SELECT * FROM pairing_codes"))
     result = send(db, shown)
@@ -57,8 +58,8 @@ def test_only_an_owner_is_told_a_command_that_takes_a_pairing_back(db: Db) -> No
 def test_a_code_may_be_written_in_several_ways(db: Db, form: str) -> None:
     shown = pairing.issue_code(db, ANN, "operator", NOON)
     written = shown.lower().removeprefix("gp") if form.startswith("gp") else shown.lower()
-    assert pairing.find_code(form.format(written)) == pairing.parse_code(shown)
-    assert pairing.parse_code(shown.removeprefix("GP-").replace("-", "")) == pairing.parse_code(shown)
+    assert PAIRING.find(form.format(written)) == PAIRING.parse(shown)
+    assert PAIRING.parse(shown.removeprefix("GP-").replace("-", "")) == PAIRING.parse(shown)
 
 
 @pytest.mark.parametrize("form", ["`{}`", "**{}**", "“{}”", "{}.", "'{}'"])
@@ -66,12 +67,12 @@ def test_a_code_may_be_quoted_and_have_the_dashes_of_a_keyboard(db: Db, form: st
     """It must not pass for a message, which an agent would get."""
     shown = pairing.issue_code(db, ANN, "operator", NOON)
     for dash in "-‐‑–—−":
-        assert pairing.find_code(form.format(shown.replace("-", dash))) == pairing.parse_code(shown)
+        assert PAIRING.find(form.format(shown.replace("-", dash))) == PAIRING.parse(shown)
 
 
 @pytest.mark.parametrize("text", ["", "hello", "GP-1234", "my code is GP-AAAA-BBBB-CCCC", "GP-AAAA-BBBB-CCCC-DDDD"])
 def test_other_words_are_no_code(text: str) -> None:
-    assert pairing.find_code(text) is None
+    assert PAIRING.find(text) is None
 
 
 def test_a_code_works_once(db: Db) -> None:

@@ -11,7 +11,7 @@ from gatepost.flow import pairing, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import OWNER, add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.pairing import PairingResult, UnknownPairingLink
 from gatepost.messages.inbound import Inbound
@@ -142,7 +142,7 @@ def test_the_room_where_a_link_was_asked_for_is_told_that_it_was_confirmed(db: D
 
 def say_pair(db: Db, kind: ChannelKind) -> IntakeResult:
     given = Inbound(address="fake:direct/7", platform_id="1", sender="fake:user/7", text="/pair", direct=True)
-    arrival = make_arrival("fake", given, Config(), NOON, 0, page=lambda: BASE)
+    arrival = make_arrival("fake", given, IntakeLimits(), NOON, 0, page=lambda: BASE)
     return accept(db, ChannelInstances({"fake": kind}), arrival, NOON)
 
 

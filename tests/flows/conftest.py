@@ -12,7 +12,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
 from gatepost.flow.groups import make_folder
-from gatepost.flow.intake.route_targets import parse
+from gatepost.flow.intake.routing import parse_target
 from gatepost.store import groups, routes
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.waiting import PATIENCE_S
@@ -99,7 +99,7 @@ async def add_route(
         seq=seq,
         match=match,
         target=target,
-        folder=parse(target).folder or None,
+        folder=parse_target(target).folder or None,
         mode=mode,
         also=also,
         window_messages=window[0],

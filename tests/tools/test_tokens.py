@@ -11,6 +11,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow import invitations
+from gatepost.flow.codes import INVITATION
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.onboarding import Applicant
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
@@ -48,7 +49,7 @@ async def test_an_agents_invitation_makes_members(tmp_path: Path, store: SqliteS
         await agent.call("invite_create", target_glob="acme/eng", max_uses=2, expires_at="2099-01-01T00:00:00Z")
     )
     assert (made["target_glob"], made["max_uses"], made["expires_at"]) == ("acme/eng", 2, "2099-01-01T00:00:00.000Z")
-    code = invitations.find_code(made["token"])
+    code = INVITATION.find(made["token"])
     assert code is not None
     for number in range(3):
         who = Applicant(sender=f"fake:user/{number}", name="", instance="fake", address="fake:room/1", direct=False)
@@ -147,7 +148,7 @@ async def test_invitations_to_new_groups_count_as_the_groups_that_they_may_make(
     assert made["target_glob"] == "acme/"
     full = await agent.call("register_group", jid="fake:room/1", folder="acme/new")
     assert full.failed and "it has 4 children, and 4 are allowed" in full.text
-    code = invitations.find_code(made["token"])
+    code = INVITATION.find(made["token"])
     who = Applicant(sender="fake:user/1", name="", instance="fake", address="fake:direct/1", direct=True)
     assert code is not None and (await store.write(invitations.accept, code, who, SystemClock().now())).joined
     assert (await agent.call("invite_create", target_glob="acme/")).failed  # two uses, and one that is being made
@@ -206,4 +207,4 @@ async def test_an_agent_has_a_bounded_number_of_tokens(
 
 
 def test_invitations_have_more_bits_than_pairing_codes() -> None:
-    assert invitations.LENGTH > pairing_codes.LENGTH
+    assert INVITATION.length > pairing_codes.LENGTH

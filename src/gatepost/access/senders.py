@@ -47,8 +47,8 @@ def rights_of(standing: SenderRoles, folder: str) -> Rights:
 
 
 def rights_by_acl(rights: Rights, rows: Iterable[AclRow], who: frozenset[str], folder: str) -> Rights | None:
-    """The same as rows of the access list change it: `admin` and `interact` raise it, a denial of `interact` shuts the
-    sender out (None). An owner stays one."""
+    """Return rights as rows of the access list change them: `admin` and `interact` raise them, a denial of `interact`
+    shuts the sender out (None). An owner stays one."""
     if rights == "owner":
         return rights
     rows = tuple(rows)
@@ -75,7 +75,7 @@ def check_sender(policy: RoomPolicy, rights: Rights, folder: str = "") -> Sender
 
 
 def may_decide_about(rights: Rights | None, folder: str) -> bool:
-    """Return True if somebody decides what a group asks. What root asks is for owners alone."""
+    """Return True if somebody decides what a group asks. Requests of root are for owners alone."""
     return rights == "owner" if folder == "root" else rights in COMMANDING
 
 

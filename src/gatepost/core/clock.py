@@ -1,4 +1,4 @@
-"""Time, as integer microseconds UTC. Whoever needs `now` is given a clock, so that a test can hold it still."""
+"""Time, as integer microseconds UTC. Code that needs `now` is given a clock, so that a test can hold it still."""
 
 import time
 from collections import deque
@@ -15,16 +15,16 @@ DAY = 24 * HOUR
 
 class Clock(Protocol):
     def now(self) -> int:
-        """Microseconds since the epoch, UTC. For what is written down: a step of the wall clock shows in it."""
+        """Return microseconds since the epoch, UTC. For records: a step of the wall clock shows in it."""
         ...
 
     def monotonic(self) -> int:
-        """Microseconds since some moment. For waits and timeouts: no step of the wall clock shows in it."""
+        """Return microseconds since some moment. For waits and timeouts: no step of the wall clock shows in it."""
         ...
 
     def ago(self, age: int) -> int:
-        """What was written down before this moment is older than `age`. Steps of the wall clock that this process has
-        seen are not counted: what is a minute old does not become an hour older because somebody set the clock."""
+        """Return the moment before which records are older than `age`. Steps of the wall clock that this process has
+        seen are not counted: a record of a minute ago does not become an hour older because somebody set the clock."""
         ...
 
 
@@ -40,7 +40,7 @@ class WallSteps:
         self._steps.append((before, after))
 
     def subtract(self, now: int, age: int) -> int:
-        """The moment that lies `age` before `now`."""
+        """Return the moment that lies `age` before `now`."""
         for before, after in reversed(self._steps):
             if now - age >= after:
                 break
@@ -90,11 +90,11 @@ class DatabaseClock:
         self._steps = WallSteps()
 
     def get_ticks(self) -> int:
-        """Microseconds of the steady clock: by them a reading is dated."""
+        """Return microseconds of the steady clock: by them a reading is dated."""
         return self._steady() // 1000
 
     def set_reading(self, ticks: int, at: int) -> None:
-        """It was `at` in the database when the steady clock stood at `ticks`. From any thread."""
+        """Note that it was `at` in the database when the steady clock stood at `ticks`. From any thread."""
         before, self._offset = self._offset, at - ticks
         if before is not None and self._offset - before > SECOND:
             self._steps.add(ticks + before, at)
@@ -120,12 +120,13 @@ def _boot_ns() -> int:
 
 
 def to_microseconds(value: float) -> int:
-    """A setting in seconds as microseconds."""
+    """Return a setting in seconds as microseconds."""
     return int(value * SECOND)
 
 
 def iso(at: int | None, zone: str = "UTC") -> str | None:
-    """RFC 3339 with milliseconds, for JSON output and logs. In UTC, if this machine does not know the zone."""
+    """Return a moment as RFC 3339 with milliseconds, for JSON output and logs. In UTC, if this machine does not know
+    the zone."""
     if at is None:
         return None
     moment = datetime.fromtimestamp(at / SECOND, find_zone(zone) or UTC)
@@ -133,7 +134,7 @@ def iso(at: int | None, zone: str = "UTC") -> str | None:
 
 
 def find_zone(name: str) -> tzinfo | None:
-    """None: this machine does not know it. One that it knew once may be gone with another version of its data."""
+    """Return a zone; None if this machine does not know it. A zone may be gone with another version of the data."""
     try:
         return UTC if name == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -141,9 +142,9 @@ def find_zone(name: str) -> tzinfo | None:
 
 
 def find_moment(at: int | None, now: int) -> int:
-    """When something happened elsewhere, by the clock there: never in the future, and now if it does not say. A clock
-    of whole seconds leaves open when within one: the last moment that is possible, so that what was known before stands
-    before it."""
+    """Return when something happened elsewhere, by the clock there: never in the future, and now if it does not say. A
+    clock of whole seconds leaves open when within one: the last possible moment counts, so that what was known before
+    stands before it."""
     if at is None:
         return now
     return min(at if at % SECOND else at + SECOND - 1, now)

@@ -1,4 +1,4 @@
-"""Records: values with named fields, as Struct (quick to declare and to make) or as dataclass. What both can do."""
+"""Records: values with named fields, as Struct (quick to declare and to make) or as dataclass. Functions for both."""
 
 import dataclasses
 from dataclasses import fields, is_dataclass
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def replace(value: T, /, **changes: Any) -> T:
-    """A copy with other values in some fields."""
+    """Return a copy with other values in some fields."""
     if isinstance(value, Struct):
         return structs.replace(value, **changes)
     changed: T = dataclasses.replace(value, **changes)  # type: ignore[type-var]  # anything else raises there
@@ -18,7 +18,7 @@ def replace(value: T, /, **changes: Any) -> T:
 
 
 def asdict(value: Any) -> dict[str, Any]:
-    """A record as a dict. Records within it become dicts, too; tuples and enums stay what they are."""
+    """Return a record as a dict. Records within it become dicts, too; tuples and enums stay what they are."""
     found = _plain(value)
     assert isinstance(found, dict)
     return found

@@ -65,7 +65,8 @@ def _make_supervisor(
     channels: dict[str, Channel],
     extra: Mapping[str, tuple[ChannelKind, Channel]],
 ) -> ChannelSupervisor:
-    """With the channels that are ourselves, and those that are given. The others are made when it starts."""
+    """Make the supervisor with the channels that are ourselves, and those that are given. The others are made when it
+    starts."""
     around = ChannelSurroundings(
         home=deps.home, config=deps.config, store=deps.store, clock=deps.clock, secrets=deps.secrets
     )

@@ -100,7 +100,7 @@ class ChannelHealth:
         return made
 
     def hide(self, value: str) -> None:
-        """A secret that the channel has read: an error of its library may repeat it, and is shown to people."""
+        """Hide a secret that the channel has read: an error of its library may repeat it, and is shown to people."""
         if len(value) >= SHORTEST_HIDDEN:
             self._hidden.add(value)
 
@@ -110,7 +110,7 @@ class ChannelHealth:
         return " ".join(text.split())[:LONGEST_ERROR]
 
     def begin(self) -> None:
-        """A listen begins. Without any evidence to wait for, that is as good as can be known."""
+        """Note that a listen begins. Without any evidence to wait for, that is as good as can be known."""
         self.pulse.reset()
         self.started, self._next_at = self._clock.monotonic(), None
         if not self.deaf_after_s:
@@ -119,7 +119,7 @@ class ChannelHealth:
             self._set(ChannelState.STARTING)
 
     def record_event(self) -> None:
-        """An event is evidence, too, also of a channel that never beats."""
+        """Record an event: it is evidence, too, also of a channel that never beats."""
         self._event_at = self._clock.now()
         self.pulse.beat()
 
@@ -129,8 +129,9 @@ class ChannelHealth:
             self._set(ChannelState.UP)
 
     def _record_miss(self, why: str) -> None:
-        """It listens, and the platform is not reached: the channel goes on trying. One that never beats would count as
-        broken for ever. Among several gateways this is no reason to leave it to another: it is away for all."""
+        """Note that it listens and does not reach its platform: the channel goes on trying. One that never beats would
+        count as broken for ever. Among several gateways this is no reason to leave it to another: it is away for
+        all."""
         if self.deaf_after_s and self.state in (ChannelState.STARTING, ChannelState.UP, ChannelState.RETRYING):
             self._set(ChannelState.RETRYING, why)
 
@@ -141,8 +142,8 @@ class ChannelHealth:
         self._restart(ChannelState.DEAF, f"it gave no sign of receiving for {self.deaf_after_s:g} s", wait_s)
 
     def get_failing_s(self) -> float:
-        """Seconds since it broke, was deaf or ended, without evidence since then that it works; 0.0 if it works. One
-        that never gives any has to run for a while."""
+        """Return the seconds since it broke, was deaf or ended, without evidence since then that it works; 0.0 if it
+        works. One that never gives any has to run for a while."""
         if self._failing_since is None:
             return 0.0
         now = self._clock.monotonic()
@@ -206,13 +207,14 @@ class ChannelHealth:
 
 
 def is_deaf(started: int, last: int | None, now: int, deaf_after_s: float) -> bool:
-    """No beat for too long. Moments of the monotonic clock; 0: it gives no such evidence."""
+    """Return True if there was no beat for too long, by moments of the monotonic clock. 0: it gives no such
+    evidence."""
     return deaf_after_s > 0 and now - (started if last is None else last) > to_microseconds(deaf_after_s)
 
 
 def next_wait(wait_s: float, started: int, last: int | None, now: int) -> float:
-    """It doubles, and begins anew after a try that lived longer than the wait before it: by its last beat, or, of a
-    channel that never beats, if it ran for as long as the longest wait."""
+    """Return the wait before the next try. It doubles, and begins anew after a try that lived longer than the wait
+    before it, by its last beat. A channel that never beats must have run for as long as the longest wait."""
     lived_s = (now - started) / SECOND
     proven_s = (last - started) / SECOND if last is not None else 0.0
     if proven_s > wait_s or (last is None and lived_s > LONGEST_WAIT_S):
@@ -221,13 +223,13 @@ def next_wait(wait_s: float, started: int, last: int | None, now: int) -> float:
 
 
 def render_trouble(report: ChannelReport) -> str:
-    """Why it is not well, in one line."""
+    """Return why it is not well, in one line."""
     way_out = f"; {report.way_out}" if report.way_out else ""
     return f"{report.state}: {report.error}{way_out}" if report.error else str(report.state)
 
 
 def parse_report(facts: dict[str, Any]) -> ChannelReport:
-    """One that came as JSON. Its times are texts there, and are left out."""
+    """Return a report that came as JSON. Its times are texts there, and are left out."""
     return ChannelReport(
         instance=facts["instance"],
         kind=facts["kind"],

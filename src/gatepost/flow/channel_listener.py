@@ -18,8 +18,8 @@ class _Deaf(Exception):
 
 
 async def run_channel(channel: Channel, health: ChannelHealth, receive: Receive) -> None:
-    """Until cancelled, or until the channel has ended for good. One that breaks or is deaf is started again, later each
-    time; one that returns is done."""
+    """Listen until cancelled, or until the channel has ended for good. One that breaks or is deaf is started again,
+    later each time; one that returns is done."""
 
     async def receive_event(inbound: Inbound) -> Receipt:
         receipt = await receive(inbound)
@@ -54,7 +54,7 @@ def record_end(health: ChannelHealth, error: Exception) -> None:
 
 
 async def _listen(channel: Channel, health: ChannelHealth, receive: Receive) -> None:
-    """Watched, if the channel gives evidence that it receives."""
+    """Listen, watched if the channel gives evidence that it receives."""
     if not health.deaf_after_s:
         return await channel.listen(receive)
     listening = asyncio.create_task(channel.listen(receive))

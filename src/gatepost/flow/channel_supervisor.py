@@ -21,6 +21,7 @@ from gatepost.channels.contract import (
     CheckToken,
     LateFailure,
     ReadSecret,
+    Receive,
     SupportsClose,
 )
 from gatepost.core import log
@@ -37,7 +38,7 @@ from gatepost.flow.channel_listener import record_end, run_channel
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
 from gatepost.flow.gateways.duties import CHANNEL, Duties, DutyHealth, channel_duty
 from gatepost.flow.intake.slash_commands import list_native_commands
-from gatepost.flow.server_senders import add_server
+from gatepost.flow.server_senders import add_server, is_apart
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.store import channel_instances, tokens
 from gatepost.store.port import Store
@@ -78,7 +79,8 @@ def make_folder(home: Home, instance: str) -> Path:
 def make_secret_reader(
     secrets: SecretReader, instance: str, hide: Callable[[str], None] = lambda value: None
 ) -> ReadSecret:
-    """Each read is on record, with the channel as its purpose. `hide` is given every value that was read."""
+    """Return a reader of a channel's secrets. Each read is on record, with the channel as its purpose. `hide` is given
+    every value that was read."""
 
     async def read(wanted: Setting[str]) -> str:
         name = get_channel_secret_name(instance, channel_specs.get_last_name(wanted))
@@ -126,7 +128,7 @@ class ChannelSupervisor:
         self.is_sending: Callable[[str], bool] = lambda instance: False  # whether delivery is at work there
 
     def follow_duties(self, duties: Duties) -> None:
-        """Where several gateways share a store, one of them listens on a channel."""
+        """Follow the duties of several gateways that share a store: one of them listens on a channel."""
         self._duties = duties
         duties.on_change(self._duties_changed)
 
@@ -177,7 +179,7 @@ class ChannelSupervisor:
         return [channel_duty(instance) for instance, kind in self._kinds.items() if not kind.always]
 
     def list_bound(self) -> list[str]:
-        """Those whose library keeps something on this machine, such as the keys of a device."""
+        """Return the instances whose library keeps something on this machine, such as the keys of a device."""
         return [channel_duty(instance) for instance in self._health if self._keeps_files(instance)]
 
     def _keeps_files(self, instance: str) -> bool:
@@ -186,7 +188,7 @@ class ChannelSupervisor:
         return False
 
     def list_failing(self) -> dict[str, float]:
-        """Those that do not work here, and for how many seconds."""
+        """Return the instances that do not work here, and for how many seconds."""
         found = {channel_duty(instance): health.get_failing_s() for instance, health in self._health.items()}
         return {name: seconds for name, seconds in found.items() if seconds > 0}
 
@@ -206,7 +208,7 @@ class ChannelSupervisor:
         return duty.startswith(CHANNEL) and self.is_sending(duty.removeprefix(CHANNEL))
 
     def find_trouble(self, instance: str) -> str:
-        """Why nothing can be sent there now, in one line; '' if that is not known."""
+        """Return why nothing can be sent there now, in one line; '' if that is not known."""
         report = self.find_report(instance)
         return "" if report is None or report.is_well else render_trouble(report)
 
@@ -216,7 +218,7 @@ class ChannelSupervisor:
     # The start of a gateway.
 
     def add_made(self, instance: str, kind: ChannelKind, channel: Channel, origin: SpecOrigin) -> None:
-        """One that somebody else made: it runs for as long as the gateway does."""
+        """Add a channel that somebody else made: it runs for as long as the gateway does."""
         self._specs[instance] = ChannelSpec(instance=instance, kind=kind, origin=origin)
         self._health[instance] = self._follow(ChannelHealth.of(instance, kind, self._around.clock))
         self._kinds[instance] = kind
@@ -242,7 +244,7 @@ class ChannelSupervisor:
         return channel_specs.list_specs(self._around.config, rows)
 
     async def run(self, receive: ReceiveFor) -> None:
-        """Until cancelled."""
+        """Run the channels until cancelled."""
         self._receive = receive
         try:
             async with asyncio.TaskGroup() as group:
@@ -254,7 +256,7 @@ class ChannelSupervisor:
             self._group = None
 
     async def close(self) -> None:
-        """After nothing is sent any more."""
+        """Close the channels after nothing is sent any more."""
         await asyncio.gather(*(self._close(instance) for instance in list(self._made)))
 
     # One instance.
@@ -270,7 +272,8 @@ class ChannelSupervisor:
         self._start_listening(spec.instance)
 
     async def restart(self, instance: str) -> None:
-        """With what the settings and the store say now. One that has ended gets another chance."""
+        """Start an instance anew with what the settings and the store say now. One that has ended gets another
+        chance."""
         async with self._changing:
             await self._start(await self._find_spec(instance))
 
@@ -285,19 +288,19 @@ class ChannelSupervisor:
         return spec
 
     async def stop(self, instance: str) -> None:
-        """It is gone: what waits for it in the outbox stays there."""
+        """Remove an instance. Its messages that wait in the outbox stay there."""
         async with self._changing:
             await self._stop(instance)
             for known in (self._health, self._specs, self._kinds):
                 known.pop(instance, None)
 
     def note_sent(self, instance: str) -> None:
-        """Its platform has taken a message: one that waits to reach it again need not wait any longer."""
+        """Note that a platform has taken a message: a channel that waits to reach it again need not wait any longer."""
         if (health := self._health.get(instance)) is not None:
             health.pulse.reach()
 
     def report_end(self, instance: str, error: ChannelEnded) -> None:
-        """A send found out that nothing helps until somebody acts: as if `listen` had."""
+        """End a channel of which a send found out that nothing helps until somebody acts, as if `listen` had."""
         health = self._health.get(instance)
         if health is None or instance not in self._channels:
             return
@@ -353,16 +356,16 @@ class ChannelSupervisor:
     async def _listen(self, instance: str, channel: Channel, kind: ChannelKind) -> None:
         MAY_ACT.set(self.may_act)  # for this task, and all that it starts
         health = self._health[instance]  # its own: another may stand there when a listen that would not stop ends
-        await run_channel(channel, health, partial(self._hand_in, instance, kind))
+        assert self._receive is not None
+        receive: Receive = partial(self._receive, instance)
+        if is_apart(kind, instance):
+            receive = partial(_receive_apart, kind, instance, receive)
+        await run_channel(channel, health, receive)
         if not health.report().is_well and self._channels.get(instance) is channel:
             del self._channels[instance]
 
-    async def _hand_in(self, instance: str, kind: ChannelKind, inbound: Inbound) -> Receipt:
-        assert self._receive is not None
-        return await self._receive(instance, add_server(kind, instance, inbound))
-
     async def _stop(self, instance: str) -> None:
-        """Nothing new is sent there from now on; what is being sent ends; then its connections do."""
+        """Stop an instance: nothing new is sent there, then what is being sent ends, then its connections do."""
         self._channels.pop(instance, None)
         task = self._tasks.pop(instance, None)
         if task is not None:
@@ -386,3 +389,7 @@ class ChannelSupervisor:
                     await channel.close()
             except Exception as error:  # noqa: BLE001  it is gone in any case
                 _log.warning("a channel could not be closed", channel=instance, error=repr(error))
+
+
+async def _receive_apart(kind: ChannelKind, instance: str, receive: Receive, inbound: Inbound) -> Receipt:
+    return await receive(add_server(kind, instance, inbound))

@@ -4,7 +4,6 @@ Uses are counted in the transaction that lets somebody in. A code that is unknow
 refused with the same words. Wrong codes count as wrong pairing codes do. The ledger has the message without the code.
 """
 
-import re
 import secrets
 
 from msgspec import Struct
@@ -12,6 +11,7 @@ from msgspec import Struct
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow import onboarding, personal_routes, sender_rights
+from gatepost.flow.codes import INVITATION
 from gatepost.flow.onboarding import MOST_BELOW, OPERATOR, Applicant, JoinResult
 from gatepost.flow.personal_routes import PersonalChat
 from gatepost.store import audit, groups, identities, newcomers, pairing_codes, tokens, users
@@ -20,9 +20,6 @@ from gatepost.store.pairing_codes import ALPHABET, MOST_GUESSES
 from gatepost.store.port import Db, LockKind
 from gatepost.store.tokens import NewToken, Token, TokenKind
 
-PREFIX, LENGTH = "GI", 16  # 80 bits
-MASKED = f"{PREFIX}{'-****' * (LENGTH // 4)}"
-LONGEST_CODE = 100  # characters of what is sent as one
 MOST_USES = 1000
 ACTION = "invite.accept"
 ENDED = (NewcomerState.ADMITTED, NewcomerState.SETTLED)  # an invitation changes nothing
@@ -40,9 +37,6 @@ BEFORE = "You may write to {} already, so the invitation was not used."
 ACCEPTED = "You have accepted this invitation. You may write to {}."
 NOT_DIRECT = "This invitation is for an agent of your own. Send it to me in a direct chat."
 FULL = "No further agents can be set up there. Whoever invited you can say more."
-
-_CODE = re.compile(rf"\s*{PREFIX}(?:[-\s]?[A-Z0-9]{{4}}){{{LENGTH // 4}}}\s*", re.IGNORECASE)
-_SEPARATORS = re.compile(r"[^A-Z0-9]")
 
 
 class NewInvitation(Struct, frozen=True, kw_only=True):
@@ -71,21 +65,6 @@ class InvitationOffer(Struct, frozen=True):
     accepted: str = ""
 
 
-def find_code(text: str) -> str | None:
-    """The code that a message is, None if it is none."""
-    return parse_code(text) if _CODE.fullmatch(text) else None
-
-
-def parse_code(text: str) -> str:
-    """Return what follows /join, in the form in which codes are kept. Nobody has to write the hyphens."""
-    plain = _SEPARATORS.sub("", text[:LONGEST_CODE].upper())
-    return plain.removeprefix(PREFIX) if len(plain) > LENGTH else plain
-
-
-def render_code(code: str) -> str:
-    return "-".join([PREFIX, *(code[at : at + 4] for at in range(0, LENGTH, 4))])
-
-
 def issue(db: Db, new: NewInvitation, now: int) -> IssuedInvitation:
     if new.folder == ROOT_FOLDER:
         raise Invalid("folder", "root is for owners: nobody is invited there; `gatepost user role` makes an owner")
@@ -95,7 +74,7 @@ def issue(db: Db, new: NewInvitation, now: int) -> IssuedInvitation:
         raise Invalid("uses", f"{new.uses} is not between 1 and {MOST_USES}")
     if new.expires_at is not None and new.expires_at <= now:
         raise Invalid("expires_at", "is in the past; name a later moment")
-    code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+    code = "".join(secrets.choice(ALPHABET) for _ in range(INVITATION.length))
     row = NewToken(
         kind=TokenKind.INVITE,
         folder=new.folder,
@@ -108,7 +87,7 @@ def issue(db: Db, new: NewInvitation, now: int) -> IssuedInvitation:
     made = tokens.add(db, row, code, now)
     if made is None:
         raise too_many(new.created_by, new.folder)
-    return IssuedInvitation(made, render_code(code))
+    return IssuedInvitation(made, INVITATION.render(code))
 
 
 def too_many(by: str, folder: str) -> Refused:

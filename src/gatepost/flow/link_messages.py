@@ -16,12 +16,12 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, MessageContext, TargetAccess
+from gatepost.flow.intake.accepted_message import Arrival, IntakeResult, MessageContext, TargetAccess, deliver
 from gatepost.flow.intake.admission import BUDGET, find_spent_budget
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import make_arrival, read_limits
 from gatepost.flow.intake.message_acceptance import make_message
+from gatepost.flow.intake.routed_message import MessageRelation
 from gatepost.flow.intake.routing import RouteChoice
-from gatepost.flow.intake.session_queueing import deliver
 from gatepost.messages.inbound import Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.store import inbox, link_signatures, messages, rooms, tokens
 from gatepost.store.inbox import InboxState
@@ -59,13 +59,14 @@ class LinkInbox:
     """When `receive` returns, the post is durable."""
 
     def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+        self._store, self._clock, self._bells, self._reach = store, clock, bells, reach
+        self._limits = read_limits(config)
         self._rules = RuleCache()  # the writers' alone
 
     async def receive(self, link: Token, post: LinkPost) -> Receipt:
         """Raises LinkEnded, RepeatedSignature, and Invalid for a text that is too long."""
         now = self._clock.now()
-        arrival = make_arrival(INSTANCE, make_inbound(link, post), self._config, now, 0)
+        arrival = make_arrival(INSTANCE, make_inbound(link, post), self._limits, now, 0)
         if arrival.fault:
             raise Invalid("body", arrival.complaint)
         lane = f"{INSTANCE} {arrival.address}"
@@ -111,7 +112,7 @@ def accept_post(
     if post.signature and not link_signatures.add(db, link.id, post.signature, now, timed=timed):
         raise RepeatedSignature("this signature was used before")
     arrival = replace(arrival, inbound=replace(inbound, extra=_make_extra(link, post)))
-    message_id = messages.accept(db, make_message(arrival, "", Verb.MESSAGE), now)
+    message_id = messages.accept(db, make_message(arrival, MessageRelation(act=Verb.MESSAGE, verb=Verb.MESSAGE)), now)
     assert message_id is not None  # it was not there a moment ago, in this transaction
     rules = rules or RuleCache()
     rules.renew(db)

@@ -1,6 +1,5 @@
 """Newcomers: a stranger's first message is answered with how to come in. `/join` asks for a group of their own, which
-an entrance gives within its limits; a stranger who is over them waits in a queue, for another day or for somebody's
-word.
+an entrance gives within its limits. A stranger beyond them waits in a queue, for another day or for somebody's word.
 
 All of it in the transaction of the message. The groups are made by `flow/newcomer_groups.py`.
 """
@@ -17,7 +16,7 @@ from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext
-from gatepost.flow.intake.glob import compile_glob
+from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.requests.asking import list_approvers
 from gatepost.messages.inbound import MessageKind
 from gatepost.messages.text import one_line
@@ -115,7 +114,7 @@ def greet(case: MessageContext, result: IntakeResult) -> IntakeResult:
 
 
 def _render_greeting(case: MessageContext, sender: str) -> str:
-    """Somebody who belongs to an agent elsewhere is no stranger."""
+    """Return how to come in. Somebody who belongs to an agent elsewhere is no stranger."""
     roles = case.rules.read(case.db, sender_rights.read_standing, sender).roles
     if not roles.roles and not roles.member_of:
         return GREETING

@@ -5,7 +5,6 @@ A pairing link goes the other way: it is for one identity, and binds that to who
 open it changes nothing.
 """
 
-import re
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -16,7 +15,7 @@ from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
 from gatepost.core.listen_address import LISTEN, parse
 from gatepost.core.settings import Config, setting
-from gatepost.flow import sender_rights
+from gatepost.flow import codes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.groups import OWNERS_IDENTITIES
 from gatepost.flow.sender_rights import PersonStanding
@@ -36,7 +35,7 @@ from gatepost.store import (
 from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.identities import PairedIdentity
 from gatepost.store.outbox import EffectOrigin
-from gatepost.store.pairing_codes import LASTS, LENGTH, MOST_GUESSES, CodeState
+from gatepost.store.pairing_codes import LASTS, MOST_GUESSES, CodeState
 from gatepost.store.port import Db
 from gatepost.store.tokens import NewToken, Token, TokenKind
 
@@ -44,8 +43,6 @@ PAGE_URL = setting(
     "web.url", "", help="The address of the web page in links that people get (empty: the one that it listens on)."
 )
 
-PREFIX = "GP"
-MASKED = f"{PREFIX}-****-****-****"
 ACTION = "user.pair"
 AT_ONCE = 0  # a moment that is past
 
@@ -69,13 +66,7 @@ WRONG = {
     CodeState.UNKNOWN: "This code is not known. `gatepost pair` prints one.",
 }
 
-# As people copy it: with what quotes or emphasizes it, and with the dashes that keyboards make of a hyphen.
-_AROUND = r"[\s\"'`*_“”„‘’.]*"
-_GAP = r"[-\s\u2010-\u2015\u2212]?"
-_CODE = re.compile(rf"{_AROUND}{PREFIX}(?:{_GAP}[A-Z0-9]{{4}}){{{LENGTH // 4}}}{_AROUND}", re.IGNORECASE)
-_SEPARATORS = re.compile(r"[^A-Z0-9]")
 _STRENGTH = {"guest": 0, "member": 1, "admin": 2, "owner": 3}
-LONGEST_CODE = 100  # characters of what is sent as one
 
 
 class PairingResult(Struct, frozen=True):
@@ -88,21 +79,6 @@ class PairingResult(Struct, frozen=True):
     secret: str = ""
 
 
-def find_code(text: str) -> str | None:
-    """The code that a message is, None if it is none."""
-    return parse_code(text) if _CODE.fullmatch(text) else None
-
-
-def parse_code(text: str) -> str:
-    """Return what follows /pair, in the form in which codes are kept. Nobody has to write the hyphens."""
-    plain = _SEPARATORS.sub("", text[:LONGEST_CODE].upper())
-    return plain.removeprefix(PREFIX) if len(plain) > LENGTH else plain
-
-
-def render_code(code: str) -> str:
-    return "-".join([PREFIX, *(code[at : at + 4] for at in range(0, LENGTH, 4))])
-
-
 def issue_code(db: Db, person: str, by: str, now: int) -> str:
     """As it is shown to people, once."""
     if users.get(db, person) is None:
@@ -111,7 +87,7 @@ def issue_code(db: Db, person: str, by: str, now: int) -> str:
     if not code:
         why = f"{pairing_codes.MOST_OPEN} codes are open; use one, or wait ten minutes until the oldest is void"
         raise Refused(by, "pair", person, why)
-    return render_code(code)
+    return codes.PAIRING.render(code)
 
 
 def redeem_code(db: Db, code: str, sender: str, now: int) -> PairingResult:

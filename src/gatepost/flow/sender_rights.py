@@ -37,14 +37,15 @@ class PersonStanding(Struct, frozen=True):
 
 
 def read_standing(db: Db, sender: str) -> PersonStanding:
-    """What it reads changes rarely: who asks with every message keeps it (`RuleCache`)."""
+    """Return the standing of a sender. The rows change rarely: a caller that asks with every message keeps it
+    (`RuleCache`)."""
     if not acl.has_people_rows(db):
         return PersonStanding(_get_roles(db, sender), trusted=not is_untrusted(sender))
     return read_list_standing(db, sender)
 
 
 def read_list_standing(db: Db, sender: str) -> PersonStanding:
-    """With every row of the access list, also if none is about who may speak."""
+    """Return the standing with every row of the access list, also if none is about who may speak."""
     members = acl.list_members(db)
     return _make_standing(db, sender, list_valid_rows(acl.list_rows(db), members), members)
 
@@ -60,18 +61,18 @@ def _get_roles(db: Db, sender: str) -> SenderRoles:
 
 
 def find_rights(db: Db, sender: str, folder: str) -> Rights | None:
-    """By what is written now."""
+    """Return a sender's rights in a group by what is stored now; None if they are shut out."""
     return read_standing(db, sender).judge(folder)
 
 
 def is_shut_out(db: Db, people: Iterable[str], folder: str) -> bool:
-    """Return True if one of those who are behind something may not speak to a group. Who is shut out of it reaches it
+    """Return True if one of the people behind something may not speak to a group. Somebody who is shut out reaches it
     by nobody else, and at no other time."""
     return bool(list_shut_out(db, [(each, folder) for each in people]))
 
 
 def list_shut_out(db: Db, asked: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Those of (person, group) in which that person may not speak to that group. The access list is read once, and
+    """Return those of (person, group) in which the person may not speak to the group. The access list is read once, and
     each person's roles. Without a row about people nobody is shut out."""
     known = {each for each in asked if each[0] and each[0] != OPERATOR and senders.is_person(each[0])}
     if not known or not acl.has_people_rows(db):

@@ -11,8 +11,8 @@ from gatepost.messages.inbound import Inbound
 
 
 def add_server(kind: ChannelKind, instance: str, inbound: Inbound) -> Inbound:
-    """The event with the senders that it names as the gateway knows them."""
-    if not _is_apart(kind, instance):
+    """Return an event with its senders as the gateway knows them."""
+    if not is_apart(kind, instance):
         return inbound
     sender, event, quote = _add(kind, instance, inbound.sender), inbound.event, inbound.reply_to
     if event.endswith(f":{inbound.sender}"):  # a reaction, a join
@@ -27,17 +27,18 @@ def remove_server(kind: ChannelKind, instance: str, identity: str) -> str:
     platform, _, rest = identity.partition(":")
     if platform != kind.name:
         return ""
-    if not _is_apart(kind, instance):
+    if not is_apart(kind, instance):
         return identity
     begin = f"{instance}/"
     return f"{platform}:{rest.removeprefix(begin)}" if rest.startswith(begin) else ""
 
 
-def _is_apart(kind: ChannelKind, instance: str) -> bool:
+def is_apart(kind: ChannelKind, instance: str) -> bool:
+    """Return True if senders of an instance get its name."""
     return kind.per_server and instance != kind.name
 
 
 def _add(kind: ChannelKind, instance: str, sender: str) -> str:
-    """Others than the platform's people, such as the gateway itself, are the same everywhere."""
+    """Return a person's address with the instance. Other senders, such as the gateway, are the same everywhere."""
     platform, _, rest = sender.partition(":")
     return f"{platform}:{instance}/{rest}" if platform == kind.name else sender

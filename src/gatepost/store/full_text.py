@@ -54,20 +54,26 @@ class FullText(Protocol):
     @property
     def key(self) -> str: ...
 
+    @property
+    def sees_new(self) -> bool:
+        """Return True if the engine itself notes new messages, so that nobody has to add them."""
+        ...
+
     def prepare(self, db: Db) -> None:
-        """Before a search."""
+        """Prepare for a search."""
         ...
 
     def match(self, query: str, marks: Sequence[Sequence[str]]) -> TextCondition:
-        """`query` is one that FTS5 understands, '' for any text. Of each of `marks` a message has at least one."""
+        """Return the condition for a query that FTS5 understands, '' for any text. A message has at least one of each
+        of `marks`."""
         ...
 
     def add(self, db: Db, texts: Sequence[IndexedText]) -> None:
-        """Messages that are new."""
+        """Index messages that are new. Not to be called where `sees_new`."""
         ...
 
     def renew(self, db: Db, message_id: int) -> None:
-        """A message whose text or sender was changed."""
+        """Index a message anew whose text or sender was changed."""
         ...
 
     def index(self, db: Db, most: int) -> int:
@@ -77,7 +83,7 @@ class FullText(Protocol):
     def is_behind(self, db: Db) -> bool: ...
 
     def list_unindexed(self, db: Db, most: int) -> list[tuple[int, str]]:
-        """(message, text) of the newest that wait to be indexed."""
+        """Return (message, text) of the newest that wait to be indexed."""
         ...
 
     def merge(self, db: Db, pages: int) -> bool:
@@ -87,7 +93,7 @@ class FullText(Protocol):
 
 
 def list_words(text: str) -> list[str]:
-    """Folded, in their order. `text`: its characters are set apart already."""
+    """Return the words folded, in their order. `text`: its characters are set apart already."""
     tokenizer: apsw.FTS5Tokenizer | None = getattr(_local, "tokenizer", None)
     if tokenizer is None:  # one for each thread
         name, *options = TOKENIZER
@@ -98,12 +104,12 @@ def list_words(text: str) -> list[str]:
 
 
 def separate_characters(text: str) -> str:
-    """The text with each character of a script without blanks set apart."""
+    """Return the text with each character of a script without blanks set apart."""
     return text if text.isascii() else _BORDER.sub(GAP, text)
 
 
 def make_mark(kind: str, *named: str) -> str:
-    """One word for a room or a sender. Two that have the same do no harm: the query looks at the rows as well."""
+    """Return one word for a room or a sender. Two with the same do no harm: the query looks at the rows as well."""
     return kind + hashlib.blake2b("|".join(named).encode(), digest_size=8).hexdigest()
 
 

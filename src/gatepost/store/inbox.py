@@ -43,8 +43,9 @@ END = tuple(InboxState)[4:]
 
 
 def render_open(row: str = "") -> str:
-    """That a row is not in an end state. `row`: what it is called in the statement, with its dot. Not as one NOT IN:
-    for each index that has this predicate SQLite fills a table with such a list, in every statement that writes."""
+    """Return the condition that a row is not in an end state. `row`: what it is called in the statement, with its dot.
+    It is not one NOT IN: for each index with this predicate SQLite would fill a table with such a list, in every
+    statement that writes."""
     return " AND ".join(f"{row}state <> '{state}'" for state in END)
 
 
@@ -97,7 +98,7 @@ def enqueue(
     mode: InboxMode = InboxMode.TRIGGER,
     seq: int | None = None,
 ) -> int:
-    """A message that wakes its session. Due at once. `seq`: its number, if the caller has claimed it."""
+    """Add a message that wakes its session, due at once. `seq`: its number, if the caller has claimed it."""
     return _insert(db, message_id, session_id, folder, mode, rights, InboxState.QUEUED, "", now, now, seq)
 
 
@@ -111,8 +112,8 @@ def observe(
     seq: int | None = None,
     watched: str = "",
 ) -> int:
-    """A message that is context only: shown with the next turn, answered by nobody. `watched`: the group that it went
-    to, if this one only watches that."""
+    """Add a message that is context only: shown with the next turn, answered by nobody. `watched`: the group that it
+    went to, if this one only watches that."""
     state, reason = InboxState.OBSERVED, f"{WATCHED}{watched}" if watched else ""
     return _insert(db, message_id, session_id, folder, InboxMode.OBSERVE, rights, state, reason, None, now, seq)
 
@@ -132,12 +133,12 @@ def remove_watched(db: Db, folder: str, source: str) -> int:
 def refuse(
     db: Db, message_id: int, folder: str, rights: str, reason: str, now: int, state: InboxState = InboxState.REFUSED
 ) -> int:
-    """A message that reached no session, with the reason."""
+    """Record a message that reached no session, with the reason."""
     return _insert(db, message_id, None, folder, InboxMode.TRIGGER, rights, state, reason, None, now)
 
 
 def hold(db: Db, message_id: int, folder: str, rights: str, request_id: str, until: int, now: int) -> int:
-    """A message that waits for somebody to decide about its sender."""
+    """Hold a message until somebody decides about its sender."""
     state = InboxState.HELD
     return _insert(db, message_id, None, folder, InboxMode.TRIGGER, rights, state, request_id, until, now)
 
@@ -170,7 +171,7 @@ def list_held_for_request(db: Db, folder: str, request_id: str) -> list[tuple[In
 
 
 def release(db: Db, entry_id: int, session_id: str, folder: str, rights: str, now: int) -> None:
-    """A held message goes to its session, as if it had just arrived."""
+    """Give a held message to its session, as if it had just arrived."""
     rows = db.rows(
         "UPDATE inbox SET session_id = ?, folder = ?, seq = ?, rights = ?, state = 'queued', reason = '', next_at = ?,"
         " updated_at = ? WHERE id = ? AND state = 'held' RETURNING message_id",
@@ -226,7 +227,7 @@ def list_for_message(db: Db, message_id: int) -> list[InboxEntry]:
 
 
 def list_open(db: Db, session_id: str) -> list[tuple[InboxEntry, Message]]:
-    """Everything of a session that is not in an end state, by seq."""
+    """Return everything of a session that is not in an end state, by seq."""
     rows = db.rows(f"{_PAIRS} WHERE i.session_id = ? AND {OPEN_I} ORDER BY i.seq", (session_id,))
     return [_parse_pair(row) for row in rows]
 
@@ -237,7 +238,7 @@ def has_open(db: Db, session_id: str) -> bool:
 
 
 def count_by_turn(db: Db, turn_ids: list[str]) -> dict[str, int]:
-    """How many rows each of these turns has."""
+    """Return how many rows each of these turns has."""
     rows = db.rows(
         f"SELECT turn_id, COUNT(*) FROM inbox WHERE turn_id IN ({messages.marks(turn_ids)}) GROUP BY turn_id", turn_ids
     )
@@ -249,8 +250,8 @@ def list_by_ids(db: Db, ids: list[int]) -> list[tuple[InboxEntry, Message]]:
 
 
 def check_room(db: Db, session_id: str, rights: str, more: int, rows: int, chars: int) -> str:
-    """Why a further message of so many characters does not fit into what waits in a session under these rights; '' if
-    it does. What is worked on counts: a turn that takes in what it says to itself has no end otherwise."""
+    """Return why a further message of so many characters does not fit into what waits in a session under these rights;
+    '' if it does. Messages in work count: a turn that takes in its own words would have no end otherwise."""
     found = db.rows(
         "SELECT LENGTH(m.text) FROM inbox i JOIN messages m ON m.id = i.message_id"
         f" WHERE i.session_id = ? AND {OPEN_I} AND i.rights = ? ORDER BY i.seq LIMIT ?",
@@ -264,7 +265,7 @@ def check_room(db: Db, session_id: str, rights: str, more: int, rows: int, chars
 
 
 def end_given(db: Db, turn_id: str, state: InboxState, reason: str, now: int) -> None:
-    """The messages of a turn that its provider had are done with."""
+    """End the messages of a turn that its provider had."""
     rows = db.rows(
         "UPDATE inbox SET state = ?, reason = ?, next_at = NULL, updated_at = ? WHERE turn_id = ? AND state = 'working'"
         " AND given = 1 RETURNING id, message_id, mode",
@@ -281,7 +282,7 @@ def list_for_turn(db: Db, turn_id: str) -> list[tuple[InboxEntry, Message]]:
 
 
 def find_last_of_people(db: Db, turn_id: str) -> tuple[int, int] | None:
-    """(message, seq) of the last that somebody wrote among what a turn works on."""
+    """Return (message, seq) of the last that somebody wrote among what a turn works on."""
     row = db.row(
         "SELECT m.id, i.seq FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.turn_id = ?"
         " AND m.kind = 'chat' AND m.platform_id <> '' ORDER BY i.seq DESC LIMIT 1",
@@ -292,7 +293,7 @@ def find_last_of_people(db: Db, turn_id: str) -> tuple[int, int] | None:
 
 @quick
 def list_senders(db: Db, turn_id: str) -> list[str]:
-    """Everybody whose words a turn works on."""
+    """Return everybody whose words a turn works on."""
     rows = db.rows(
         "SELECT DISTINCT m.sender FROM inbox i JOIN messages m ON m.id = i.message_id"
         " WHERE i.turn_id = ? AND m.kind = 'chat' ORDER BY m.sender",
@@ -302,7 +303,7 @@ def list_senders(db: Db, turn_id: str) -> list[str]:
 
 
 def count_waiting(db: Db, session_id: str) -> int:
-    """Messages that no turn has taken yet."""
+    """Return the number of messages that no turn has taken yet."""
     row = db.row(
         f"SELECT COUNT(*) FROM inbox WHERE session_id = ? AND {OPEN} AND state IN ('queued', 'retry')", (session_id,)
     )
@@ -310,7 +311,7 @@ def count_waiting(db: Db, session_id: str) -> int:
 
 
 def list_waiting_rooms(db: Db) -> list[tuple[str, str, str]]:
-    """(instance, address, thread) of every row that is not in an end state."""
+    """Return (instance, address, thread) of every row that is not in an end state."""
     rows = db.rows(
         "SELECT DISTINCT m.instance, m.address, m.thread FROM inbox i JOIN messages m ON m.id = i.message_id"
         f" WHERE {OPEN_I} ORDER BY 1, 2, 3"
@@ -335,8 +336,8 @@ def set_state(
 
 
 def retry_failed(db: Db, entry_id: int, rights: str, now: int) -> bool:
-    """A message that failed waits for a turn again, under the rights that its sender has now. False: it did not fail,
-    or somebody else has done this already."""
+    """Have a message that failed wait for a turn again, under the rights that its sender has now. Return False if it
+    did not fail, or somebody else has done this already."""
     rows = db.rows(
         "UPDATE inbox SET state = 'queued', reason = '', turn_id = NULL, given = 0, tries = 0, rights = ?, next_at = ?,"
         " updated_at = ? WHERE id = ? AND state = 'failed' RETURNING message_id",
@@ -373,7 +374,7 @@ def cancel_waiting(
 
 
 def list_contents_only_for(db: Db, folder: str) -> list[str]:
-    """The contents of messages that this group alone was sent."""
+    """Return the contents of messages that this group alone was sent."""
     rows = db.rows(
         "SELECT messages.content FROM messages JOIN inbox ON inbox.message_id = messages.id WHERE inbox.folder = ?"
         " AND NOT EXISTS (SELECT 1 FROM inbox AS other WHERE other.message_id = messages.id AND other.folder <> ?)",

@@ -22,8 +22,8 @@ def add(db: Db, message_id: int, row_id: int | None, at: int, step: str, detail:
 
 
 def add_queued(db: Db, message_ids: Sequence[int], now: int) -> None:
-    """The first step of messages that were put into one inbox each. The rows are taken from there: to have their ids
-    returned first costs SQLite a table."""
+    """Add the first step of messages that were put into one inbox each. The rows are taken from there: to have their
+    ids returned first costs SQLite a table."""
     for at in range(0, len(message_ids), MOST_ROWS):
         some = message_ids[at : at + MOST_ROWS]
         db.run(_render_queued(len(some)), (now, *some))

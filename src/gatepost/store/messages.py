@@ -110,7 +110,8 @@ class HasRoom(Protocol):
 
 
 def add_system(db: Db, where: HasRoom, key: str, content: dict[str, Any], now: int, text: str = "") -> int | None:
-    """The gateway's own word to an agent: people do not see it. None if it was said before, by its key."""
+    """Add the gateway's own word to an agent, which people do not see. Return None if it was said before, by its
+    key."""
     return accept(
         db,
         NewMessage(
@@ -138,14 +139,16 @@ def accept(db: Db, new: NewMessage, now: int) -> int | None:
     if row is None:
         return None
     message_id = int(row[0])
-    search.add(db, [_make_indexed(message_id, new)])
+    if not db.full_text.sees_new:
+        search.add(db, [_make_indexed(message_id, new)])
     if message_id % search.EVERY == 0:
         search.index(db)
     return message_id
 
 
 def accept_prompts(db: Db, new: Sequence[NewPrompt], now: int) -> dict[str, int]:
-    """The same for several, each with a `platform_id` that no other has: by that, the ids of those that are new."""
+    """Insert several prompts, each with a `platform_id` that no other has. Return the ids of those that are new, by
+    that."""
     for room in sorted({(each.instance, each.address) for each in new}):
         db.alone(LockKind.ROOM, *room)
     rows = MESSAGES.insert_rows(
@@ -183,7 +186,7 @@ def find(
 
 
 def find_last_edit(db: Db, message: Message) -> Message | None:
-    """The newest words of a message that was edited: on its platform by whoever wrote it, or by a tool of ours. An edit
+    """Return the newest words of a message that was edited, on its platform by its author or by a tool of ours. An edit
     that the platform did not take changed nothing."""
     taken = "state NOT IN ('failed', 'superseded', 'cancelled')"
     ours = f"WHERE id = (SELECT MAX(message_id) FROM outbox WHERE target_id = ? AND op = 'edit' AND {taken})"
@@ -220,7 +223,7 @@ def is_thread_begun(db: Db, instance: str, address: str, thread: str) -> bool:
 
 @quick
 def find_by_seq(db: Db, session_id: str, seq: int) -> Message | None:
-    """The message that an agent names by its number, whichever way it went."""
+    """Return the message that an agent names by its number, whichever way it went."""
     columns = MESSAGES.columns_of("m")
     row = db.row(
         f"SELECT {columns} FROM inbox i JOIN messages m ON m.id = i.message_id WHERE i.session_id = ? AND i.seq = ?"
@@ -257,7 +260,7 @@ def list_for_session(
 
 
 def count_for_session(db: Db, session_id: str) -> tuple[int, int]:
-    """How many messages a session got, and how many it sent."""
+    """Return how many messages a session got, and how many it sent."""
     received = db.row("SELECT COUNT(*) FROM inbox WHERE session_id = ?", (session_id,))
     sent = db.row(
         "SELECT COUNT(*) FROM outbox WHERE session_id = ? AND seq > 0 AND op IN ('send', 'file')"
@@ -269,8 +272,8 @@ def count_for_session(db: Db, session_id: str) -> tuple[int, int]:
 
 
 def measured(page: Callable[[Row | None, int], list[Row]], most: int, chars: int) -> list[Row]:
-    """Rows (id, length, …), at most so many, read page by page (after a row, so many) until they have more characters
-    than are wanted: to know how long a text is, SQLite reads all of it."""
+    """Return rows (id, length, …), at most so many, read page by page (after a row, so many). It ends once they have
+    more characters than are wanted: to know how long a text is, SQLite reads all of it."""
     found: list[Row] = []
     while len(found) < most and chars >= 0:
         asked = min(PAGE, most - len(found))
@@ -283,7 +286,8 @@ def measured(page: Callable[[Row | None, int], list[Row]], most: int, chars: int
 
 
 def within(lengths: Sequence[tuple[int, int]], chars: int) -> dict[int, int]:
-    """Of (id, length) the first that have at most so many characters together, and the first one in any case."""
+    """Return the first of these (id, length) that have at most so many characters together, and the first one in any
+    case."""
     taken: dict[int, int] = {}
     for number, length in lengths:
         chars -= length
@@ -298,7 +302,7 @@ def marks(values: Collection[object]) -> str:
 
 
 def set_content(db: Db, message_id: int, content: dict[str, Any]) -> None:
-    """As the agent gets it. What was written stays in the text."""
+    """Set the content that the agent gets. The text stays as it was written."""
     db.put("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(content, ensure_ascii=False), message_id))
 
 
@@ -308,7 +312,7 @@ def set_topic(db: Db, message_id: int, topic: str) -> None:
 
 
 def set_platform_id(db: Db, message_id: int, platform_id: str) -> None:
-    """Once, when it was sent. A platform that gives one id twice is not believed the second time."""
+    """Set the id once, when it was sent. A platform that gives one id twice is not believed the second time."""
     db.put(
         "UPDATE messages SET platform_id = ? WHERE id = ? AND platform_id IS NULL AND NOT EXISTS ("
         " SELECT 1 FROM messages twin WHERE twin.instance = messages.instance AND twin.address = messages.address"
@@ -344,7 +348,7 @@ def has_outgoing_after(db: Db, instance: str, address: str, message_id: int) -> 
 
 
 def ids_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> list[int]:
-    """The same without reading any of it."""
+    """Return their ids without reading any of the texts."""
     rows = db.rows(
         "SELECT id FROM messages WHERE instance = ? AND address = ? AND id > ? ORDER BY id LIMIT ?",
         (instance, address, after, limit),
@@ -353,13 +357,13 @@ def ids_in_room(db: Db, instance: str, address: str, after: int, limit: int) -> 
 
 
 def list_latest_in_room(db: Db, instance: str, address: str, before: int | None, limit: int) -> list[Message]:
-    """The newest of a room, oldest first."""
+    """Return the newest messages of a room, oldest first."""
     page = "WHERE instance = ? AND address = ? AND id < ? ORDER BY id DESC LIMIT ?"
     return MESSAGES.list(db, page, instance, address, before if before is not None else 2**62, limit)[::-1]
 
 
 def remove_files(db: Db, message: Message) -> tuple[str, ...]:
-    """Files that came with a message are not a part of it any more. Where they lie, below the media folder."""
+    """Take its files from a message. Return where they lie, below the media folder."""
     files = message.content.get("attachments")
     if not isinstance(files, list) or not files:
         return ()
@@ -369,7 +373,7 @@ def remove_files(db: Db, message: Message) -> tuple[str, ...]:
 
 
 def list_contents(db: Db, after: int, limit: int) -> list[tuple[int, str]]:
-    """(id, content as it is stored) of what came in, a page by id."""
+    """Return (id, content as it is stored) of what came in, a page by id."""
     rows = db.rows(
         "SELECT id, content FROM messages WHERE direction = 'in' AND id > ? ORDER BY id LIMIT ?", (after, limit)
     )

@@ -1,12 +1,11 @@
 """Rules change rarely and are read with every message: routes, rooms, people and where to reach them, access, watchers,
 switches, budgets, names of destinations.
 
-One row names the state that they are in. Whoever writes to one of their tables gives it a new name in the same
-transaction (`Db` sees to that, so nobody can forget it), and whoever keeps what it has read compares the name first.
-So several gateways on one store keep their own caches, and a transaction that is undone leaves nothing behind: names
-are never used twice.
+One row names the state that they are in. A write to one of their tables gives it a new name in the same transaction;
+`Db` sees to that, so nobody can forget it. A cache compares the name before it answers. So several gateways on one
+store keep their own caches, and a transaction that is undone leaves nothing behind: names are never used twice.
 
-Who is in which conversation (`PLACES`) is read as often and changes while people talk. It has a name of its own, so
+Engagements and choices (`PLACES`) are read as often and change while people talk. They have a name of their own, so
 that such a change leaves the rules where they are. A change of the rules ends both: it may remove what stands there.
 """
 
@@ -67,19 +66,19 @@ def find_changed_state(sql: str) -> RuleState | None:
 
 
 def rename_state(db: Db, state: RuleState = RuleState.RULES) -> None:
-    """What anybody has kept is not valid any more, once this is committed."""
+    """Have everybody drop what they keep, once this is committed."""
     db.put(f"UPDATE rule_state SET {state} = ?", (ids.token(12),))
 
 
 def get_state(db: Db) -> str:
-    """The name of the state that the rules are in."""
+    """Return the name of the state that the rules are in."""
     row = db.row("SELECT name FROM rule_state")
     return str(row[0]) if row else ""
 
 
 class RuleCache(threading.local):
-    """Results of reads. `renew` at the beginning of each transaction, then `read`. Each thread has its own: what one
-    reads behind its own writes is nobody else's before it is committed."""
+    """Results of reads. Call `renew` at the beginning of each transaction, then `read`. Each thread has its own: a read
+    behind one's own writes is nobody else's before it is committed."""
 
     def __init__(self) -> None:
         self._states = ("", "")
@@ -88,13 +87,32 @@ class RuleCache(threading.local):
         self._places: dict[tuple[Any, ...], Any] = {}
 
     def renew(self, db: Db) -> None:
+        """Ask for the state that the rules are in. The next `read` compares it."""
         self._asked = db.ask(STATES)
 
-    def _compare(self) -> None:
-        """What is kept is of the state that the rules are in."""
-        if self._asked is None:
-            return
-        rows, self._asked = self._asked(), None
+    def read(self, db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        """Return what `fn` reads of these tables, and of no other. Nobody may change the answer: others get it, too."""
+        if self._asked is not None:
+            self._compare(self._asked())
+        key = (fn, *args)
+        if key not in self._kept:
+            self._kept[key] = fn(db, *args)
+        found: T = self._kept[key]
+        return found
+
+    def read_place(self, db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
+        """Return what `fn` reads of `PLACES`, in the same way."""
+        if self._asked is not None:
+            self._compare(self._asked())
+        key = (fn, *args)
+        if key not in self._places:
+            self._places[key] = fn(db, *args)
+        found: T = self._places[key]
+        return found
+
+    def _compare(self, rows: list[Row]) -> None:
+        """Drop what is kept of another state than the rules are in."""
+        self._asked = None
         states = (str(rows[0][0]), str(rows[0][1])) if rows else ("", "")
         if states[0] != self._states[0] or not states[0] or len(self._kept) > MOST:
             self._kept.clear()
@@ -102,22 +120,3 @@ class RuleCache(threading.local):
         elif states[1] != self._states[1] or len(self._places) > MOST:
             self._places.clear()
         self._states = states
-
-    def read(self, db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        """Return what `fn` reads of these tables, and of no other. Nobody may change the answer: others get it, too."""
-        self._compare()
-        return _find_or_read(self._kept, db, fn, *args)
-
-    def read_place(self, db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-        """The same of `PLACES`."""
-        self._compare()
-        return _find_or_read(self._places, db, fn, *args)
-
-
-def _find_or_read(kept: dict[tuple[Any, ...], Any], db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
-    key = (fn, *args)
-    try:
-        found: T = kept[key]
-    except KeyError:
-        found = kept[key] = fn(db, *args)
-    return found

@@ -1,10 +1,10 @@
 """Full text over the ledger. The index is the engine's own (`full_text.py`); rights, ranking and snippets are one.
 
 Marks of rooms and senders narrow a search to where the caller may read: the rights themselves are in the query all the
-same. Of all that matches, the newest `POOL` that the caller may read are ranked (bm25 among themselves, by FTS5 in
-memory): to rank every message with a common word would take a hundred times as long. Of each that is long only the
-part around its first hit is ranked (`snippets.py`), as of a very long one only the beginning is indexed. What matched
-elsewhere comes after.
+same. The newest `POOL` matches that the caller may read are ranked (bm25 among themselves, by FTS5 in memory). To rank
+every message with a common word would take a hundred times as long. A long message is ranked by the
+part around its first hit alone (`snippets.py`), and a very long one is indexed by its beginning. Matches elsewhere come
+after.
 """
 
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ class Subtree(Struct, frozen=True):
 
     @property
     def sees(self) -> tuple[str, ...]:
-        """The parameters of `SEEN`."""
+        """Return the parameters of `SEEN`."""
         return (*self.range, *self.range)
 
 
@@ -103,12 +103,15 @@ class Hit(Struct, frozen=True):
 
 
 def add(db: Db, texts: Sequence[IndexedText]) -> None:
-    """Messages that are new. Whoever writes one into the ledger calls it in the same transaction."""
-    db.full_text.add(db, texts)
+    """Index messages that are new, unless the engine sees them itself. To be called in the transaction that writes
+    them."""
+    if not db.full_text.sees_new:
+        db.full_text.add(db, texts)
 
 
 def renew(db: Db, message_id: int) -> None:
-    """A message whose text, room or sender was changed: by whoever changed it. One that is deleted goes by itself."""
+    """Index a message anew whose text, room or sender was changed, in the same transaction. One that is deleted goes by
+    itself."""
     db.full_text.renew(db, message_id)
 
 
@@ -118,8 +121,8 @@ def index(db: Db, most: int = 1000) -> int:
 
 
 def find_unindexed(db: Db, wanted: Sequence[str], most: int = EVERY) -> list[int]:
-    """The newest messages that the index does not have yet and that hold a word for each of these, which it begins
-    with. For who only reads, and so cannot bring the index up to date."""
+    """Return the newest messages that the index does not have yet and that hold, for each of these, a word that begins
+    with it. For readers, which cannot bring the index up to date."""
     beginnings = [word for each in wanted for word in list_words(separate_characters(each))]
     if not beginnings:
         return []
@@ -143,12 +146,12 @@ def merge(db: Db, pages: int) -> bool:
 
 
 def list_readable_rooms(db: Db, part: Subtree, most: int = 2**31) -> list[tuple[str, str]]:
-    """(instance, address) of the rooms of a part of the tree."""
+    """Return (instance, address) of the rooms of a part of the tree."""
     return [(row[0], row[1]) for row in db.rows(f"{READABLE} LIMIT ?", (*part.range, *part.range, most))]
 
 
 def find(db: Db, wanted: SearchQuery) -> list[Hit]:
-    """The best first, of equal ones the newest."""
+    """Return hits, the best first, of equal ones the newest."""
     query = _check_query(wanted.query)
     db.full_text.prepare(db)
     sql, params = _candidates(db, query, wanted)
@@ -163,7 +166,7 @@ def find(db: Db, wanted: SearchQuery) -> list[Hit]:
 
 
 def _candidates(db: Db, query: str, wanted: SearchQuery) -> tuple[str, list[Any]]:
-    """The newest messages that match and may be read: the statement and its parameters."""
+    """Return the statement, with its parameters, for the newest messages that match and may be read."""
     part, conditions, full_text = wanted.part, [f"({SEEN})"], db.full_text
     having: list[Any] = []
     where: list[Any] = list(part.sees)
@@ -217,7 +220,7 @@ def _find_first_since(db: Db, since: int) -> int:
 
 
 def _check_query(query: str) -> str:
-    """The query as the index takes it, if it is one by itself: only then may it stand within another."""
+    """Return the query as the index takes it, if it is one by itself: only then may it stand within another."""
     text = separate_characters(query.replace("\0", " ").replace("\u3000", " ").strip())
     if not text:
         raise Invalid("query", 'is empty; give a word, a "phrase", a OR b, a NOT b, prefix* or NEAR(a b, 5)')
@@ -229,7 +232,7 @@ def _check_query(query: str) -> str:
 
 
 def _rank(query: str, texts: Sequence[tuple[int, str]], limit: int) -> list[tuple[int, str, float]]:
-    """(id, snippet, rank) of the best, by an index of these texts alone. It is gone when this returns."""
+    """Return (id, snippet, rank) of the best, by an index of these texts alone. It is gone when this returns."""
     look = SnippetFinder(query)
     whole: dict[int, str] = {}
     parts: dict[int, str] = {}

@@ -1,5 +1,5 @@
-"""Full text on SQLite: FTS5. Triggers note what was written, changed and deleted. What waits is indexed many messages
-at a time, since writing the index with each one would cost more than the message."""
+"""Full text on SQLite: FTS5. Triggers note what was written, changed and deleted. Many messages are indexed at a time,
+since writing the index with each one would cost more than the message."""
 
 from collections.abc import Sequence
 
@@ -12,6 +12,7 @@ AT_ONCE = 8 * LOOKED_AT  # characters that are indexed in one transaction: every
 class SqliteFullText:
     source = "search f JOIN messages m ON m.id = f.rowid"
     key = "f.rowid"
+    sees_new = True  # by a trigger
 
     def prepare(self, db: Db) -> None:
         pass
@@ -28,7 +29,7 @@ class SqliteFullText:
         pass
 
     def index(self, db: Db, most: int) -> int:
-        """Oldest first, as far as one transaction should."""
+        """Index what waits, oldest first, as far as one transaction should."""
         rows = db.rows(
             f"SELECT u.message_id, m.instance, m.address, m.sender, substr(m.text, 1, {LOOKED_AT}) FROM unsearched u"
             " JOIN messages m ON m.id = u.message_id ORDER BY u.message_id LIMIT ?",

@@ -9,8 +9,8 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Refused
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.engagement import TTL_S, get_ttl, make_engagement
-from gatepost.flow.intake.route_question import RouteQuestion
-from gatepost.flow.intake.routing import RouteChoice
+from gatepost.flow.intake.routing import RouteChoice, make_route_table
+from gatepost.flow.intake.target_decision import RouteQuestion
 from gatepost.messages import address
 from gatepost.store import engagements, groups, identities, inbox, routes
 from gatepost.store.engagements import Engagement
@@ -91,10 +91,11 @@ def _find_way(db: Db, call: ToolCall, place: tuple[str, str, str]) -> RouteChoic
     instance, room, thread = place
     said = inbox.list_senders(db, call.turn.id) if call.turn is not None else []
     known = {group.folder for group in groups.list_all(db)}
+    table = make_route_table(routes.list_all(db))
     for sender in [*said[:1], ""]:
         names = identities.list_names(db, sender) if sender else ()
         facts = routing.make_match_input(instance, address.parse(room), sender=sender, thread=thread, names=names)
-        way = RouteQuestion(routes.list_all(db), facts, known.__contains__).find_way(call.caller.folder)
+        way = RouteQuestion(table, facts, known.__contains__).find_way(call.caller.folder)
         if way is not None:
             return way
     why = "no route leads people there to you; the operator can add one"

@@ -18,8 +18,9 @@ from gatepost.core.bounds import LISTED, shortened, size_of
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import GatepostError, NotFound
 from gatepost.core.records import replace
-from gatepost.flow.code_masking import mask_codes
+from gatepost.flow.codes import mask_codes
 from gatepost.flow.intake import routing
+from gatepost.flow.intake.routing import RouteTable
 from gatepost.flow.sessions.sandbox_plan import TIMEZONE
 from gatepost.inside.prompt import escape
 from gatepost.messages import address as addresses
@@ -32,7 +33,6 @@ from gatepost.store.messages import NewMessage
 from gatepost.store.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.room_history import Cursor, RoomHistoryEntry
-from gatepost.store.routes import Route
 from gatepost.tools.call import ReachableRoom, ToolCall
 from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import LOCAL, MOST, Jid, get_own_part, parse_time
@@ -296,9 +296,9 @@ async def _ask_platform(call: ToolCall, before: Cursor, limit: int) -> tuple[lis
 
 def _filter_own(db: Db, place: ReachableRoom, found: list[Inbound], folder: str, now: int) -> list[NewMessage]:
     """Without what routes give to others only: a room may be shared out between several."""
-    rows, where = routes.list_all(db), addresses.parse(place.address)
+    table, where = routing.make_route_table(routes.list_all(db)), addresses.parse(place.address)
     news = [_make_message(place, each, now) for each in found]
-    return [new for new in news if _is_for(db, folder, rows, where, new)]
+    return [new for new in news if _is_for(db, folder, table, where, new)]
 
 
 def _portions(news: list[NewMessage]) -> Iterator[list[NewMessage]]:
@@ -317,7 +317,7 @@ def _add_messages(db: Db, news: list[NewMessage], folder: str, now: int) -> int:
     return sum(room_history.add_fetched(db, new, folder, now) for new in news)
 
 
-def _is_for(db: Db, folder: str, rows: list[Route], where: Address, new: NewMessage) -> bool:
+def _is_for(db: Db, folder: str, table: RouteTable, where: Address, new: NewMessage) -> bool:
     if folder == ROOT_FOLDER or new.direction == Direction.OUT:
         return True
     facts = routing.make_match_input(
@@ -327,9 +327,9 @@ def _is_for(db: Db, folder: str, rows: list[Route], where: Address, new: NewMess
         verb=new.verb,
         text=new.text,
         thread=new.thread,
-        names=identities.list_names(db, new.sender) if routing.asks_sender(rows) else (),
+        names=identities.list_names(db, new.sender) if table.asks_sender else (),
     )
-    chosen = routing.decide(rows, facts, lambda each: groups.get(db, each) is not None).chosen
+    chosen = table.decide(facts, lambda each: groups.get(db, each) is not None).chosen
     return not chosen or any(may_act_on(TreeScope.SUBTREE, folder, each.folder) for each in chosen)
 
 

@@ -10,8 +10,7 @@ from gatepost.access.tree_scope import TreeScope, may_act_on, world_of
 from gatepost.core.bounds import LISTED, fitting
 from gatepost.core.clock import iso
 from gatepost.flow.intake import route_explanation, routing
-from gatepost.flow.intake.route_question import RouteQuestion
-from gatepost.flow.intake.target_decision import Spoken, decide_target
+from gatepost.flow.intake.target_decision import RouteQuestion, Spoken, decide_target
 from gatepost.messages import address as addresses
 from gatepost.store import engagements, groups, identities, room_history, routes, users
 from gatepost.store.engagements import Engagement
@@ -88,7 +87,8 @@ async def inspect_routing(
         facts = routing.make_match_input(place.instance, addresses.parse(place.address), thread=place.thread)
         there = engagements.list_at(db, place.instance, place.address, place.thread)
         engaged = tuple(each for each in there if each.is_on(call.now))
-        question, spoken = RouteQuestion(rows, facts, known.__contains__), Spoken(engaged=engaged, plain=True)
+        question = RouteQuestion(routing.make_route_table(rows), facts, known.__contains__)
+        spoken = Spoken(engaged=engaged, plain=True)
         chosen = decide_target(question, spoken).decision.chosen
         mine = [each.folder for each in chosen if may_act_on(TreeScope.SUBTREE, own, each.folder)]
         verdicts = route_explanation.explain(rows, facts, known.__contains__)

@@ -10,7 +10,7 @@ from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, Unavailable
-from gatepost.flow.intake import route_targets, routing
+from gatepost.flow.intake import routing
 from gatepost.flow.intake.engagement import render_ttl
 from gatepost.store import search
 from gatepost.store.routes import Route
@@ -65,10 +65,10 @@ def is_visible_route(call: ToolCall, route: Route) -> bool:
     if call.caller.folder == ROOT_FOLDER:
         return True
     try:
-        target = route_targets.parse(route.target)
+        target = routing.parse_target(route.target)
     except Invalid:
         return False
-    return not target.drops and may_act_on(TreeScope.SUBTREE, call.caller.folder, route_targets.parent_of(target))
+    return not target.drops and may_act_on(TreeScope.SUBTREE, call.caller.folder, routing.find_target_parent(target))
 
 
 def is_own_route(route: Route, folder: str) -> bool:

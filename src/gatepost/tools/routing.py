@@ -12,7 +12,7 @@ from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.flow.intake import route_targets, routing
+from gatepost.flow.intake import routing
 from gatepost.flow.intake.engagement import parse_ttl
 from gatepost.store import groups, routes
 from gatepost.store.port import Db, LockKind
@@ -89,10 +89,10 @@ def _parse_routes(given: str | list[RouteSpec]) -> list[RouteSpec]:
 
 def _target(wanted: RouteSpec) -> str:
     """The group that a route leads to, or lies above what it leads to."""
-    target = route_targets.parse(wanted.target)
+    target = routing.parse_target(wanted.target)
     if target.drops:
         raise Invalid("target", "only the operator's routes drop messages")
-    return route_targets.parent_of(target)
+    return routing.find_target_parent(target)
 
 
 def _about_one(arguments: Mapping[str, Any]) -> Iterable[str]:
@@ -222,7 +222,7 @@ def _list_known_folders(db: Db, call: ToolCall) -> set[str]:
 
 def _add(db: Db, call: ToolCall, wanted: RouteSpec, known: set[str]) -> int:
     """Insert a route that was judged before."""
-    folder = route_targets.check(wanted.target, known)
+    folder = routing.check_target(wanted.target, known)
     new = Route(
         seq=wanted.seq,
         match=wanted.match,

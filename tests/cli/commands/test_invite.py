@@ -9,6 +9,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.flow import invitations
+from gatepost.flow.codes import INVITATION
 from gatepost.flow.onboarding import Applicant, ask
 from gatepost.store import newcomers
 from gatepost.store.sqlite_db import SqliteDb, connect
@@ -20,7 +21,7 @@ WHO = Applicant(sender="fake:user/eve", name="Eve", instance="fake", address="fa
 def send(home: Home, shown: str) -> bool:
     """Somebody sends the code while the gateway takes messages."""
     connection = connect(home.store)
-    code = invitations.parse_code(shown)
+    code = INVITATION.parse(shown)
     done = invitations.accept(SqliteDb(connection), code, WHO, SystemClock().now()).accepted
     connection.close()
     return done

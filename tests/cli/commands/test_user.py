@@ -9,6 +9,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.flow import pairing
+from gatepost.flow.codes import PAIRING
 from gatepost.store import audit, direct_rooms, inbox, search
 from gatepost.store.audit import AuditRecord
 from gatepost.store.sqlite_db import SqliteDb, connect
@@ -22,7 +23,7 @@ def send(home: Home, shown: str) -> bool:
     """Somebody sends the code while the gateway takes messages."""
     connection, now = connect(home.store), SystemClock().now()
     db = SqliteDb(connection)
-    done = pairing.redeem_code(db, pairing.parse_code(shown), CHAT, now).paired
+    done = pairing.redeem_code(db, PAIRING.parse(shown), CHAT, now).paired
     direct_rooms.add(db, CHAT, "telegram", "telegram:dm/9", now)
     connection.close()
     return done

@@ -4,7 +4,7 @@ from gatepost.core.clock import DAY, SECOND
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.engagement import TTL_S
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Quote, Receipt, Verb
 from gatepost.store import acl, engagements, groups, inbox, ledger, outbox, rooms, routes, users
@@ -310,7 +310,7 @@ class Talk:
         self._count += 1
         inbound = Inbound(address=ROOM, platform_id=f"m{self._count}", sender=OWNER, text="hello", verb=verb)
         counting = CountingDb(self._db)
-        arrival = make_arrival("tg", inbound, Config(), at, 0)
+        arrival = make_arrival("tg", inbound, IntakeLimits(), at, 0)
         result = accept(counting, ChannelInstances({}), arrival, at, rules=self._rules)
         return counting.statements, result.receipt.state
 

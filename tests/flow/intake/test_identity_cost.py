@@ -5,10 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from gatepost.channels.contract import ChannelKind
-from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Inbound
 from gatepost.store import identities, rooms, routes, users
@@ -39,7 +38,7 @@ class Sender:
     def _write(self, sender: str) -> int:
         self._count += 1
         inbound = Inbound(address="fake:room/1", platform_id=f"m{self._count}", sender=sender, text="hello")
-        arrival = make_arrival("fake", inbound, Config({}), NOON, 0)
+        arrival = make_arrival("fake", inbound, IntakeLimits(), NOON, 0)
         counting = CountingDb(self._db)
         result = accept(counting, ChannelInstances(KINDS), arrival, NOON + self._count, rules=self._rules)
         assert result.receipt.state == "queued"

@@ -8,11 +8,10 @@ import pytest
 from gatepost.core.clock import DAY, HOUR, SECOND
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.periods import Period
-from gatepost.core.settings import Config
 from gatepost.flow import grant_changes, pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.commands.conversation import CLEARED
-from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, make_arrival
+from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, IntakeLimits, make_arrival
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
 from gatepost.store import (
     audit,
@@ -737,7 +736,7 @@ def test_a_command_of_ours_below_the_subject_of_a_first_mail_counts(words: str, 
         heading="enough",
         direct=True,
     )
-    found = make_arrival("email", said, Config({}), NOON, 0).command
+    found = make_arrival("email", said, IntakeLimits(), NOON, 0).command
     assert (found.name if found is not None else None) == command
 
 

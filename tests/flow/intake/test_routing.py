@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.flow.intake import route_explanation, routing
-from gatepost.flow.intake.regex import MatchLimit
-from gatepost.flow.intake.routing import KEYS, MatchInput
+from gatepost.flow.intake.patterns import MatchLimit
+from gatepost.flow.intake.routing import KEYS, MatchInput, RouteTarget
 from gatepost.messages import address
 from gatepost.store.routes import Route
 
@@ -323,3 +323,61 @@ def test_what_a_route_says_of_one_identity_holds_for_the_person() -> None:
     assert not holds("sender!=fake:user/ann", facts) and holds("sender!=fake:user/bob", facts)
     assert not holds("sender=fake:user/bob", facts) and not holds("sender=", facts)
     assert not holds("chat_jid=fake:user/ann", facts)
+
+
+FOLDERS = ("home", "root", "acme", "acme/eng")
+
+
+def test_a_target_is_a_folder_with_what_stands_behind_it() -> None:
+    assert routing.parse_target("acme/eng") == RouteTarget("acme/eng")
+    assert routing.parse_target("acme#observe") == RouteTarget("acme", observe=True)
+    assert routing.parse_target("acme#release notes") == RouteTarget("acme", topic="release notes")
+    assert routing.parse_target("folder:acme") == RouteTarget("acme")
+    assert routing.parse_target("folder:drop") == RouteTarget("drop")
+    assert routing.parse_target("drop").drops
+
+
+def test_a_sender_becomes_one_safe_segment() -> None:
+    template = routing.parse_target("acme/{sender}")
+    assert routing.expand_target(template, "telegram:user/9") == "acme/telegram-user-9"
+    assert routing.expand_target(template, "x:../../etc") == "acme/x-..-..-etc"
+    assert routing.expand_target(template, "") is None
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "",
+        "/acme",
+        "acme/",
+        "acme//eng",
+        "../x",
+        "acme/..",
+        "acme#",
+        "acme# ",
+        "{other}",
+        "{sender}/{sender}",
+        "a b",
+        "x:y",
+    ],
+)
+def test_a_malformed_target_is_refused(target: str) -> None:
+    with pytest.raises(Invalid):
+        routing.parse_target(target)
+
+
+def test_a_prefix_that_does_not_exist_is_refused_with_a_hint() -> None:
+    with pytest.raises(Invalid, match="builtin:NAME"):
+        routing.parse_target("daemon:cron")
+    with pytest.raises(Invalid, match="none yet"):
+        routing.parse_target("builtin:onboarding")
+
+
+def test_a_ghost_is_refused_when_written() -> None:
+    assert routing.check_target("acme/eng#observe", FOLDERS) == "acme/eng"
+    assert routing.check_target("drop", FOLDERS) is None
+    assert routing.check_target("acme/{sender}", FOLDERS) is None
+    with pytest.raises(Invalid, match="no group 'acme/ops'"):
+        routing.check_target("acme/ops", FOLDERS)
+    with pytest.raises(Invalid, match="no group 'ghost'"):
+        routing.check_target("ghost/{sender}", FOLDERS)

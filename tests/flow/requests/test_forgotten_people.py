@@ -16,7 +16,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.person_erasure import PersonErasure
 from gatepost.flow.requests.asking import ask
@@ -70,7 +70,7 @@ def ask_two_things(db: Db) -> Request:
 
 def mention(db: Db, text: str, sender: str) -> None:
     given = Inbound(address=ROOM, platform_id=f"m{next(_ids)}", sender=sender, text=text, verb=Verb.MENTION)
-    accept(db, REACH, make_arrival("fake", given, Config(), NOON, 0), NOON, asking=RULES)
+    accept(db, REACH, make_arrival("fake", given, IntakeLimits(), NOON, 0), NOON, asking=RULES)
 
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "schema.sql"

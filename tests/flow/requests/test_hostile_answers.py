@@ -8,10 +8,9 @@ from gatepost.access.acl import list_valid_rows
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
-from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.accepted_message import IntakeResult, UnrecordedSender
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
@@ -122,7 +121,7 @@ def receive(db: Db, text: str, sender: str, number: int = 1, *, spare: bool = Fa
         "text": text,
         **given,
     }
-    arrival = make_arrival("fake", Inbound(**values), Config(), NOON, 0)  # type: ignore[arg-type]
+    arrival = make_arrival("fake", Inbound(**values), IntakeLimits(), NOON, 0)  # type: ignore[arg-type]
     return accept(db, REACH, arrival, NOON, spare, asking=RULES)
 
 

@@ -8,11 +8,10 @@ from tests.flow.requests.acme_people import ADA, BOB, EVE, MAL, REACH, ROOM, RUL
 
 from gatepost.access.senders import Rights
 from gatepost.core.clock import SECOND
-from gatepost.core.settings import Config
 from gatepost.flow import pairing, sender_rights
 from gatepost.flow.groups import OWNER
 from gatepost.flow.intake.accepted_message import IntakeResult
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests.asking import AskingRules, ask, list_approvers
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY, AnswerChoice
@@ -52,7 +51,7 @@ def acme(db: Db) -> Db:
 
 def say(db: Db, text: str, sender: str) -> IntakeResult:
     given = Inbound(address=ROOM, platform_id=f"m{next(_numbers)}", sender=sender, sender_name="x", text=text)
-    return accept(db, REACH, make_arrival("fake", given, Config(), NOON, 0), NOON, asking=RULES)
+    return accept(db, REACH, make_arrival("fake", given, IntakeLimits(), NOON, 0), NOON, asking=RULES)
 
 
 def add_member(db: Db, person: str) -> None:

@@ -8,12 +8,11 @@ import pytest
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
 from gatepost.core.records import replace
-from gatepost.core.settings import Config
 from gatepost.flow import invitations, pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.requests.asking import AskingRules
@@ -66,7 +65,7 @@ def say(
 ) -> IntakeResult:
     told = {"address": ROOM, "sender": sender, "text": text, "verb": Verb.MENTION, **more}
     given = Inbound(platform_id=f"m{next(_ids)}", **told)
-    return accept(db, reach, make_arrival("fake", given, Config(), NOON, 0), NOON, rules=rules, asking=RULES)
+    return accept(db, reach, make_arrival("fake", given, IntakeLimits(), NOON, 0), NOON, rules=rules, asking=RULES)
 
 
 def list_states(db: Db, sender: str) -> dict[str, str]:

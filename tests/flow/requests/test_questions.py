@@ -6,10 +6,9 @@ import pytest
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
-from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
 from gatepost.flow.requests.asking import AskingRules, ask
@@ -233,7 +232,7 @@ def count_statements(db: Db, rules: RuleCache, number: int) -> int:
     inbound = Inbound(address="fake:room/2", platform_id=f"m{number}", sender=ADA, text="1")
     counting = CountingDb(db)
     result = accept(
-        counting, reach_of(), make_arrival("fake", inbound, Config({}), NOON, 0), NOON + number, rules=rules
+        counting, reach_of(), make_arrival("fake", inbound, IntakeLimits(), NOON, 0), NOON + number, rules=rules
     )
     assert result.receipt.state == "queued"
     return counting.statements

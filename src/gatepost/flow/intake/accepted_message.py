@@ -1,28 +1,36 @@
-"""One message on its way through intake: as it arrived, in its transaction, and what became of it."""
+"""One message on its way through intake: as it arrived, in its transaction, what became of it, and the rows by which
+sessions get it."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from gatepost.access.senders import COMMANDING, Rights
+from gatepost.access.senders import COMMANDING, Rights, is_person
+from gatepost.access.tree_scope import is_sibling, may_watch
 from gatepost.core.errors import GatepostError
+from gatepost.core.settings import Config
+from gatepost.flow import panic_notice
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.attachments import StoredAttachment
-from gatepost.flow.intake.command_facts import CommandFacts
-from gatepost.flow.intake.room_records import SeenRoom
+from gatepost.flow.intake.room_records import SeenRoom, add_destination
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import SlashCommand
 from gatepost.flow.requests.asking import AskedRequest
 from gatepost.flow.requests.deciding import Decision
+from gatepost.flow.sessions.provider_choices import ProviderChoices
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.store import inbox, sessions
+from gatepost.store import direct_rooms, groups, inbox, messages, rooms, sessions, switches, watchers
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message
 from gatepost.store.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.rooms import Room
 from gatepost.store.rule_cache import RuleCache
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import Session, SessionMode
+
+MOST_WATCHING = 5  # conversations of one group that are shown what it watches: the busiest
 
 
 class CodeKind(StrEnum):
@@ -41,6 +49,15 @@ class ReceivedCode(Struct, frozen=True):
     text: str = ""
 
 
+class CommandFacts(Struct, frozen=True, kw_only=True):
+    """Facts that a command may need and that no transaction reads: settings, files of the home, the address of the web
+    page ('' if it is not served)."""
+
+    config: Config = field(default_factory=Config)
+    page: str = ""
+    choices: ProviderChoices = field(default_factory=ProviderChoices)
+
+
 class Arrival(Struct, frozen=True, kw_only=True):
     """A cleaned event, with what was found out about it before the transaction."""
 
@@ -48,6 +65,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     address: Address
     inbound: Inbound
     at: int
+    own_names: frozenset[str] = frozenset()  # what we are called there, in lower case
     kept: tuple[StoredAttachment, ...] = ()
     unfetched: bool = False  # its files are still on the platform: nobody was expected to get them
     awaited: tuple[str, ...] = ()  # names of its files that are still coming
@@ -144,12 +162,12 @@ class TargetAccess(Struct, frozen=True):
 
     @property
     def may_end_all(self) -> bool:
-        """True if the sender may end work for others: owners and admins may, in the thread that they see."""
+        """Return True if the sender may end work for others: owners and admins may, in the thread that they see."""
         return self.rights in COMMANDING and not self.chosen.elsewhere
 
 
 def find_session(case: MessageContext, chosen: RouteChoice) -> Session | None:
-    """The session that a message here would go to, if there is one. Never made for a command."""
+    """Return the session that a message here would go to, None if there is none. Never made for a command."""
     if chosen.session:
         return sessions.get(case.db, chosen.session)
     key = sessions.key_of(chosen.mode, chosen.folder, case.arrival.instance, *place_of(case, chosen))
@@ -158,3 +176,96 @@ def find_session(case: MessageContext, chosen: RouteChoice) -> Session | None:
 
 def place_of(case: MessageContext, chosen: RouteChoice) -> tuple[str, str]:
     return case.arrival.inbound.address, case.thread if chosen.topic is None else chosen.topic
+
+
+def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | None) -> IntakeResult:
+    """Write one inbox row per session; of two routes to the same one, that which wakes it counts."""
+    arrival, db = case.arrival, case.db
+    if room is None:
+        _add_room(case)
+    if arrival.inbound.direct and is_person(arrival.inbound.sender):
+        _record_direct_room(case)
+    if topic := next((each.chosen.topic for each in targets if each.chosen.topic), ""):
+        messages.set_topic(db, case.id, topic)
+    queued: dict[str, bool] = {}  # by session: whether it is woken
+    keys: set[str] = set()
+    for target in sorted(targets, key=lambda each: each.chosen.observe):
+        chosen = target.chosen
+        place = (chosen.mode, chosen.folder, arrival.instance, *place_of(case, chosen))
+        if (key := sessions.key_of(*place)) in keys:
+            continue
+        keys.add(key)
+        claimed = sessions.claim_seq_by_key(db, key, case.now)
+        if claimed is None:
+            sessions.find_or_add(db, *place, case.now)
+            claimed = sessions.claim_seq_by_key(db, key, case.now)
+            assert claimed is not None
+        queued[claimed.session_id] = not chosen.observe
+        if claimed.created_at == case.now or chosen.mode == SessionMode.AGENT_SHARED:
+            _add_destination(case, chosen)
+        window = chosen.route.window_messages, chosen.route.window_chars
+        speaks_of_it = chosen.observe or window != (None, None)
+        if speaks_of_it and window != claimed.window:
+            sessions.set_window(db, claimed.session_id, *window)
+        record = inbox.observe if chosen.observe else inbox.enqueue
+        record(db, case.id, claimed.session_id, chosen.folder, target.rights, case.now, seq=claimed.seq)
+    for session, rights, source in _find_watchers(case, targets):
+        if session.id not in queued:
+            queued[session.id] = False
+            inbox.observe(db, case.id, session.id, session.folder, rights, case.now, watched=source)
+    wake = tuple(session_id for session_id, triggers in queued.items() if triggers)
+    state = InboxState.QUEUED if wake else InboxState.OBSERVED
+    halted = case.rules.read(db, switches.get, switches.PANIC) if wake else None
+    if halted is not None:
+        address = arrival.inbound.address
+        panic_notice.add_panic_notice(db, case.reach, halted, arrival.instance, address, case.thread, case.now)
+    receipt = Receipt(message_id=case.id, new=True, state=state)
+    return IntakeResult(receipt=receipt, delivered=True, wake=wake, told=halted is not None)
+
+
+def find_or_add_session(case: MessageContext, chosen: RouteChoice) -> Session:
+    """Return the conversation that a message here would go to, made as such a message would make it."""
+    arrival, db = case.arrival, case.db
+    if case.rules.read(db, rooms.get, arrival.instance, arrival.inbound.address) is None:
+        _add_room(case)
+    place = (chosen.mode, chosen.folder, arrival.instance, *place_of(case, chosen))
+    session = sessions.find_or_add(db, *place, case.now)
+    if session.created_at == case.now:
+        _add_destination(case, chosen)
+    return session
+
+
+def _add_room(case: MessageContext) -> None:
+    arrival = case.arrival
+    name, direct, policy = arrival.inbound.room_name, arrival.inbound.direct, case.reach.policy(arrival.instance)
+    rooms.add(case.db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
+    case.rules.renew(case.db)  # nothing that is read behind this write may be kept if it is undone
+
+
+def _find_watchers(case: MessageContext, targets: Sequence[TargetAccess]) -> list[tuple[Session, Rights, str]]:
+    """Return the conversations of groups that watch one of these: it is context for each that is going on. A group that
+    was sealed since is watched no more. A message that a group only observes is shown to siblings alone, to whom the
+    group opened itself."""
+    found = []
+    for target in targets:
+        folder = target.chosen.folder
+        for observer in case.rules.read(case.db, watchers.list_observers, folder):
+            source = case.rules.read(case.db, groups.get, folder)
+            if source is None or not may_watch(observer, folder, open=source.open):
+                continue
+            if not target.chosen.observe or is_sibling(observer, folder):
+                open_ones = sessions.list_open(case.db, observer, MOST_WATCHING)
+                found += [(each, target.rights, folder) for each in open_ones]
+    return found
+
+
+def _add_destination(case: MessageContext, chosen: RouteChoice) -> None:
+    add_destination(case.db, chosen.folder, chosen.mode, make_seen_room(case.arrival), case.thread, case.now)
+
+
+def _record_direct_room(case: MessageContext) -> None:
+    """Record where the sender can be reached alone: the room of the channel in which they wrote last."""
+    sender, instance, address = case.arrival.inbound.sender, case.arrival.instance, case.arrival.inbound.address
+    if case.rules.read(case.db, direct_rooms.find_address, sender, instance) != address:
+        direct_rooms.add(case.db, sender, instance, address, case.now)
+        case.rules.renew(case.db)

@@ -1,5 +1,5 @@
-"""Admission: who gets a message, and whether its sender may speak there. Reading alone: nothing is written here, so it
-can also be asked before the transaction of the message."""
+"""Admission: who gets a message, and whether its sender may speak there. Nothing is written here, so it can also be
+asked before the transaction of the message."""
 
 from msgspec import Struct
 
@@ -7,26 +7,24 @@ from gatepost.access import senders
 from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.intake import slash_commands, verbs
+from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import Arrival, MessageContext, TargetAccess, find_session
-from gatepost.flow.intake.route_question import RouteQuestion
 from gatepost.flow.intake.routed_message import (
+    MessageRelation,
     RoutedMessage,
-    find_parent_of,
     make_question,
+    read_relation,
     read_spoken,
-    read_verb,
 )
 from gatepost.flow.intake.routing import RouteChoice, RouteDecision
-from gatepost.flow.intake.target_decision import DecidedBy, Spoken, TargetDecision, decide_target
+from gatepost.flow.intake.target_decision import DecidedBy, RouteQuestion, Spoken, TargetDecision, decide_target
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.session_stop import works_for
-from gatepost.messages.inbound import Direction, MessageKind, Verb
+from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.untrusted import is_untrusted
 from gatepost.store import identities, messages, reservations, rooms, sessions, turns
 from gatepost.store.budgets import BudgetStatus, has_budgets
 from gatepost.store.due_sessions import list_running
-from gatepost.store.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.rooms import RoomPolicy
 from gatepost.store.rule_cache import RuleCache
@@ -37,24 +35,24 @@ MOST_RUNNING = 20  # conversations of a room that one command ends
 SPANNING = (SessionMode.SHARED, SessionMode.AGENT_SHARED)  # whose conversations have more than one thread
 
 
-def make_routed(reach: ChannelInstances, arrival: Arrival, verb: Verb, parent: Message | None) -> RoutedMessage:
-    """Return what of it decides who gets it. `parent`: the message that it is about."""
+def make_routed(arrival: Arrival, relation: MessageRelation) -> RoutedMessage:
+    """Return the facts of an arrival that decide who gets it."""
     inbound = arrival.inbound
     return RoutedMessage(
         instance=arrival.instance,
         address=arrival.address,
         sender=inbound.sender,
         text=inbound.text,
-        verb=verb,
-        thread=verbs.thread_of(inbound, parent),
+        verb=relation.verb,
+        thread=relation.thread,
         event=inbound.event,
         kind=inbound.kind,
         direct=inbound.direct,
-        parent=parent,
+        parent=relation.parent,
         is_command=arrival.command is not None,
-        ends_work=slash_commands.is_urgent(arrival.command),
+        ends_work=arrival.command is not None and slash_commands.is_urgent(arrival.command),
         with_files=bool(inbound.attachments),
-        own_names=reach.own_names(arrival.instance),
+        own_names=arrival.own_names,
     )
 
 
@@ -75,8 +73,9 @@ def decide_message(
     question, spoken = make_question(db, rules, said), read_spoken(db, rules, said, now)
     target = decide_target(question, spoken)
     if target.change is None:
-        found = _skip_forbidden(db, rules, said, policy, question, spoken, target)
-        return MessageDecision(question, spoken, _add_running(db, said, question, found) if said.ends_work else found)
+        if target.by in (DecidedBy.CHOICE, DecidedBy.ENGAGEMENT):
+            target = _skip_forbidden(db, rules, said, policy, question, spoken, target)
+        return MessageDecision(question, spoken, _add_running(db, said, question, target) if said.ends_work else target)
     choosing, _ = admit(db, rules, said.sender, policy, target.decision)
     if choosing and may_choose:
         return MessageDecision(question, spoken, target, tuple(choosing))
@@ -84,8 +83,8 @@ def decide_message(
 
 
 def _add_running(db: Db, said: RoutedMessage, question: RouteQuestion, target: TargetDecision) -> TargetDecision:
-    """The same, and what runs in the room: a route that asks for words or a mention does not ask them of a command that
-    ends work. Nothing runs in its thread: then what runs elsewhere in the room counts, as far as it is the sender's."""
+    """Return the target with what runs in the room: a route that asks for words or a mention does not ask them of a
+    command that ends work. If nothing runs in its thread, the sender's work elsewhere in the room counts."""
     decision = target.decision
     known = {
         sessions.key_of(each.mode, each.folder, said.instance, str(said.address), each.topic or said.thread)
@@ -113,8 +112,6 @@ def _skip_forbidden(
 ) -> TargetDecision:
     """Leave out targets that the sender may not speak to. An earlier choice, or the others' group, keeps nobody from
     the group that they may speak to."""
-    if target.by not in (DecidedBy.CHOICE, DecidedBy.ENGAGEMENT):
-        return target
     admitted, rejected = admit(db, rules, said.sender, policy, target.decision)
     if any(not each.chosen.observe for each in admitted) or any(map(asks_first, rejected)):
         return target
@@ -131,7 +128,7 @@ def asks_first(target: TargetAccess) -> bool:
 def find_spent_budget(
     db: Db, rules: RuleCache, kind: MessageKind, sender: str, folder: str, now: int
 ) -> BudgetStatus | None:
-    """Why an agent could not ask a model anything for this sender."""
+    """Return the budget by which an agent could not ask a model anything for this sender; None if it could."""
     if not rules.read(db, has_budgets):
         return None
     payer = rules.read(db, identities.get_person, sender) if kind is MessageKind.CHAT else None
@@ -139,19 +136,16 @@ def find_spent_budget(
 
 
 def decide_route(
-    db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, policy: RoomPolicy, now: int
+    db: Db, rules: RuleCache, arrival: Arrival, relation: MessageRelation, policy: RoomPolicy, now: int
 ) -> RouteDecision:
     """Return who gets it."""
-    parent = find_parent_of(db, arrival.instance, arrival.inbound)
-    verb = read_verb(db, arrival.instance, arrival.inbound, parent)
-    said = make_routed(reach, arrival, verb, parent)
-    return decide_message(db, rules, said, policy, now).target.decision
+    return decide_message(db, rules, make_routed(arrival, relation), policy, now).target.decision
 
 
 def admit(
     db: Db, rules: RuleCache, sender: str, policy: RoomPolicy, decision: RouteDecision
 ) -> tuple[list[TargetAccess], list[TargetAccess]]:
-    """The targets that the sender may speak to, and the others."""
+    """Return the targets that the sender may speak to, and the others."""
     admitted: list[TargetAccess] = []
     rejected: list[TargetAccess] = []
     standing = rules.read(db, sender_rights.read_standing, sender)
@@ -182,7 +176,8 @@ def wants_files(db: Db, reach: ChannelInstances, arrival: Arrival, now: int) -> 
     rules = RuleCache()
     room = rooms.get(db, arrival.instance, inbound.address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    decision = decide_route(db, rules, reach, arrival, policy, now)
+    relation = read_relation(db, arrival.instance, inbound)
+    decision = decide_route(db, rules, arrival, relation, policy, now)
     admitted, rejected = admit(db, rules, inbound.sender, policy, decision)
     return bool(admitted) or any(
         asks_first(each) and unknown_senders.may_hold(db, each.folder, inbound.sender, now) for each in rejected
@@ -201,13 +196,13 @@ def sessions_to_stop(db: Db, reach: ChannelInstances, arrival: Arrival) -> tuple
     inbound, command = arrival.inbound, arrival.command
     if command is None or arrival.fault or arrival.stale or _is_known(db, arrival):
         return ()
-    rules, thread = RuleCache(), verbs.thread_of(inbound, find_parent_of(db, arrival.instance, inbound))
+    rules, relation = RuleCache(), read_relation(db, arrival.instance, inbound)
     room = rooms.get(db, arrival.instance, inbound.address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    decision = decide_route(db, rules, reach, arrival, policy, arrival.at)
+    decision = decide_route(db, rules, arrival, relation, policy, arrival.at)
     admitted, _ = admit(db, rules, inbound.sender, policy, decision)
     allowed = [each for each in admitted if not each.chosen.observe and slash_commands.may_use(command, each.rights)]
-    case = MessageContext(db, rules, reach, arrival, 0, thread, arrival.at)
+    case = MessageContext(db, rules, reach, arrival, 0, relation.thread, arrival.at)
     names = identities.list_names(db, inbound.sender)
     found = ((each.may_end_all, find_session(case, each.chosen)) for each in allowed)
     return tuple(session.id for all_, session in found if session and (all_ or _is_working_for(db, session.id, names)))

@@ -36,7 +36,7 @@ class StoredAttachment(Struct, frozen=True):
 
 
 def safe_name(given: str, mime: str = "", kind: AttachmentKind = AttachmentKind.FILE) -> str:
-    """The base name without anything that a path, a shell or a screen would read as more than a name."""
+    """Return the base name without anything that a path, a shell or a screen would read as more than a name."""
     base = unicodedata.normalize("NFC", clean(given)).replace("\\", "/").rpartition("/")[2]
     base = "".join(char for char in base if unicodedata.category(char)[0] != "C").lstrip(". ").rstrip()
     if not base:
@@ -45,7 +45,7 @@ def safe_name(given: str, mime: str = "", kind: AttachmentKind = AttachmentKind.
 
 
 def _shorten(name: str, mark: str) -> str:
-    """The name with a mark before its ending, cut so that it fits."""
+    """Return the name with a mark before its ending, cut so that it fits."""
     stem, ending = os.path.splitext(name)
     if len(ending.encode()) > 20:
         stem, ending = name, ""
@@ -54,7 +54,7 @@ def _shorten(name: str, mark: str) -> str:
 
 
 def make_safe_names(attachments: Sequence[Attachment]) -> list[str]:
-    """A safe name for each, no two alike even where upper and lower case are the same."""
+    """Return a safe name for each, no two alike even where upper and lower case are the same."""
     taken: set[str] = set()
     chosen: list[str] = []
     for each in attachments:
@@ -91,7 +91,7 @@ def remove_attachments(media: Path, kept: Sequence[StoredAttachment]) -> None:
 
 
 def remove_refused(media: Path, paths: Sequence[str]) -> None:
-    """The files of messages that nobody gets, by where they lie. What a crash leaves of them is an orphan."""
+    """Remove the files of messages that nobody gets, by where they lie. A crash leaves orphans of them."""
     for path in paths:
         if found := _FOLDER.match(path):
             shutil.rmtree(media / "in" / found[1], ignore_errors=True)

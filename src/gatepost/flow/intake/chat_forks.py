@@ -15,7 +15,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.intake.addressing import parse_address
+from gatepost.flow.intake.target_decision import parse_address
 from gatepost.flow.sessions.forking import TOPIC_EXISTS, ForkRequest, SessionForker
 from gatepost.store import audit, forks, messages
 from gatepost.store.forks import ForkedSession, ForkMethod
@@ -56,11 +56,11 @@ class ChatForks:
         self._rung = asyncio.Event()
 
     def ring(self) -> None:
-        """Somebody asked for a fork, and that is committed. Nobody waits for the copy."""
+        """Begin with a fork that somebody asked for, once that is committed. Nobody waits for the copy."""
         self._rung.set()
 
     async def run(self) -> None:
-        """Until cancelled. What an earlier gateway left open comes first."""
+        """Make forks until cancelled. Those that an earlier gateway left open come first."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 self._rung.clear()
@@ -131,7 +131,7 @@ class ChatForks:
         return made
 
     def _end(self, db: Db, message: Message, text: str) -> bool:
-        """False: it has its answer, or nobody is left who asked."""
+        """Return False if it has its answer, or if nobody is left who asked."""
         if not forks.remove_wanted(db, message.id):
             return False
         told = OutgoingMessage(
@@ -148,7 +148,8 @@ class ChatForks:
 
 
 def _render_done(made: ForkedSession) -> str:
-    """A topic with blanks cannot be named in a text: only a thread of the platform leads there."""
+    """Return the answer to a fork. A topic with blanks cannot be named in a text: only a thread of the platform leads
+    there."""
     named = parse_address(f"#{made.topic}")
     way = SPEAK_THERE.format(made.topic) if named is not None and named.topic == made.topic else ""
     return DONE[made.how].format(made.topic) + way

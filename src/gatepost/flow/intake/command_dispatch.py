@@ -14,7 +14,7 @@ load_package("gatepost.flow.intake.commands")  # the folder is listed, not maint
 
 
 def parse_known(text: str) -> SlashCommand | None:
-    """The command that a message is, with all commands known."""
+    """Return the command that a message is, with all commands known."""
     return slash_commands.parse_command(text)
 
 
@@ -34,7 +34,7 @@ def run_command(case: MessageContext, command: SlashCommand, targets: Sequence[T
 
 
 def answer_without_agent(case: MessageContext, command: SlashCommand | None, rights: Rights) -> IntakeResult | None:
-    """In a chat that no route leads from; None: it is no command, or is not for such a chat."""
+    """Answer a command in a chat that no route leads from. Return None if it is no command, or not for such a chat."""
     spec = COMMANDS.get(command.name) if command is not None else None
     if command is None or spec is None or not spec.anywhere or not slash_commands.may_use(command, rights):
         return None

@@ -1,6 +1,8 @@
 """The outcome that a message would have, for people who ask: the whole decision, in the order and by the functions of
 the real one. Nothing is written. Left out is what no question has: codes, answers to cards, and files."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from gatepost.access import acl, senders
@@ -9,13 +11,12 @@ from gatepost.flow import sender_rights
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import TargetAccess
 from gatepost.flow.intake.admission import BUDGET, admit, asks_first, decide_message, find_spent_budget
-from gatepost.flow.intake.message_outcome import MessageOutcome
+from gatepost.flow.intake.held_arrivals import is_asked_about
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.flow.intake.target_decision import Spoken, TargetDecision
-from gatepost.flow.intake.unrouted_rooms import is_asked_about
 from gatepost.flow.requests import unknown_rooms, unknown_senders
 from gatepost.store.acl import AclEffect
 from gatepost.store.port import Db
@@ -23,6 +24,17 @@ from gatepost.store.rooms import RoomPolicy
 from gatepost.store.rule_cache import RuleCache
 
 NO_ROUTE = "no_route"
+
+
+class MessageOutcome(StrEnum):
+    """The outcome of a message, or of it in one group."""
+
+    WAKES = "wakes"
+    OBSERVES = "observes"
+    HELD = "held"  # somebody is asked about its sender, or its room
+    REFUSED = "refused"
+    CHOSEN = "chosen"  # it only says whom its sender speaks to from now on
+    ANSWERED = "answered"  # a command that the gateway itself answers
 
 
 class ExplainedTarget(Struct, frozen=True):
@@ -49,7 +61,7 @@ class ExplainedDecision(Struct, frozen=True):
 def explain_decision(
     db: Db, said: RoutedMessage, policy: RoomPolicy, command: SlashCommand | None, now: int
 ) -> ExplainedDecision:
-    """`policy`: of the room. Without a sender nobody is judged."""
+    """Explain what would become of a message. `policy`: of the room. Without a sender nobody is judged."""
     rules = RuleCache()
     decided = decide_message(db, rules, said, policy, now)
     target, spoken = decided.target, decided.spoken
@@ -125,7 +137,7 @@ def _explain_rejected(db: Db, rules: RuleCache, said: RoutedMessage, target: Tar
 
 
 def _find_denial(db: Db, rules: RuleCache, sender: str, folder: str) -> int | None:
-    """The row of the access list that shuts the sender out; None if none does."""
+    """Return the row of the access list that shuts the sender out; None if none does."""
     standing = rules.read(db, sender_rights.read_standing, sender)
     denying = [row for row in standing.rows if row.effect is AclEffect.DENY]
     found = (row.id for row in denying if acl.applies(row, standing.names, "interact", folder, {}, {}))

@@ -1,22 +1,29 @@
 """Engagement: a group that was spoken to in a room and thread is in that conversation for a while, and what people
-write there needs no mention. Pure.
+write there needs no mention.
 
-While a group is engaged, a message that speaks to nobody counts as one to it, for the route by which it was spoken to:
-it is not asked for its verb or its words. All else is asked as ever, so a route that was removed, one before it that
-drops the message, or one that now gives the room to another ends it; and the sender is judged for the group as always.
+While a group is engaged, a message that speaks to nobody counts as one to it. The route by which it was spoken to is
+not asked for a verb or words (`target_decision`). All else is asked as ever, so a route that was removed,
+one before it that drops the message, or one that now gives the room to another ends it. The sender is judged for the
+group as always.
+
+Engagements are written in the transaction in which the groups get the message, and only if something changes.
 """
 
 import re
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
 from gatepost.core.settings import setting
-from gatepost.flow.intake import routing
-from gatepost.flow.intake.route_question import RouteQuestion
-from gatepost.flow.intake.routing import RouteDecision
+from gatepost.flow.intake.routed_message import RoutedMessage
+from gatepost.flow.intake.routing import RouteChoice, needs_words
+from gatepost.flow.intake.target_decision import PLAIN, DecidedBy, RouteQuestion, Spoken, TargetDecision
 from gatepost.messages.inbound import Verb
+from gatepost.store import engagements
 from gatepost.store.engagements import Engagement
+from gatepost.store.port import Db
 from gatepost.store.routes import NEVER_ENDS, Route
 
 TTL_S = setting(
@@ -28,13 +35,12 @@ TTL_S = setting(
 
 NEVER = "never"
 LONGEST_S = 10 * 365 * 86_400
-PLAIN = frozenset((Verb.MESSAGE, Verb.REPLY, Verb.COMMENT))  # what speaks to nobody by itself
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 _TIME = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?")
 
 
 def parse_ttl(text: str) -> int | None:
-    """`10m`, `1h30m`, a number of seconds, `0` or `never`, in seconds as a route keeps it; None for '': the default."""
+    """Return `10m`, `1h30m`, a number of seconds, `0` or `never` in seconds, as a route keeps it; None for ''."""
     wanted = text.strip().lower()
     if wanted in ("", NEVER):
         return NEVER_ENDS if wanted else None
@@ -51,7 +57,7 @@ def parse_ttl(text: str) -> int | None:
 
 
 def render_ttl(ttl_s: int | None) -> str:
-    """As `parse_ttl` reads it."""
+    """Return a time as `parse_ttl` reads it."""
     if ttl_s is None or ttl_s == NEVER_ENDS:
         return "" if ttl_s is None else NEVER
     parts: list[str] = []
@@ -62,7 +68,7 @@ def render_ttl(ttl_s: int | None) -> str:
 
 
 def get_ttl(route: Route, default_s: int) -> int:
-    """In seconds; `NEVER_ENDS`, or 0 for none."""
+    """Return how long a group stays, in seconds; `NEVER_ENDS`, or 0 for not at all."""
     return max(default_s, 0) if route.ttl_s is None else route.ttl_s
 
 
@@ -72,18 +78,58 @@ def make_engagement(place: tuple[str, str, str], folder: str, route_id: int | No
     return Engagement(*place, folder=folder, route_id=route_id, until=until, ttl=ttl, engaged_at=now)
 
 
-def apply_engagements(
-    question: RouteQuestion, routed: RouteDecision, engaged: Sequence[Engagement]
-) -> RouteDecision | None:
-    """Return who gets a message that speaks to nobody while these are engaged; None if that changes nothing. `routed`:
-    who gets it otherwise. Who only observes still does; another who would be woken is, if the engaged routes go on."""
-    woken = [each for each in routed.chosen if not each.observe]
-    if any(routing.needs_words(each.route) for each in woken):
-        return None  # it names somebody
-    ways = [way for each in engaged if (way := question.find_way(each.folder, each.route_id)) is not None]
-    folders = {way.folder for way in ways}
-    if folders <= {each.folder for each in woken}:
-        return None
-    goes_on = all(way.route.also for way in ways)
-    others = [each for each in routed.chosen if each.folder not in folders and (each.observe or goes_on)]
-    return RouteDecision((*ways, *others))
+class EngagingMessage(Struct, frozen=True):
+    """A message that somebody gets, with what was decided about it. `default_s`: how long a group stays where its route
+    says nothing."""
+
+    said: RoutedMessage
+    question: RouteQuestion
+    spoken: Spoken
+    target: TargetDecision
+    default_s: int
+
+
+def record_engagements(db: Db, message: EngagingMessage, given: Sequence[RouteChoice], now: int) -> bool:
+    """Have those who get a message (`given`) stay for as long as their routes say. Return True if anything was written.
+    Nothing is where they get every message anyway, nor while more than half of the time is left."""
+    if not message.spoken.can_engage:
+        return False
+    engaging = [each for each in given if _engages(message, each)]
+    if not engaging:
+        return False
+    woken = {each.folder for each in message.question.list_woken_plainly()}
+    named = message.target.by in (DecidedBy.REPLY, DecidedBy.CHILD)
+    apart = [each for each in engaging if each.folder not in woken and not (named and woken)]
+    written = [_engage(db, message, each, now) for each in apart]
+    return any(written)
+
+
+def _engages(message: EngagingMessage, chosen: RouteChoice) -> bool:
+    """Return True if this message speaks to the group: by a mention, a reply, its name or in a direct room. A route
+    that names a time counts by whatever else it asks for, too."""
+    said, by, route = message.said, message.target.by, chosen.route
+    if chosen.observe or not get_ttl(route, message.default_s):
+        return False
+    if by in (DecidedBy.REPLY, DecidedBy.CHILD):
+        return True
+    if by is not DecidedBy.ROUTE or (said.verb in PLAIN and not needs_words(route)):
+        return False  # so would be every other message
+    return said.verb is Verb.MENTION or said.direct or route.ttl_s is not None
+
+
+def _engage(db: Db, message: EngagingMessage, chosen: RouteChoice, now: int) -> bool:
+    """Return True if anything was written. One group is engaged at a time of those whose routes do not go on
+    (`also`)."""
+    route, place, engaged = chosen.route, message.said.place, message.spoken.engaged
+    ttl_s = get_ttl(route, message.default_s)
+    known = next((each for each in engaged if each.folder == chosen.folder), None)
+    same = known is not None and known.route_id == route.id and (known.until is None) == (ttl_s == NEVER_ENDS)
+    if same and known is not None and known.is_fresh(now):
+        return False
+    engagements.put(db, make_engagement(place, chosen.folder, route.id, ttl_s, now))
+    if not route.also:
+        going_on = {each.id for each in message.question.table.routes if each.also}
+        for other in engaged:
+            if other.folder != chosen.folder and other.route_id not in going_on:
+                engagements.remove(db, *place, other.folder)
+    return True

@@ -1,8 +1,8 @@
 """Files that a platform streams: on the disk as they come, counted on the way.
 
 A stream that breaks off leaves nothing, and is tried again for `PATIENCE`. One that fails for good, or has broken off
-for so long, costs its file and not the message: a line of the text says what is missing. Of one room, and of one
-channel, only so many are fetched at a time: nobody's files wait behind those of another room.
+for so long, costs its file and not the message: a line of the text says what is missing. A room,
+and a channel, has a bounded number fetched at a time: nobody's files wait behind those of another room.
 """
 
 import asyncio

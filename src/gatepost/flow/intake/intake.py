@@ -1,9 +1,9 @@
-"""Intake: what channels call with everything that people do. When `receive` returns, it is durable.
+"""Intake: channels hand in everything that people do. When `receive` returns, it is durable.
 
 A channel's own mistakes (a malformed address, a missing id) are raised as Invalid; a full disk or a store that is away
-as Unavailable, with nothing half done. Everything else is accepted, and what became of it is in the ledger. Of
-strangers who are refused, only the first messages of an hour are: the rest is counted, so that nobody fills the store
-from outside.
+as Unavailable, with nothing half done. Everything else is accepted, and its outcome is in the ledger. Strangers who are
+refused have only their first messages of an hour accepted: the rest is counted, so that nobody fills the store from
+outside.
 """
 
 import asyncio
@@ -11,6 +11,8 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from gatepost.access import senders
 from gatepost.core import log
@@ -22,25 +24,23 @@ from gatepost.core.records import replace
 from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
-from gatepost.flow.code_masking import mask_message
+from gatepost.flow.codes import mask_message, may_hold_code
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import attachments, file_streams, late_files, slash_commands
-from gatepost.flow.intake.accepted_message import Arrival, FilesWanted, IntakeResult, UnrecordedSender
+from gatepost.flow.intake.accepted_message import Arrival, CommandFacts, FilesWanted, IntakeResult, UnrecordedSender
 from gatepost.flow.intake.admission import sessions_to_stop, wants_files
-from gatepost.flow.intake.command_facts import CommandFacts
 from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.file_streams import EventKey, FetchedFiles, FilesTooLarge, FileStreams
 from gatepost.flow.intake.followed_threads import FollowedThreads
-from gatepost.flow.intake.late_files import LateFiles
+from gatepost.flow.intake.late_files import LateFiles, PassedAttachments
 from gatepost.flow.intake.message_acceptance import accept
-from gatepost.flow.intake.passed_attachments import PassedAttachments
 from gatepost.flow.intake.received_codes import MASKS, find_code
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.requests.deciding import follow_decision
 from gatepost.flow.sessions.provider_choices import ProviderChoices, read_choices
 from gatepost.messages import address as addresses
-from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Receipt, UnrecordedState
+from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Receipt, UnrecordedState, Verb
 from gatepost.messages.text import clean
 from gatepost.messages.untrusted import is_untrusted, mark_untrusted
 from gatepost.store import audit, outbox, sessions
@@ -88,6 +88,24 @@ async def _nothing_runs(session_id: str, reason: str) -> None:
     return None
 
 
+class IntakeLimits(Struct, frozen=True, kw_only=True):
+    """The settings by which each event is judged, read once."""
+
+    max_text: int = MAX_TEXT.default  # bytes
+    max_attachments: int = MAX_ATTACHMENTS.default  # megabytes
+    stale: int = to_microseconds(STALE_S.default)  # microseconds; 0: no message is too old
+    engages_s: int = TTL_S.default
+
+
+def read_limits(config: Config) -> IntakeLimits:
+    return IntakeLimits(
+        max_text=config[MAX_TEXT],
+        max_attachments=config[MAX_ATTACHMENTS],
+        stale=to_microseconds(config[STALE_S]),
+        engages_s=config[TTL_S],
+    )
+
+
 class Intake:
     def __init__(
         self,
@@ -105,9 +123,10 @@ class Intake:
         ring_forks: Callable[[], None] = lambda: None,
         passing: FilePassing | None = None,
     ) -> None:
-        """`end`: of a session's sandbox, what waits goes on; `renew`: after its turn; `page`: the web page's address,
-        '' if it is not served; `passing`: of files to other gateways, if there may be some."""
+        """`end` stops a session's sandbox; queued messages stay. `renew` restarts it after the current turn. `page`:
+        the web page's address, '' if it is not served. `passing`: of files to other gateways, if there may be some."""
         self._store, self._clock, self._config = store, clock, config
+        self._limits, self._asking = read_limits(config), read_rules(config)
         self._rules = RuleCache()  # the writers' alone
         self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
         self._end, self._renew, self._page, self._ring_forks = end, renew, page, ring_forks
@@ -122,32 +141,34 @@ class Intake:
         self.late_files = LateFiles(store, clock, bells, reach, self._passed, home.media)
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
-        """Take one event. Told twice, it is accepted once."""
+        """Take one event. Handed in twice, it is accepted once."""
         if inbound.own:
             return Receipt(message_id=0, new=False, state=UnrecordedState.OWN)
         try:
             return await self._receive(instance, inbound)
         finally:  # files that nobody gets are not fetched any further
-            if (fetching := self._fetching.pop(_get_key(instance, inbound), None)) is not None:
+            if (fetching := self._pop_fetch(instance, inbound)) is not None:
                 await _end_task(fetching)
 
     async def _receive(self, instance: str, inbound: Inbound) -> Receipt:
-        oldest = self._clock.ago(to_microseconds(self._config[STALE_S]))
-        names = self._reach.own_names(instance)
-        arrival = make_arrival(instance, inbound, self._config, self._clock.now(), oldest, names, self._page)
+        now, names = self._clock.now(), self._reach.own_names(instance)
+        oldest = self._clock.ago(self._limits.stale) if inbound.at is not None else 0
+        arrival = make_arrival(instance, inbound, self._limits, now, oldest, names, self._page)
         if arrival.command is not None:
             arrival = replace(arrival, facts=await self._read_facts(arrival.command, inbound.address))
-        now, who = self._clock.now(), (instance, arrival.inbound.sender)
+            now = self._clock.now()
+        who = (instance, arrival.inbound.sender)
         spare = self._strangers.is_full(who, now, FIRST_OF_A_STRANGER)
         spare = spare or self._strangers.is_full((instance, ANYBODY), now, FIRST_OF_STRANGERS)
         if arrival.inbound.attachments and not arrival.fault:
             arrival = await self._keep_files(arrival, now, spare)
             now = self._clock.now()
         try:
-            await self._passed.put(arrival, now)
+            if arrival.kept:
+                await self._passed.put(arrival, now)
             try:
                 accepted = await self._accept(arrival, now, spare)
-            except FilesWanted:  # who was a stranger when the files were judged is let in by now
+            except FilesWanted:  # their sender was a stranger when the files were judged, and is let in by now
                 arrival = await self._fetch_files(arrival)
                 await self._passed.put(arrival, now)
                 accepted = await self._accept(arrival, now, spare)
@@ -162,17 +183,21 @@ class Intake:
             self._count(who, now)
         if not accepted.delivered:
             await self._forget_files(arrival)
-        elif accepted.receipt.new and (fetching := self._fetching.pop(_get_key(instance, inbound), None)) is not None:
+        elif accepted.receipt.new and (fetching := self._pop_fetch(instance, inbound)) is not None:
             self.late_files.follow(fetching, arrival, accepted.receipt.message_id)
-        await self._passed.record(arrival, accepted.receipt.message_id)
+        if arrival.kept:
+            await self._passed.record(arrival, accepted.receipt.message_id)
         if arrival.inbound.thread and accepted.delivered and accepted.receipt.state != InboxState.HELD:
             self._followed.follow(instance, arrival.inbound.address, arrival.inbound.thread)
         await self._follow(arrival, accepted)
         return accepted.receipt
 
+    def _pop_fetch(self, instance: str, inbound: Inbound) -> asyncio.Task[FetchedFiles] | None:
+        return self._fetching.pop(_get_key(instance, inbound), None) if self._fetching else None
+
     async def _keep_files(self, arrival: Arrival, now: int, spare: bool) -> Arrival:
-        """On the disk, before the message is committed. What the platform still has is fetched only if somebody would
-        get the message: a stranger must not make us download anything."""
+        """Write files to the disk before the message is committed. Those that the platform still has are fetched only
+        if somebody would get the message: a stranger must not make us download anything."""
         given = arrival.inbound.attachments
         if all(each.open is None for each in given):
             room, media = arrival.inbound.address, self._home.media
@@ -184,7 +209,7 @@ class Intake:
         return await self._fetch_files(arrival)
 
     async def _fetch_files(self, arrival: Arrival) -> Arrival:
-        inbound, most = arrival.inbound, self._config[MAX_ATTACHMENTS]
+        inbound, most = arrival.inbound, self._limits.max_attachments
         event = _get_key(arrival.instance, inbound)
         try:
             fetched = await self._wait_for_files(event, inbound.attachments, most * MEGABYTE)
@@ -205,8 +230,8 @@ class Intake:
     async def _wait_for_files(
         self, event: EventKey, given: Sequence[Attachment], most_bytes: int
     ) -> FetchedFiles | asyncio.Task[FetchedFiles]:
-        """The files, or the task that fetches them if that takes long. A room waits so long in a minute, and not while
-        it waits for others already: many files would hold up what is said there, and in some channels everybody."""
+        """Return the files, or the task that fetches them if that takes long. A room waits a bounded time in a minute,
+        and not while it waits for others already. Many files would hold up the room, and in some channels everybody."""
         room, now = event[:2], asyncio.get_running_loop().time()
         since, waited = self._waited.get(room, (now, 0.0))
         if now - since >= WAIT_WINDOW_S:
@@ -227,11 +252,10 @@ class Intake:
 
     async def _accept(self, arrival: Arrival, now: int, spare: bool) -> IntakeResult:
         lane = f"{arrival.instance} {arrival.address}"
-        asking = read_rules(self._config)
         writing = self._store.write(
-            accept, self._reach, arrival, now, spare, self._rules, asking, durable=True, lane=lane
+            accept, self._reach, arrival, now, spare, self._rules, self._asking, durable=True, lane=lane
         )
-        if not slash_commands.is_urgent(arrival.command):
+        if arrival.command is None or not slash_commands.is_urgent(arrival.command):
             return await writing
         task = asyncio.ensure_future(writing)
         done, _ = await asyncio.wait((task,), timeout=URGENT_S)
@@ -241,7 +265,7 @@ class Intake:
         return await task
 
     async def _read_facts(self, command: SlashCommand, room: str) -> CommandFacts:
-        """Files are read off the loop, and not more often than they need be: anybody may give commands."""
+        """Return the facts for a command. Files are read off the loop, and seldom: anybody may give commands."""
         spec, moment = COMMANDS.get(command.name), self._clock.monotonic()
         if spec is not None and spec.needs_choices and moment >= self._choices_until:
             try:
@@ -252,7 +276,7 @@ class Intake:
         return CommandFacts(config=self._config, page=self._page(), choices=self._choices)
 
     def _count(self, who: tuple[str, str], now: int) -> None:
-        """How many were not written down goes to the audit when their hour is over."""
+        """Count a refused message. The number of those that were not recorded goes to the audit after an hour."""
         everybody = (who[0], ANYBODY)
         full = self._strangers.is_full(everybody, now, FIRST_OF_STRANGERS)
         if full or not self._strangers.add(who, now, FIRST_OF_A_STRANGER):
@@ -269,7 +293,7 @@ class Intake:
             self._store.post(audit.append, record, lane=f"channel:{instance}")
 
     def discard_counts(self, senders: tuple[str, ...]) -> None:
-        """Of people who are forgotten: no later row of the audit names them."""
+        """Drop the counts of people who are forgotten: no later row of the audit names them."""
         self._strangers.discard(lambda who: who[1] in senders)
 
     async def _forget_files(self, arrival: Arrival) -> None:
@@ -279,7 +303,7 @@ class Intake:
             )
 
     async def _follow(self, arrival: Arrival, accepted: IntakeResult) -> None:
-        """What is due once the message is committed."""
+        """Do what is due once the message is committed."""
         by = arrival.inbound.sender
         for session_id in accepted.end:
             await self._end(session_id, f"stopped by {by}")
@@ -345,48 +369,50 @@ def _read_command(cleaned: Inbound, own_names: frozenset[str]) -> SlashCommand |
 def make_arrival(
     instance: str,
     inbound: Inbound,
-    config: Config,
+    limits: IntakeLimits,
     now: int,
     oldest: int,
     own_names: frozenset[str] = frozenset(),
     page: Callable[[], str] = lambda: "",
 ) -> Arrival:
-    """Clean and measure an event. Pure. `oldest`: what was written before is stale. `own_names`: what we are called.
-    `page`: the address of the web page."""
+    """Clean and measure an event. Pure. `oldest`: an event from before this moment is stale. `own_names`: what we are
+    called. `page`: the address of the web page."""
     address = _parse(inbound.address, "address")
     _parse(inbound.sender, "sender")
     for field, value in (("platform_id", inbound.platform_id), ("event", inbound.event)):
         if not value or addresses.is_longer(value, LONGEST_ID):
             raise Invalid(field, f"an event needs one of at most {LONGEST_ID} bytes; the channel gave {value[:40]!r}")
-    cleaned = mark_untrusted(_cleaned(inbound))
-    fault, complaint = _find_fault(cleaned, config)
+    cleaned = _clean(inbound)
+    if cleaned.verb is Verb.UNTRUSTED:
+        cleaned = mark_untrusted(cleaned)
+    fault, complaint = _find_fault(cleaned, limits)
     if fault:
         cleaned = replace(cleaned, text=cleaned.text[:RECORDED], attachments=())
     written = inbound.kind is MessageKind.CHAT and senders.is_person(cleaned.sender)
     spoken = written and inbound.event == "message" and not inbound.forwarded
     command = _read_command(cleaned, own_names) if written and not fault else None
     code = None
-    if written and not fault:
+    if written and not fault and (command is not None or may_hold_code(cleaned.text)):
         code = find_code(cleaned.words, command, page, direct=inbound.direct, own_names=own_names)
     if code is not None:
         masked = MASKS.get(code.kind, cleaned.text)
         cleaned, command = replace(cleaned, text=masked, heading="", extra={}, attachments=()), None
-    claimed = is_untrusted(cleaned.sender)  # their codes redeem nothing, but nobody is to read them
-    if (written or claimed) and (masked_message := mask_message(cleaned)) is not cleaned:
-        cleaned = masked_message
-        command = _read_command(cleaned, own_names) if command is not None else None
+    if written or is_untrusted(cleaned.sender):  # codes of the latter redeem nothing, but nobody is to read them
+        cleaned, unmasked = mask_message(cleaned), cleaned
+        command = _read_command(cleaned, own_names) if command is not None and cleaned is not unmasked else command
     at = find_moment(inbound.at, now)
     return Arrival(
         instance=instance,
         address=address,
         inbound=cleaned,
         at=at,
+        own_names=own_names,
         command=command if spoken else None,
         code=code if spoken else None,
         fault=fault,
         complaint=complaint,
-        stale=bool(config[STALE_S]) and at < oldest,
-        engages_s=config[TTL_S],
+        stale=bool(limits.stale) and at < oldest,
+        engages_s=limits.engages_s,
     )
 
 
@@ -402,7 +428,7 @@ def _is_plain(inbound: Inbound) -> bool:
     return len(names) <= LONGEST_NAME and clean(everything) == everything
 
 
-def _cleaned(inbound: Inbound) -> Inbound:
+def _clean(inbound: Inbound) -> Inbound:
     if _is_plain(inbound):
         return inbound
     quote = inbound.reply_to
@@ -445,20 +471,22 @@ def _cleaned_json(value: Any) -> Any:
     raise Invalid("extra", f"the channel gave a {type(value).__name__}, which is not JSON")
 
 
-def _find_fault(inbound: Inbound, config: Config) -> tuple[str, str]:
-    """Why an event is too large to be taken: (reason, words for the sender)."""
-    size, limit = len(inbound.text.encode()), config[MAX_TEXT]
+def _find_fault(inbound: Inbound, limits: IntakeLimits) -> tuple[str, str]:
+    """Return why an event is too large to be taken: (reason, words for the sender), both '' if it is not."""
+    size, limit = len(inbound.text.encode()), limits.max_text
     if size > limit:
         return (
             "text_too_long",
             f"Your message is too long: {size:,} bytes, and at most {limit:,} are possible. Please shorten it.",
         )
-    size, most = sum(_get_size(each) for each in inbound.attachments), config[MAX_ATTACHMENTS]
+    if not inbound.attachments:
+        return "", ""
+    size, most = sum(_get_size(each) for each in inbound.attachments), limits.max_attachments
     return _complain_of_size(f"{size / MEGABYTE:.1f} MB", most) if size > most * MEGABYTE else ("", "")
 
 
 def _get_size(attachment: Attachment) -> int:
-    """As its platform says, before one byte is fetched."""
+    """Return the size that its platform says, before one byte is fetched."""
     return max(attachment.size or 0, 0) if attachment.open is not None else len(attachment.data)
 
 

@@ -19,11 +19,12 @@ from gatepost.core.records import replace
 from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.accepted_message import Arrival
+from gatepost.flow.intake.admission import wants_files
 from gatepost.flow.intake.attachments import StoredAttachment, remove_attachments
 from gatepost.flow.intake.file_streams import PATIENCE, FetchedFiles
-from gatepost.flow.intake.passed_attachments import PassedAttachments
 from gatepost.messages.inbound import Direction
 from gatepost.store import awaited_files, inbox, messages, sessions
+from gatepost.store.file_passing import FilePassing
 from gatepost.store.inbox import InboxMode, InboxState
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.outbox import EffectOrigin
@@ -45,6 +46,25 @@ NOT_COME = "[file: {}, which did not come]"
 _log = log.get("intake")
 
 
+class PassedAttachments:
+    """Files of a message for a session that may run on another gateway: in the store before their message is."""
+
+    def __init__(self, store: Store, reach: ChannelInstances, passing: FilePassing | None) -> None:
+        self._store, self._reach, self._passing = store, reach, passing
+
+    async def put(self, arrival: Arrival, now: int) -> None:
+        """Put the files into the store if somebody would get the message: a stranger must not fill it."""
+        if self._passing is None or not arrival.kept or not await self._passing.has_others():
+            return
+        if await self._store.read(wants_files, self._reach, arrival, now):
+            await self._passing.put([each.path for each in arrival.kept])
+
+    async def record(self, arrival: Arrival, message_id: int) -> None:
+        """Bind the files to their message: its outcome says how long they stay."""
+        if self._passing is not None and arrival.kept:
+            await self._passing.set_message([each.path for each in arrival.kept], message_id)
+
+
 class LateFiles:
     def __init__(
         self,
@@ -60,7 +80,7 @@ class LateFiles:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until cancelled. Then nothing is fetched any further."""
+        """Look for files that are given up until cancelled. Then nothing is fetched any further."""
         try:
             while True:
                 await self.give_up_overdue()
@@ -127,8 +147,8 @@ def await_files(db: Db, arrival: Arrival, message_id: int, now: int) -> None:
 def add_late_files(
     db: Db, reach: ChannelInstances, message_id: int, fetched: FetchedFiles, now: int
 ) -> tuple[int, list[str], tuple[str, str] | None]:
-    """Give files to the sessions that have their message, once: the message that brings them, and who is woken. What
-    is held takes them along. 0 in place of the message: nobody gets them any more."""
+    """Give files to the sessions that have their message, once. Return the message that brings them, who is woken, and
+    the room. A held message takes them along. 0 in place of the message: nobody gets them any more."""
     message = messages.get(db, message_id)
     if not awaited_files.remove(db, message_id) or message is None:
         return 0, [], None
@@ -168,7 +188,7 @@ def add_missing_notice(db: Db, reach: ChannelInstances, message: Message, missin
 
 
 def render_attachments(kept: Sequence[StoredAttachment]) -> list[dict[str, Any]]:
-    """The files of a message, as its content has them."""
+    """Return the files of a message, as its content has them."""
     return [
         {"type": each.kind, "name": each.name, "mimeType": each.mime, "size": each.size, "path": each.path}
         for each in kept

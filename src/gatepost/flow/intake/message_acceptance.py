@@ -1,7 +1,7 @@
 """The one transaction in which an arrived event becomes a fact and finds its targets.
 
-Invariants: an accepted message has at least one inbox row, whatever became of it; what is refused leaves nothing but
-its record (no user, no room, no session); told before means nothing done.
+Invariants: an accepted message has at least one inbox row, whatever became of it. A refused one leaves nothing but its
+record (no user, no room, no session). An event that was told before changes nothing.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from gatepost.core.clock import DAY
 from gatepost.core.records import replace
 from gatepost.flow import onboarding, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.intake import routing, verbs
+from gatepost.flow.intake import routing
 from gatepost.flow.intake.accepted_message import (
     Arrival,
     FilesWanted,
@@ -23,44 +23,53 @@ from gatepost.flow.intake.accepted_message import (
     MessageContext,
     TargetAccess,
     UnrecordedSender,
-    make_seen_room,
+    deliver,
 )
 from gatepost.flow.intake.admission import (
     BUDGET,
     admit,
-    asks_first,
     decide_message,
     find_spent_budget,
     make_routed,
 )
 from gatepost.flow.intake.command_dispatch import answer_without_agent, run_command
-from gatepost.flow.intake.conversation_records import record_choice
-from gatepost.flow.intake.earlier_messages import release_earlier
-from gatepost.flow.intake.engagement_records import EngagingMessage, record_engagements
+from gatepost.flow.intake.engagement import EngagingMessage, record_engagements
+from gatepost.flow.intake.held_arrivals import hold_strangers, hold_unknown_room, release_earlier
 from gatepost.flow.intake.late_files import add_missing_notice, await_files, render_attachments
 from gatepost.flow.intake.received_codes import redeem
-from gatepost.flow.intake.routed_message import find_parent_of, read_verb
-from gatepost.flow.intake.session_queueing import deliver
+from gatepost.flow.intake.routed_message import MessageRelation, read_relation
 from gatepost.flow.intake.slash_commands import CommandAction
-from gatepost.flow.intake.unrouted_rooms import hold_unknown_room
-from gatepost.flow.requests import unknown_senders
+from gatepost.flow.intake.target_decision import ChoiceChange
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
-from gatepost.flow.requests.asking import SETTLES, AskedRequest, AskingRules
+from gatepost.flow.requests.asking import SETTLES, AskingRules
 from gatepost.flow.requests.card_delivery import find_name
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.store import identities, inbox, messages, request_cards, room_history, rooms, users
-from gatepost.store.budgets import STOP, BudgetNotice, claim_stop_notice
+from gatepost.store import (
+    identities,
+    inbox,
+    messages,
+    request_cards,
+    room_history,
+    rooms,
+    sticky_choices,
+    users,
+    waiting_requests,
+)
+from gatepost.store.budgets import STOP, BudgetNotice, claim_stop_notice, has_budgets
 from gatepost.store.inbox import InboxState
 from gatepost.store.messages import Message, NewMessage
 from gatepost.store.port import Db
 from gatepost.store.request_cards import RequestCard
 from gatepost.store.rooms import Room, RoomPolicy
 from gatepost.store.rule_cache import RuleCache
+from gatepost.store.sticky_choices import StickyChoice
 
 NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
 NO_ROUTE_REASON = "no_route"
+CHOSEN = "chosen"
+UNCHECKED = frozenset(("xmpp",))  # anybody in a room there may send a retraction of anything
 STALE = (
     "Some messages from here reached me only long after they were written, so I left them unanswered."
     " Please send again what still matters."
@@ -76,12 +85,12 @@ def accept(
     rules: RuleCache | None = None,
     asking: AskingRules | None = None,
 ) -> IntakeResult:
-    """Deduplicate, judge, route and queue one event. `spare`: write nothing down about a stranger (raises Spared).
-    `asking`: how people are asked about strangers; None: nobody is."""
+    """Deduplicate, judge, route and queue one event. `spare`: write nothing down about a stranger (raises
+    UnrecordedSender). `asking`: how people are asked about strangers; None: nobody is."""
     rules = rules or RuleCache()
     rules.renew(db)
     accepted = _accept(db, rules, reach, arrival, now, asking)
-    if accepted.receipt.new and verbs.is_change(arrival.inbound):
+    if arrival.inbound.event != "message" and accepted.receipt.new:
         _show_change(db, arrival, accepted.receipt)
     if spare and accepted.stranger:
         raise UnrecordedSender(accepted.receipt.reason)
@@ -101,25 +110,24 @@ def _accept(
 ) -> IntakeResult:
     arrival = _name_sender(db, rules, arrival)
     inbound = arrival.inbound
-    parent = find_parent_of(db, arrival.instance, inbound)
-    thread = verbs.thread_of(inbound, parent)
-    verb = read_verb(db, arrival.instance, inbound, parent)
-    new = make_message(arrival, thread, verb, parent)
+    relation = read_relation(db, arrival.instance, inbound)
+    new = make_message(arrival, relation)
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
         return _find_duplicate(db, arrival)
-    case = MessageContext(db, rules, reach, arrival, message_id, thread, now, parent)
+    case = MessageContext(db, rules, reach, arrival, message_id, relation.thread, now, relation.parent)
     if arrival.code is not None:
         return redeem(case, arrival.code)
     if inbound.event == CLICK and is_untrusted(inbound.sender):
         return replace(case.end(InboxState.REFUSED, senders.UNTRUSTED.reason, "guest"), stranger=True)
-    answered = _read_answer(case, parent, asking)
+    answered = _read_answer(case, asking)
     if answered is not None and not answered.passes:
         return _end_answer(case, answered)
     if answered is not None:
         case.add_notice(answered.said)
-        return replace(_route(case, new, verb, asking), told=True)
-    return onboarding.greet(case, _route(case, new, verb, asking))
+        return replace(_route(case, new, relation, asking), told=True)
+    routed = _route(case, new, relation, asking)
+    return onboarding.greet(case, routed) if routed.stranger else routed
 
 
 def _name_sender(db: Db, rules: RuleCache, arrival: Arrival) -> Arrival:
@@ -134,29 +142,34 @@ def _name_sender(db: Db, rules: RuleCache, arrival: Arrival) -> Arrival:
 
 
 def _show_change(db: Db, arrival: Arrival, receipt: Receipt) -> None:
-    """Have the ledger show what people see of a message that was edited or deleted. The words of somebody who may not
-    speak here change nothing, nor do those of anybody but the author."""
+    """Have the ledger show what people see of a message that an event edited or deleted. The words of somebody who may
+    not speak here change nothing. Only authors edit; platforms let moderators delete, too."""
     inbound = arrival.inbound
+    if inbound.verb not in (Verb.EDIT, Verb.DELETE):
+        return
     if receipt.state == InboxState.REFUSED and receipt.reason != NO_ROUTE_REASON:
         return
     found = messages.find(db, arrival.instance, inbound.address, Direction.IN, inbound.platform_id)
-    if found is None or not verbs.may_change(inbound, found, arrival.address.platform):
+    by_moderator = inbound.verb is Verb.DELETE and arrival.address.platform not in UNCHECKED
+    if found is None or not (inbound.sender == found.sender or by_moderator):
         return
     messages.revise(db, found.id, receipt.message_id, inbound.text if inbound.verb is Verb.EDIT else None)
 
 
-def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRules | None) -> IntakeResult:
-    """Return who gets it, and whether its sender may speak there."""
+def _route(
+    case: MessageContext, new: NewMessage, relation: MessageRelation, asking: AskingRules | None
+) -> IntakeResult:
+    """Decide who gets a message and whether its sender may speak there, and do it."""
     db, rules, reach, arrival = case.db, case.rules, case.reach, case.arrival
     inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)
     policy = room.policy if room else reach.policy(arrival.instance)
-    said = make_routed(reach, arrival, verb, case.parent)
+    said = make_routed(arrival, relation)
     may_choose = not (arrival.fault or arrival.stale)
     decided = decide_message(db, rules, said, policy, case.now, may_choose=may_choose)
     target = decided.target
     if decided.choosing and target.change is not None:
-        return record_choice(case, target.change, decided.spoken.choice, decided.choosing)
+        return _record_choice(case, target.change, decided.spoken.choice, decided.choosing)
     decision = target.decision
     if not decision.chosen:
         rights = senders.rights_of(rules.read(db, sender_rights.read_standing, inbound.sender).roles, "")
@@ -164,9 +177,11 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
             held_room = hold_unknown_room(case, said, new, rights, asking)
             if held_room is not None:
                 return held_room
-        return _refuse_unrouted(case, decision, rights, senders.check_sender(policy, rights), verb)
+        return _refuse_unrouted(case, decision, rights, senders.check_sender(policy, rights), relation.verb)
     admitted, rejected = admit(db, rules, inbound.sender, policy, decision)
-    if earlier := release_earlier(case, admitted):
+    waiting = rules.read(db, waiting_requests.list_names_of_people)
+    earlier = release_earlier(case, admitted, waiting) if waiting else ()
+    if earlier:
         room = rules.read(db, rooms.get, arrival.instance, address)
     if target.rest is not None:
         messages.set_content(db, case.id, {**msgspec.json.decode(new.content), "text": target.rest})
@@ -178,6 +193,32 @@ def _route(case: MessageContext, new: NewMessage, verb: Verb, asking: AskingRule
     return replace(result, wake=tuple(dict.fromkeys((*earlier, *result.wake)))) if earlier else result
 
 
+def _record_choice(
+    case: MessageContext, change: ChoiceChange, choice: StickyChoice | None, admitted: Sequence[TargetAccess]
+) -> IntakeResult:
+    """Keep and confirm what a sender chose for what follows in the room and thread. No agent gets the message."""
+    inbound, first = case.arrival.inbound, admitted[0]
+    old = choice or StickyChoice(case.arrival.instance, inbound.address, case.thread, inbound.sender)
+    folder = old.folder if change.folder is None else change.folder
+    topic = old.topic if change.topic is None else change.topic
+    sticky_choices.put(case.db, replace(old, folder=folder, topic=topic, chosen_at=case.now))
+    case.rules.renew(case.db)
+    case.add_notice(_render_choice(change))
+    return case.end(InboxState.ANSWERED, CHOSEN, first.rights, first.folder, told=True)
+
+
+def _render_choice(change: ChoiceChange) -> str:
+    """Return the words by which a choice is confirmed."""
+    lines = []
+    if change.folder is not None:
+        to = f"From now on {change.folder} gets what you write here. Send @ alone to end that."
+        lines.append(to if change.folder else "What you write here goes to the usual agent again.")
+    if change.topic is not None:
+        on = f"From now on what you write here belongs to the topic {change.topic}. Send # alone to end that."
+        lines.append(on if change.topic else "What you write here belongs to no topic of its own any more.")
+    return "\n".join(lines)
+
+
 def _admit_or_hold(
     case: MessageContext,
     new: NewMessage,
@@ -186,39 +227,22 @@ def _admit_or_hold(
     room: Room | None,
     asking: AskingRules | None,
 ) -> IntakeResult:
-    held = _hold_strangers(case, new, rejected, asking) if asking is not None else ()
+    held = hold_strangers(case, new, rejected, asking) if rejected and asking is not None else ()
     if held:
         rejected = [target for target in rejected if target.folder not in {each.request.folder for each in held}]
     result = _apply_admission(case, admitted, rejected, room) if admitted or not held else _make_held(case)
     return replace(result, asked=tuple(each for each in held if each.added)) if held else result
 
 
-def _hold_strangers(
-    case: MessageContext, new: NewMessage, rejected: Sequence[TargetAccess], asking: AskingRules
-) -> tuple[AskedRequest, ...]:
-    """Whoever a room would let in once somebody agrees: what they write waits. A command of theirs does not."""
-    arrival = case.arrival
-    if arrival.fault or arrival.stale or arrival.command is not None or arrival.inbound.kind is not MessageKind.CHAT:
-        return ()
-    room = make_seen_room(arrival)
-    asked = [
-        unknown_senders.hold(case.db, case.reach, asking, case.id, new, target.folder, target.rights, case.now, room)
-        for target in rejected
-        if asks_first(target)
-    ]
-    if any(each is not None and each.added for each in asked):
-        case.rules.renew(case.db)
-    return tuple(each for each in asked if each is not None)
-
-
 def _make_held(case: MessageContext) -> IntakeResult:
-    """Its files are kept, and it counts among what strangers write."""
+    """Return the outcome of a held message: its files are kept, and it counts among what strangers write."""
     receipt = Receipt(message_id=case.id, new=True, state=InboxState.HELD)
     return IntakeResult(receipt=receipt, delivered=True, stranger=True)
 
 
-def _read_answer(case: MessageContext, parent: Message | None, asking: AskingRules | None) -> GivenAnswer | None:
-    """What a person answers to a request goes to no agent. Without an open card in the room it costs nothing."""
+def _read_answer(case: MessageContext, asking: AskingRules | None) -> GivenAnswer | None:
+    """Return the answer that a person gives to a request, which goes to no agent. Without an open card in the room it
+    costs nothing."""
     arrival, inbound = case.arrival, case.arrival.inbound
     cards: tuple[RequestCard, ...] = ()
     if case.rules.read(case.db, request_cards.has_open):
@@ -232,7 +256,7 @@ def _read_answer(case: MessageContext, parent: Message | None, asking: AskingRul
         sender=inbound.sender,
         text=arrival.command.text if arrival.command is not None else inbound.text,
         click=inbound.click,
-        answers=parent.id if parent is not None else None,
+        answers=case.parent.id if case.parent is not None else None,
         command=arrival.command.head if arrival.command is not None else "",
         thread=case.thread,
         with_files=bool(arrival.kept or arrival.awaited) or arrival.unfetched,
@@ -292,17 +316,21 @@ def _apply_admission(
         done = run_command(case, arrival.command, spoken_to) if spoken_to else None
         if done is not None and not done.passes:
             return done
-    able = [target for target in admitted if target.chosen.observe or _check_budget(case, target)]
+    able = admitted
+    if case.rules.read(case.db, has_budgets):
+        able = [target for target in admitted if target.chosen.observe or _check_budget(case, target)]
     ending = done.end if done is not None else ()
     if not able:
         receipt = Receipt(message_id=case.id, new=True, state="refused", reason=BUDGET)
         return IntakeResult(receipt=receipt, told=True, end=ending)
+    delivered = deliver(case, able, room)
     told = len(able) < len(admitted) or done is not None
-    return replace(deliver(case, able, room), told=told, end=ending)
+    return replace(delivered, told=True, end=ending) if told else delivered
 
 
 def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
-    """Nobody is woken who could not ask a model anything; the room hears so once in the budget's period."""
+    """Return False for a group that could not ask a model anything: it is not woken, and the room is told once in the
+    budget's period."""
     inbound = case.arrival.inbound
     spent = find_spent_budget(case.db, case.rules, inbound.kind, inbound.sender, target.folder, case.now)
     if spent is None:
@@ -316,7 +344,7 @@ def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
     return False
 
 
-def make_message(arrival: Arrival, thread: str, verb: Verb, parent: Message | None = None) -> NewMessage:
+def make_message(arrival: Arrival, relation: MessageRelation) -> NewMessage:
     inbound = arrival.inbound
     return NewMessage(
         instance=arrival.instance,
@@ -328,26 +356,25 @@ def make_message(arrival: Arrival, thread: str, verb: Verb, parent: Message | No
         at=arrival.at,
         platform_id=inbound.platform_id,
         event=inbound.event,
-        verb=verb,
-        thread=thread,
+        verb=relation.verb,
+        thread=relation.thread,
         sender_name=inbound.sender_name,
-        content=_render_content(arrival, verb, parent),
-        reply_to=verbs.parent_of(inbound),
+        content=_render_content(arrival, relation),
+        reply_to=relation.quoted,
         forward_from=inbound.forward_from if inbound.forwarded else None,
     )
 
 
-def _render_content(arrival: Arrival, verb: Verb, parent: Message | None) -> str:
-    """The message as the agent gets it. A reaction stays what it was: that it is a mention matters to routes alone."""
-    inbound = arrival.inbound
-    emoji = verbs.reaction_of(inbound.event)
+def _render_content(arrival: Arrival, relation: MessageRelation) -> str:
+    """Return the message as the agent gets it. A reaction stays one: that it is a mention matters to routes alone."""
+    inbound, emoji, parent = arrival.inbound, relation.emoji, relation.parent
     content: dict[str, Any] = {
         **inbound.extra,
         "text": inbound.text,
         "sender": inbound.sender_name or inbound.sender,
         "senderId": inbound.sender,
         "senderName": inbound.sender_name,
-        "verb": verbs.find_verb(inbound) if emoji else verb,
+        "verb": relation.act if emoji else relation.verb,
     }
     if emoji:
         content["reaction"] = emoji
@@ -385,7 +412,7 @@ def _find_duplicate(db: Db, arrival: Arrival) -> IntakeResult:
 def _refuse_unrouted(
     case: MessageContext, decision: routing.RouteDecision, rights: Rights, verdict: senders.SenderVerdict, verb: Verb
 ) -> IntakeResult:
-    """Nobody gets it. Those who belong here are told, if they spoke to us."""
+    """End a message that nobody gets. People who belong here are told, if they spoke to us."""
     if decision.dropped_by is not None:
         return replace(
             case.end(InboxState.REFUSED, f"dropped_by_route {decision.dropped_by.id}", rights), stranger=True

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from gatepost.core.records import replace
 from gatepost.flow import invitations, onboarding, pairing
+from gatepost.flow.codes import INVITATION, LONGEST_CODE, PAIRING
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import CodeKind, IntakeResult, MessageContext, ReceivedCode
 from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
@@ -14,7 +15,7 @@ from gatepost.store import direct_rooms, newcomers
 from gatepost.store.inbox import InboxState
 
 START = "/start"  # the command by which some platforms hand in what stands in a link to a bot
-MASKS = {CodeKind.PAIR: pairing.MASKED, CodeKind.INVITE: invitations.MASKED}
+MASKS = {CodeKind.PAIR: PAIRING.masked, CodeKind.INVITE: INVITATION.masked}
 
 
 def find_code(
@@ -25,27 +26,28 @@ def find_code(
     direct: bool,
     own_names: frozenset[str] = frozenset(),
 ) -> ReceivedCode | None:
-    """None: the message is no code, and asks for none. `page`: the address of the web page, '' if there is none.
-    `direct`: nobody else reads the answer. `own_names`: what we are called."""
+    """Return the code that a message is, or the wish for what one would give; None if it is neither. `page`: the
+    address of the web page, '' if there is none. `direct`: nobody else reads the answer. `own_names`: what we are
+    called."""
     rest = command.text.removeprefix(command.head).strip() if command is not None else ""
     if command is not None and command.act is CommandAction.PAIR:
         base = page() if direct and not rest else ""
         if base:
             return ReceivedCode(CodeKind.PAIRING_LINK, base)
-        return ReceivedCode(CodeKind.PAIR, pairing.parse_code(rest))
+        return ReceivedCode(CodeKind.PAIR, PAIRING.parse(rest))
     if command is not None and command.act is CommandAction.JOIN:
-        return ReceivedCode(CodeKind.INVITE, invitations.parse_code(rest)) if rest else ReceivedCode(CodeKind.JOIN)
-    if len(text) > pairing.LONGEST_CODE:
+        return ReceivedCode(CodeKind.INVITE, INVITATION.parse(rest)) if rest else ReceivedCode(CodeKind.JOIN)
+    if len(text) > LONGEST_CODE:
         return None
     alone = rest if command is not None and command.head == START else slash_commands.strip_mention(text, own_names)
-    if (code := pairing.find_code(alone)) is not None:
+    if (code := PAIRING.find(alone)) is not None:
         return ReceivedCode(CodeKind.PAIR, code)
-    code = invitations.find_code(alone)
+    code = INVITATION.find(alone)
     return ReceivedCode(CodeKind.INVITE, code) if code is not None else None
 
 
 def redeem(case: MessageContext, code: ReceivedCode) -> IntakeResult:
-    """Do what a code is for. Who has no valid one counts as a stranger, known or not."""
+    """Do what a code is for. A sender without a valid one counts as a stranger, known or not."""
     result = _redeem(case, code)
     case.rules.renew(case.db)  # nothing that is read behind this write may be kept
     if result.said:

@@ -47,7 +47,7 @@ SENTENCES = {
 
 
 def render_reason(code: str) -> str:
-    """A reason as a sentence, '' if there is none. What has no entry was written for people already."""
+    """Return a reason as a sentence, '' if there is none. A code without an entry was written for people already."""
     code = code.strip()
     for known, words in SENTENCES.items():
         if code == known or code.startswith(known + " "):  # some codes name the thing: `dropped_by_route 7`

@@ -25,7 +25,7 @@ class SeenRoom(Struct, frozen=True):
 
 
 def record_let_in(db: Db, room: SeenRoom, policy: RoomPolicy, sender: str, now: int) -> None:
-    """Somebody was let in: the room is known from now on, and so is where they can be reached."""
+    """Record the room of somebody who was let in, and where they can be reached."""
     rooms.add(db, room.instance, room.address, room.name, room.direct, policy, now)
     if room.direct and direct_rooms.find_address(db, sender, room.instance) != room.address:
         direct_rooms.add(db, sender, room.instance, room.address, now)
@@ -43,7 +43,7 @@ def add_destination(db: Db, folder: str, mode: SessionMode, room: SeenRoom, thre
 
 
 def make_room_name(given: str, address: Address) -> str:
-    """A readable name for a room: its own, else the end of its address."""
+    """Return a readable name for a room: its own, else the end of its address."""
     for source in (given, address.segments[-1], address.platform):
         slug = re.sub(r"[^a-z0-9]+", "-", source.lower()).strip("-")[:40].strip("-")
         if slug:
@@ -52,8 +52,8 @@ def make_room_name(given: str, address: Address) -> str:
 
 
 def _free_name(db: Db, folder: str, wanted: str) -> str:
-    """The name, with a number if it is taken. Among many rooms of one name, one that cannot be taken yet is tried soon:
-    nobody looks through a thousand."""
+    """Return the name, with a number if it is taken. Among many rooms of one name a number that is surely free is tried
+    soon: nobody looks through a thousand."""
     db.alone(LockKind.RULES, "destinations", folder)
     name, number = wanted, 2
     while destinations.get(db, folder, name) is not None:

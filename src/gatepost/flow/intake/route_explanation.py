@@ -8,10 +8,10 @@ from gatepost.access.tiers import covers
 from gatepost.core.records import replace
 from gatepost.flow.intake.routing import (
     MatchInput,
-    decide,
+    RouteTable,
     exists_everywhere,
     find_mismatch,
-    in_order,
+    make_route_table,
     maker_of,
     names_verb,
     resolve_target,
@@ -31,13 +31,13 @@ class RouteVerdict(Struct, frozen=True):
 def explain(
     routes: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool] = exists_everywhere
 ) -> list[RouteVerdict]:
-    """Every route in order with what became of it; those behind the winner are said to be so."""
-    rows = in_order(routes)
-    if any(map(maker_of, rows)):
-        return _explain_with_agent_routes(rows, facts, exists)
+    """Return every route in order with what became of it; those behind the winner are said to be so."""
+    table = make_route_table(routes)
+    if table.makers:
+        return _explain_with_agent_routes(table, facts, exists)
     verdicts: list[RouteVerdict] = []
     winner: Route | None = None
-    for route in rows:
+    for route in table.routes:
         if winner is not None:
             verdicts.append(RouteVerdict(route, False, f"not asked: route {winner.id} has won"))
             continue
@@ -51,14 +51,14 @@ def explain(
 
 
 def _explain_with_agent_routes(
-    rows: list[Route], facts: MatchInput, exists: Callable[[str], bool]
+    table: RouteTable, facts: MatchInput, exists: Callable[[str], bool]
 ) -> list[RouteVerdict]:
-    """The same where agents made routes: those hold for what is given to their group, or below it, alone."""
-    decision = decide(rows, replace(facts, efforts={}), exists)
+    """Explain routes where agents made some: theirs hold only for what is given to their group, or below it."""
+    decision = table.decide(replace(facts, efforts={}), exists)
     facts = replace(facts, efforts={})
     won = {each.route.id for each in decision.chosen}
     verdicts: list[RouteVerdict] = []
-    for route in rows:
+    for route in table.routes:
         maker = maker_of(route)
         why = _render_mismatch(route, facts) or resolve_target(route, facts, exists)[1]
         if not why and route.id not in won and route != decision.dropped_by:

@@ -1,29 +1,42 @@
-"""Which groups get a message: routes in order of (seq, id), the first that holds wins, `also` routes go on.
+"""Routing: which groups get a message. Routes are asked in order of (seq, id); the first that holds wins, `also` routes
+go on. Pure.
 
-A match is tokens between blanks, all of which must hold; none at all holds always. A value with blanks is quoted.
+A match is tokens between blanks, all of which must hold; without any it always holds. A value with blanks is quoted.
 
     key=glob   key!=glob   key=a|b   key=* (present)   key= (absent)   key!= (present)   text=/regex/   text!=/regex/
 
+A target is refused when it is written if it leads nowhere.
+
+    folder          a turn of that group              folder#observe   context for it, no turn
+    folder#topic    a turn in that pinned thread      folder:x         x (also when x is called `drop`)
+    acme/{sender}   the sender as one path segment    drop             nobody gets it; that is recorded
+    builtin:NAME    a named internal receiver (root's alone; there is none yet)
+
 Every address is routed here, also `web:` ones. Deciding never fails: a stored match that cannot be read holds for
-nothing, and says so when asked. Nor does it take long, whatever agents wrote: the writer waits for it. So the routes
-that the agents of one world made have so much effort for a message, and what is left of them then holds for nothing.
+nothing, and says so when asked. Nor does it take long, because the writer waits for it. The routes that the agents of
+one world made have a bounded effort for a message; the rest of them holds for nothing.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gatepost.access.tiers import ROOT_FOLDER, covers
 from gatepost.access.tree_scope import world_of
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
-from gatepost.flow.intake import regex, route_targets
-from gatepost.flow.intake.glob import compile_glob, split_alternatives
-from gatepost.flow.intake.match_limits import UNLIMITED, Matcher, MatchLimit, MatchLimitExceeded
-from gatepost.messages.address import Address
+from gatepost.flow.intake.patterns import (
+    UNLIMITED,
+    Matcher,
+    MatchLimit,
+    MatchLimitExceeded,
+    compile_glob,
+    compile_search,
+    split_alternatives,
+)
+from gatepost.messages.address import Address, safe_segment
 from gatepost.messages.inbound import SUBJECT_VERBS
 from gatepost.store.routes import Route
 from gatepost.store.sessions import MODES, SessionMode
@@ -38,15 +51,18 @@ MOST_BY_AGENTS = 200  # routes that the agents of one world made …
 MOST_CHARACTERS = 20_000  # … and what their matches have together
 EFFORT = 20_000  # for one message, of the routes that the agents of one world made
 MADE_BY = "agent:"  # what stands before the folder whose agent made a route
+BUILTINS: tuple[str, ...] = ()
+LONGEST_TOPIC = 128
 
 _TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _EXPRESSION = re.compile(r"text!?=/.*/", re.DOTALL)
 _ADDRESS = re.compile(r"[a-z][a-z0-9_-]*:")
 _PART = re.compile(r"([^=!]*)(!?=)(.*)", re.DOTALL)
+_SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
+_SENDER = "{sender}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchInput:
+class MatchInput(Struct, frozen=True, kw_only=True):
     """The facts of a message that a match can ask about. `channel` is the instance, `chat_jid` the whole address."""
 
     platform: str
@@ -59,7 +75,7 @@ class MatchInput:
     thread: str = ""
     others: tuple[str, ...] = ()  # further identities of the sender
     # By world, for all that is decided with this value: asked again in another way, a message costs no more.
-    efforts: dict[str, MatchLimit] = field(default_factory=dict, compare=False, repr=False)
+    efforts: dict[str, MatchLimit] = field(default_factory=dict)
 
 
 Waiver = Callable[[Route], bool]
@@ -67,11 +83,6 @@ Waiver = Callable[[Route], bool]
 
 def _waive_nothing(route: Route) -> bool:
     return False
-
-
-def asks_sender(routes: Iterable[Route]) -> bool:
-    """Return True if any of them may depend on who the sender is."""
-    return any("sender" in route.match for route in routes)
 
 
 def make_match_input(
@@ -84,7 +95,8 @@ def make_match_input(
     thread: str = "",
     names: Collection[str] = (),
 ) -> MatchInput:
-    """`names`: all identities of the sender. What a route says of one of them holds for the person."""
+    """Return the facts of a message. `names`: all identities of the sender; a route about one of them holds for the
+    person."""
     return MatchInput(
         platform=address.platform,
         channel=instance,
@@ -94,7 +106,7 @@ def make_match_input(
         verb=verb,
         text=text[:LOOKED_AT],
         thread=thread,
-        others=tuple(name for name in names if name != sender)[:MOST_OTHERS],
+        others=tuple(name for name in names if name != sender)[:MOST_OTHERS] if names else (),
     )
 
 
@@ -164,7 +176,7 @@ def _condition(key: str, value: str) -> Matcher:
     if value == "":
         return _absent
     if key == "text" and len(value) > 1 and value[0] == value[-1] == "/":
-        return regex.compile_search(value[1:-1])
+        return compile_search(value[1:-1])
     return compile_glob(value, key == "text")
 
 
@@ -174,7 +186,7 @@ def _absent(value: str, effort: MatchLimit = UNLIMITED) -> bool:
 
 @lru_cache(maxsize=4096)
 def _parse_stored_match(match: str) -> tuple[MatchCondition, ...] | str:
-    """The tokens of a stored match, or why it cannot be read."""
+    """Return the tokens of a stored match, or why it cannot be read."""
     try:
         return parse_match(match)
     except Invalid as fault:
@@ -182,13 +194,15 @@ def _parse_stored_match(match: str) -> tuple[MatchCondition, ...] | str:
 
 
 def find_mismatch(route: Route, facts: MatchInput, waives: Waiver = _waive_nothing) -> str | MatchCondition | None:
-    """The first condition that does not hold, or why none can be asked."""
+    """Return the first condition that does not hold, or why none can be asked."""
     tokens = _parse_stored_match(route.match)
     if isinstance(tokens, str):
         return f"it cannot be read: {tokens}"
+    if not tokens:
+        return None
     maker = maker_of(route)
     world = world_of(maker) if maker else ""
-    effort = facts.efforts.setdefault(world, MatchLimit(EFFORT if maker else None))
+    effort = facts.efforts.setdefault(world, MatchLimit(EFFORT)) if maker else UNLIMITED
     waived = waives(route)
     for token in tokens:
         if waived and is_address(token):
@@ -207,6 +221,85 @@ def _holds(token: MatchCondition, facts: MatchInput, effort: MatchLimit) -> bool
     if token.fits(getattr(facts, token.key), effort):
         return True
     return token.key == "sender" and any(token.fits(name, effort) for name in facts.others)
+
+
+class RouteTarget(Struct, frozen=True):
+    """`folder` may hold `{sender}`; '' means that nobody gets it."""
+
+    folder: str
+    observe: bool = False
+    topic: str | None = None
+
+    @property
+    def drops(self) -> bool:
+        return not self.folder
+
+    @property
+    def template(self) -> bool:
+        return _SENDER in self.folder
+
+
+@lru_cache(maxsize=4096)
+def parse_target(text: str) -> RouteTarget:
+    """Read a target; a bad one is refused with what is wrong about it."""
+    if text == "drop":
+        return RouteTarget("")
+    prefix, colon, rest = text.partition(":")
+    if colon and prefix == "folder":
+        text = rest
+    elif colon and prefix == "builtin":
+        raise Invalid("target", f"there is no builtin {rest!r}; built in: {', '.join(BUILTINS) or 'none yet'}")
+    elif colon and prefix == "daemon":
+        raise Invalid("target", "'daemon:' does not exist; an internal receiver is builtin:NAME, a group its folder")
+    folder, hash_sign, pinned = text.partition("#")
+    _check_folder(folder)
+    if not hash_sign:
+        return RouteTarget(folder)
+    if pinned == "observe":
+        return RouteTarget(folder, observe=True)
+    if not pinned.strip() or len(pinned) > LONGEST_TOPIC or any(ord(char) < 32 for char in pinned):
+        raise Invalid("target", f"after '#' stands observe or a topic of at most {LONGEST_TOPIC} printable characters")
+    return RouteTarget(folder, topic=pinned)
+
+
+def _check_folder(folder: str) -> None:
+    for segment in folder.split("/"):
+        filled = segment.replace(_SENDER, "x", 1)
+        if "{" in filled or "}" in filled:
+            raise Invalid("target", f"{segment!r}: only {{sender}} can be filled in, and once in a segment")
+        if not _SEGMENT.match(filled):
+            raise Invalid("target", f"{folder!r} is not a group's folder; it should look like acme/eng")
+    if folder.count(_SENDER) > 1:
+        raise Invalid("target", "{sender} can stand in one segment only")
+
+
+def expand_target(target: RouteTarget, sender: str) -> str | None:
+    """Return the folder with the sender filled in; None if there is nobody to fill in."""
+    if not target.template:
+        return target.folder
+    return target.folder.replace(_SENDER, safe_segment(sender)) if sender else None
+
+
+def find_target_parent(target: RouteTarget) -> str:
+    """Return the folder, or the one above what {sender} is filled into; '' for any world."""
+    return target.folder.partition(_SENDER)[0].rpartition("/")[0] if target.template else target.folder
+
+
+def check_target(text: str, folders: Collection[str]) -> str | None:
+    """Return the folder that the row of a target refers to; None if it names no one group. Refuse one that leads
+    nowhere."""
+    target = parse_target(text)
+    if target.drops:
+        return None
+    if target.template:
+        parent = find_target_parent(target)
+        if parent and parent not in folders:
+            raise Invalid("target", f"there is no group {parent!r} for {target.folder!r} to be under; add it first")
+        return None
+    if target.folder not in folders:
+        known = ", ".join(sorted(folders)[:20]) or "none"
+        raise Invalid("target", f"there is no group {target.folder!r}; add it first (groups: {known})")
+    return target.folder
 
 
 def check_route_count(routes: Iterable[Route], folder: str, more: Collection[str] = ("",)) -> None:
@@ -239,7 +332,7 @@ def check_syntax(match: str, target: str, mode: str) -> None:
         _check_room(token)
     if mode not in MODES:
         raise Invalid("session", f"{mode!r} is not a session mode; they are {', '.join(MODES)}")
-    route_targets.parse(target)
+    parse_target(target)
 
 
 def _check_room(token: MatchCondition) -> None:
@@ -251,18 +344,19 @@ def _check_room(token: MatchCondition) -> None:
 
 
 def check_route(match: str, target: str, mode: str, folders: Collection[str]) -> str | None:
-    """Refuse a route that is malformed or leads nowhere. Returns its group's folder; None for drop and {sender}."""
+    """Return the folder of a route's group; None for drop and {sender}. Refuse a route that is malformed or leads
+    nowhere."""
     check_syntax(match, target, mode)
-    return route_targets.check(target, folders)
+    return check_target(target, folders)
 
 
 def why_unreadable(route: Route) -> str:
-    """Why a stored route holds for nothing; '' if it can be read."""
+    """Return why a stored route holds for nothing; '' if it can be read."""
     tokens = _parse_stored_match(route.match)
     if isinstance(tokens, str):
         return tokens
     try:
-        route_targets.parse(route.target)
+        parse_target(route.target)
     except Invalid as fault:
         return str(fault)
     return ""
@@ -291,34 +385,50 @@ def exists_everywhere(folder: str) -> bool:
     return True
 
 
-def decide(
-    routes: Iterable[Route],
-    facts: MatchInput,
-    exists: Callable[[str], bool] = exists_everywhere,
-    waives: Waiver = _waive_nothing,
-) -> RouteDecision:
-    """The groups that get this message. `exists` tells whether the folder that a {sender} route gives is a group.
-    `waives`: of which routes it is not asked how somebody speaks to the agent (`is_address`).
+class RouteTable(Struct, frozen=True):
+    """Routes in the order in which they are asked, with what follows from all of them. Made once per change of them."""
 
-    The operator's routes say who gets it; a route that an agent made says where below that agent's own group it goes
-    instead, and never makes a turn of what is only observed. So nobody draws to itself what is given to another.
-    """
-    rows = in_order(routes)
+    routes: tuple[Route, ...]
+    makers: tuple[str, ...]  # groups whose agents made some, the highest first
+    asks_sender: bool  # some may depend on who the sender is
+
+    def decide(
+        self, facts: MatchInput, exists: Callable[[str], bool] = exists_everywhere, waives: Waiver = _waive_nothing
+    ) -> RouteDecision:
+        """Return the groups that get this message. `exists`: whether the folder that a {sender} route gives is a
+        group. `waives`: the routes that are not asked how somebody speaks to the agent (`is_address`).
+
+        The operator's routes say who gets it. A route that an agent made says where below that agent's own group it
+        goes instead, and never makes a turn of what is only observed. So nobody draws to itself what is given to
+        another.
+        """
+        if not self.makers:
+            return _decide(self.routes, facts, exists, waives)
+        base = _decide([route for route in self.routes if not maker_of(route)], facts, exists, waives)
+        chosen = base.chosen
+        for maker in self.makers:  # the highest first: what it leads below is led on there
+            theirs = [route for route in self.routes if maker_of(route) == maker]
+            chosen = tuple(
+                led for each in chosen for led in _apply_agent_routes(each, maker, theirs, facts, exists, waives)
+            )
+        return RouteDecision(tuple(dict.fromkeys(chosen)), base.dropped_by)
+
+
+def make_route_table(routes: Iterable[Route]) -> RouteTable:
+    rows = tuple(sorted(routes, key=lambda route: (route.seq, route.id)))
     makers = sorted({maker for route in rows if (maker := maker_of(route))}, key=lambda folder: folder.count("/"))
-    if not makers:
-        return _decide(rows, facts, exists, waives)
-    base = _decide([route for route in rows if not maker_of(route)], facts, exists, waives)
-    chosen = base.chosen
-    for maker in makers:  # the highest first: what it leads below is led on there
-        theirs = [route for route in rows if maker_of(route) == maker]
-        chosen = tuple(
-            led for each in chosen for led in _apply_agent_routes(each, maker, theirs, facts, exists, waives)
-        )
-    return RouteDecision(tuple(dict.fromkeys(chosen)), base.dropped_by)
+    return RouteTable(rows, tuple(makers), any("sender" in route.match for route in rows))
+
+
+def decide(
+    routes: Iterable[Route], facts: MatchInput, exists: Callable[[str], bool] = exists_everywhere
+) -> RouteDecision:
+    """Return the groups that get a message by routes that are asked only once."""
+    return make_route_table(routes).decide(facts, exists)
 
 
 def maker_of(route: Route) -> str:
-    """The group whose agent made this route; '' for the operator's and root's, which hold for everybody."""
+    """Return the group whose agent made this route; '' for the operator's and root's, which hold for everybody."""
     maker = route.created_by.removeprefix(MADE_BY)
     return "" if maker in (route.created_by, ROOT_FOLDER) else maker
 
@@ -354,22 +464,18 @@ def _decide(rows: Iterable[Route], facts: MatchInput, exists: Callable[[str], bo
     return RouteDecision(tuple(chosen))
 
 
-def in_order(routes: Iterable[Route]) -> list[Route]:
-    return sorted(routes, key=lambda route: (route.seq, route.id))
-
-
 def resolve_target(route: Route, facts: MatchInput, exists: Callable[[str], bool]) -> tuple[RouteChoice | None, str]:
     """Return where a route that holds leads (None: to nobody, it drops), or why it is passed over after all."""
     try:
-        target = route_targets.parse(route.target)
+        target = parse_target(route.target)
     except Invalid as fault:
         return None, f"its target cannot be read: {fault}"
-    if target.drops:
+    if not target.folder:
         return None, ""
-    folder = route_targets.expand(target, facts.sender)
+    folder = expand_target(target, facts.sender) if _SENDER in target.folder else target.folder
     if folder is None:
         return None, "it needs a sender, and there is none"
-    if target.template and not exists(folder):
+    if folder != target.folder and not exists(folder):
         return None, f"there is no group {folder!r}"
     observe = target.observe or (facts.verb in SUBJECT_VERBS and not names_verb(route))
     return RouteChoice(route, folder, observe, target.topic, route.mode), ""

@@ -117,7 +117,8 @@ def _parse_opening(text: str, own_names: frozenset[str]) -> tuple[int, str]:
 
 @lru_cache(maxsize=256)
 def _compile_own(own_names: frozenset[str]) -> re.Pattern[str]:
-    """Any of the names, the longest first, as people and platforms write a mention (Zulip: `@**Gate Post**`)."""
+    """Compile any of the names, the longest first, as people and platforms write a mention (Zulip: `@**Gate
+    Post**`)."""
     known = sorted(own_names, key=lambda name: (-len(name), name))
     names = "|".join(r"\s+".join(map(re.escape, name.split())) for name in known if name.strip())
     return re.compile(
@@ -130,7 +131,8 @@ def _is_own(name: str, own_names: frozenset[str]) -> bool:
 
 
 def _parse_word(text: str) -> SlashCommand | None:
-    """`@bot stop`, where we know that we are meant: only what is declared so, because most words are for the agent."""
+    """Return the command of `@bot stop`, where we know that we are meant. Only declared words count, because most are
+    for the agent."""
     found = _WORD.match(text)
     spec = COMMANDS.get(found[1].lower()) if found else None
     return SlashCommand(spec.head, spec.head, spec.act) if spec is not None and spec.as_word else None
@@ -145,12 +147,13 @@ def skip_own_mention(text: str, own_names: frozenset[str]) -> int:
 
 
 def strip_mention(text: str, own_names: frozenset[str]) -> str:
-    """Without the mention, or the name in brackets, before what is meant."""
+    """Return the text without the mention, or the name in brackets, before what is meant."""
     return text[_parse_opening(text, own_names)[0] :]
 
 
 def may_use(command: SlashCommand, rights: Rights) -> bool:
-    """An unknown command is for the agent, and so for everybody who may speak to it."""
+    """Return True if rights suffice for a command. An unknown one is for the agent, and so for everybody who may speak
+    to it."""
     spec = COMMANDS.get(command.name)
     return spec is None or is_allowed(spec.right, rights)
 
@@ -172,7 +175,7 @@ def render_refusal(spec: CommandSpec) -> str:
 
 
 def render_help(rights: Rights, agent: str) -> str:
-    """The answer to /help: what this person may give here. `agent`: who gets the rest, '' if nobody does."""
+    """Return the answer to /help: what this person may give here. `agent`: who gets the rest, '' if nobody does."""
     given = [
         f"- {_render_usage(spec)}: {spec.help}"
         for spec in list_specs()
@@ -183,7 +186,7 @@ def render_help(rights: Rights, agent: str) -> str:
 
 
 def list_specs() -> list[CommandSpec]:
-    """By who may give them, then by name."""
+    """Return the commands by who may give them, then by name."""
     return sorted((spec for _, spec in COMMANDS.items()), key=lambda each: (_ORDER.index(each.right), each.name))
 
 

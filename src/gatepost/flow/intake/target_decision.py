@@ -10,18 +10,136 @@ The first three are what somebody says; only then comes what follows from what w
 the routes let this sender reach, and none makes a turn of what routes only let a group observe.
 """
 
+import re
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gatepost.access.tiers import ROOT_FOLDER
-from gatepost.core.records import replace
-from gatepost.flow.intake.addressing import TextAddress
-from gatepost.flow.intake.engagement import apply_engagements
-from gatepost.flow.intake.route_question import RouteQuestion
-from gatepost.flow.intake.routing import RouteChoice, RouteDecision
+from gatepost.access.tiers import ROOT_FOLDER, covers
+from gatepost.core.errors import Invalid
+from gatepost.flow.intake.routing import (
+    MatchInput,
+    RouteChoice,
+    RouteDecision,
+    RouteTable,
+    find_target_parent,
+    needs_words,
+    parse_target,
+)
+from gatepost.flow.intake.slash_commands import skip_own_mention
+from gatepost.messages.inbound import Verb
 from gatepost.store.engagements import Engagement
+from gatepost.store.routes import Route
 from gatepost.store.sticky_choices import StickyChoice
+
+PLAIN = frozenset((Verb.MESSAGE, Verb.REPLY, Verb.COMMENT))  # what speaks to nobody by itself
+
+_START = re.compile(r"\s*[@#<\[]")
+_NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_-])?"
+_GROUP = re.compile(rf"@((?:{_NAME})(?:/{_NAME}){{0,8}})?(?:\s+|\Z)")
+_TOPIC = re.compile(r"#([A-Za-z][A-Za-z0-9_-]{0,63})?(?:\s+|\Z)")  # `#1` is a number
+
+
+class TextAddress(Struct, frozen=True):
+    """Whom a text names at its start, by `@group` and `#topic`. Alone they are kept for what follows; before other
+    words they hold for that message. It is not known here whether there is such a group.
+
+    `group`, `topic`: None if it names none, '' for the sign alone. `rest`: what follows them.
+    """
+
+    group: str | None = None
+    topic: str | None = None
+    rest: str = ""
+
+
+def parse_address(text: str, own_names: frozenset[str] = frozenset()) -> TextAddress | None:
+    """Return whom a text names; None for nobody. `own_names`: what we are called on the platform, in lower case; such
+    a mention may stand before the rest."""
+    if _START.match(text) is None:
+        return None  # as mostly: a text begins with a letter
+    start = skip_own_mention(text, own_names)
+    if text[start : start + 1] not in ("@", "#"):
+        return None
+    group = _GROUP.match(text, start)
+    if group is not None:
+        if (group[1] or "").lower() in own_names:
+            return None  # we are called, and nothing else
+        start = group.end()
+    topic = _TOPIC.match(text, start)
+    found = TextAddress(
+        group=group and (group[1] or ""), topic=topic and (topic[1] or ""), rest=text[topic.end() if topic else start :]
+    )
+    return found if _is_meant(found) else None
+
+
+def _is_meant(found: TextAddress) -> bool:
+    """Return True if what was found names somebody. A sign without a name, and a group with its whole path, do so alone
+    only."""
+    if found.group is None and found.topic is None:
+        return False
+    if not found.rest:
+        return found.group is None or found.topic is None or bool(found.group and found.topic)
+    return found.group != "" and found.topic != "" and "/" not in (found.group or "")
+
+
+class RouteQuestion(Struct, frozen=True):
+    """One message, asked of the routes in several ways: as it is, as if somebody spoke to the agent, or for the way to
+    one group. All ways of asking share one effort. `exists`: whether there is a group of that folder."""
+
+    table: RouteTable
+    facts: MatchInput
+    exists: Callable[[str], bool]
+
+    def decide(self) -> RouteDecision:
+        """Return who gets it as it is."""
+        return self.table.decide(self.facts, self.exists)
+
+    def list_addressed(self) -> tuple[RouteChoice, ...]:
+        """Return who is woken by it as a mention."""
+        return _list_woken(self._decide_mention())
+
+    def list_woken_plainly(self) -> tuple[RouteChoice, ...]:
+        """Return who is woken by other words of the same sender here that speak to nobody."""
+        plain = replace(self.facts, verb=Verb.MESSAGE, text="")
+        return _list_woken(self.table.decide(plain, self.exists))
+
+    def find_way(self, folder: str, route_id: int | None = None) -> RouteChoice | None:
+        """Return how this sender reaches a group from here; None if no route leads to it, or above it, for whoever
+        speaks to it by a verb or by words. `route_id`: by this route alone."""
+        if route_id is not None:
+            found = self._decide_mention(lambda route: route.id == route_id)
+            return self._find_nearest([each for each in _list_woken(found) if each.route.id == route_id], folder)
+        way = self._find_nearest(self.list_addressed(), folder)
+        return way or self._find_nearest(
+            _list_woken(self._decide_mention(lambda route: _is_way_to(route, folder))), folder
+        )
+
+    def _decide_mention(self, waives: Callable[[Route], bool] = lambda route: False) -> RouteDecision:
+        return self.table.decide(replace(self.facts, verb=Verb.MENTION), self.exists, waives)
+
+    def _find_nearest(self, chosen: Sequence[RouteChoice], folder: str) -> RouteChoice | None:
+        """Return the way to the group itself, else from one above it."""
+        near = [each for each in chosen if covers(each.folder, folder)]
+        found = next((each for each in near if each.folder == folder), near[0] if near else None)
+        if found is None or found.folder == folder:
+            return found
+        return replace(found, folder=folder, via=found.folder) if self.exists(folder) else None
+
+
+def _list_woken(decision: RouteDecision) -> tuple[RouteChoice, ...]:
+    return tuple(each for each in decision.chosen if not each.observe)
+
+
+def _is_way_to(route: Route, folder: str) -> bool:
+    try:
+        target = parse_target(route.target)
+    except Invalid:
+        return False
+    if target.drops or target.observe:
+        return False
+    return covers(find_target_parent(target), folder) if target.template else covers(target.folder, folder)
 
 
 class DecidedBy(StrEnum):
@@ -42,6 +160,7 @@ class Spoken(Struct, frozen=True):
     choice: StickyChoice | None = None  # of the sender, there
     engaged: tuple[Engagement, ...] = ()  # there, now
     plain: bool = False  # it speaks to nobody by its verb
+    can_engage: bool = False  # a person wrote it, and it is no command: whom it speaks to stays in the conversation
 
 
 class ChoiceChange(Struct, frozen=True):
@@ -60,18 +179,22 @@ class TargetDecision(Struct, frozen=True):
 
 def decide_target(question: RouteQuestion, spoken: Spoken) -> TargetDecision:
     routed = question.decide()
-    change = _find_change(question, spoken)
-    if change is not None:
-        return change
-    found = _find_addressed(question, spoken, routed) or _find_chosen(question, spoken, routed)
+    names_somebody = bool(spoken.parent) or spoken.address is not None or spoken.choice is not None
+    found: TargetDecision | None = None
+    if names_somebody:
+        change = _find_change(question, spoken)
+        if change is not None:
+            return change
+        found = _find_addressed(question, spoken, routed) or _find_chosen(question, spoken, routed)
     if found is None and spoken.plain and spoken.engaged:
-        engaged = apply_engagements(question, routed, spoken.engaged)
+        engaged = _apply_engagements(question, routed, spoken.engaged)
         found = TargetDecision(engaged, DecidedBy.ENGAGEMENT) if engaged is not None else None
-    return _apply_topic(question, spoken, found or TargetDecision(routed))
+    found = found or TargetDecision(routed)
+    return _apply_topic(question, spoken, found) if names_somebody else found
 
 
 def _find_addressed(question: RouteQuestion, spoken: Spoken, routed: RouteDecision) -> TargetDecision | None:
-    """Whom the message itself is for."""
+    """Return the group that the message itself is for."""
     if spoken.parent and (way := question.find_way(spoken.parent)) is not None:
         return TargetDecision(_narrow(routed, way), DecidedBy.REPLY)
     address = spoken.address
@@ -97,7 +220,7 @@ def _find_child(question: RouteQuestion, name: str) -> RouteChoice | None:
 
 
 def _narrow(routed: RouteDecision, way: RouteChoice) -> RouteDecision:
-    """To one group. Who observes the room still does."""
+    """Narrow a decision to one group. Groups that observe the room still do."""
     observing = [each for each in routed.chosen if each.observe and each.folder != way.folder]
     return RouteDecision((way, *observing))
 
@@ -139,3 +262,21 @@ def _find_change(question: RouteQuestion, spoken: Spoken) -> TargetDecision | No
 
 def _make_change(concerned: tuple[RouteChoice, ...], change: ChoiceChange) -> TargetDecision:
     return TargetDecision(RouteDecision(concerned), DecidedBy.CHOICE, change=change)
+
+
+def _apply_engagements(
+    question: RouteQuestion, routed: RouteDecision, engaged: Sequence[Engagement]
+) -> RouteDecision | None:
+    """Return who gets a message that speaks to nobody while these are engaged; None if that changes nothing. `routed`:
+    who gets it otherwise. Groups that only observe still do. Another that would be woken is, if the engaged routes go
+    on."""
+    woken = [each for each in routed.chosen if not each.observe]
+    if any(needs_words(each.route) for each in woken):
+        return None  # it names somebody
+    ways = [way for each in engaged if (way := question.find_way(each.folder, each.route_id)) is not None]
+    folders = {way.folder for way in ways}
+    if folders <= {each.folder for each in woken}:
+        return None
+    goes_on = all(way.route.also for way in ways)
+    others = [each for each in routed.chosen if each.folder not in folders and (each.observe or goes_on)]
+    return RouteDecision((*ways, *others))

@@ -9,7 +9,7 @@ from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import room_records
-from gatepost.flow.intake.engagement_records import EngagingMessage, record_engagements
+from gatepost.flow.intake.engagement import EngagingMessage, record_engagements
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.intake.routed_message import RoutedMessage, find_parent, make_question, read_spoken
 from gatepost.flow.intake.routing import RouteChoice

@@ -14,6 +14,7 @@ _MATCHES = "f.words @@ CAST(? AS tsquery)"
 class PostgresFullText:
     source = "search f JOIN messages m ON m.id = f.message_id"
     key = "f.message_id"
+    sees_new = False
 
     def prepare(self, db: Db) -> None:
         """Plan by how frequent the words are that are looked for: what is best for one is a hundred times too slow for

@@ -6,10 +6,9 @@ from functools import partial
 import pytest
 
 from gatepost.channels.contract import ChannelKind
-from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Inbound
 from gatepost.store import costs, sessions, users
@@ -37,7 +36,7 @@ class CommandSender:
     def send(self, text: str) -> CountingDb:
         self._count += 1
         inbound = Inbound(address="fake:room/1", platform_id=f"m{self._count}", sender=ANN, text=text)
-        arrival = make_arrival("fake", inbound, Config({}), NOON, 0)
+        arrival = make_arrival("fake", inbound, IntakeLimits(), NOON, 0)
         counting = CountingDb(self._db)
         accept(counting, ChannelInstances(KINDS), arrival, NOON + self._count, rules=self._rules)
         return counting

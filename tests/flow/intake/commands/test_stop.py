@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gatepost.core.settings import Config
 from gatepost.flow.intake.admission import sessions_to_stop
 from gatepost.flow.intake.commands.stop import FOR_OTHERS, NOT_RUNNING
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.messages.inbound import Attachment, Inbound, Verb
 from gatepost.store import identities, inbox, messages, routes, turn_claims
 from gatepost.store.port import Db
@@ -110,7 +109,7 @@ async def test_the_urgent_way_judges_by_the_same_rule(desk: CommandDesk, who: st
     await desk.say("work", ADA)
     turn = await desk.claim()
     inbound = Inbound(address=ROOM, platform_id="late", sender=who, text="/stop")
-    arrival = make_arrival("fake", inbound, Config(), NOON, 0)
+    arrival = make_arrival("fake", inbound, IntakeLimits(), NOON, 0)
 
     found = await desk.store.read(sessions_to_stop, desk.intake._reach, arrival)
     assert found == ((turn.session_id,) if stops else ())

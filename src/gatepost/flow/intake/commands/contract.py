@@ -4,8 +4,8 @@
     def ping(call: CommandCall) -> IntakeResult:
         return call.answer("pong")
 
-It may read and write the store, and nothing else: the transaction may run twice. What is to follow once it is committed
-stands in its result. The dispatcher has judged the sender's rights before.
+It may read and write the store, and nothing else: the transaction may run twice. Its result says what
+follows once it is committed. The dispatcher has judged the sender's rights before.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from gatepost.access.senders import COMMANDING, Rights
 from gatepost.core.registry import Registry
-from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess, find_session
-from gatepost.flow.intake.command_facts import CommandFacts
+from gatepost.flow.intake.accepted_message import CommandFacts, IntakeResult, MessageContext, TargetAccess, find_session
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, CommandRight, CommandSpec, SlashCommand
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.messages.inbound import Receipt

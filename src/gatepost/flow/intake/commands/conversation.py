@@ -23,8 +23,8 @@ BUSY = (
     usage="[TEXT]",
 )
 def start_new(call: CommandCall) -> IntakeResult:
-    """What is done for the sender ends. What others wrote waits for the new conversation; a turn for somebody else is
-    not ended for it."""
+    """End the sender's own work and begin anew. Messages of others wait for the new conversation; a turn for somebody
+    else is not ended for it."""
     case, by, names, here = call.case, call.case.arrival.inbound.sender, call.names, call.list_sessions()
     for _, session in here:
         turn = turns.find_open(case.db, session.id)
@@ -40,7 +40,7 @@ def start_new(call: CommandCall) -> IntakeResult:
 
 
 def _withdraw_own(call: CommandCall, session_id: str) -> None:
-    """What agents asked while they worked for the sender, and waits after their turns."""
+    """Withdraw what agents asked while they worked for the sender, and what still waits after their turns."""
     person, db = call.names[0], call.case.db
     for request in waiting_requests.list_pending(db, session_id):
         if costs.find_payer(db, request.turn_id) == person:

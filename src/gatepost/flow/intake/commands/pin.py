@@ -1,10 +1,9 @@
 """/pin: pin the message that is answered, or keep a note that the agent sees with each turn of this conversation."""
 
 from gatepost.core.records import replace
-from gatepost.flow.intake import verbs
-from gatepost.flow.intake.accepted_message import IntakeResult
+from gatepost.flow.intake.accepted_message import IntakeResult, find_or_add_session
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
-from gatepost.flow.intake.session_queueing import find_or_add_session
+from gatepost.flow.intake.routed_message import find_quoted
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Feature, Op
@@ -61,7 +60,7 @@ def _pin_message(call: CommandCall) -> IntakeResult:
     instance, address = case.arrival.instance, case.arrival.inbound.address
     if Feature.PIN not in case.reach.get_kind(instance).features:
         return call.refuse(NO_PINS)
-    named = verbs.parent_of(case.arrival.inbound)
+    named = find_quoted(case.arrival.inbound)
     ways = (messages.find(case.db, instance, address, way, named) for way in (Direction.OUT, Direction.IN))
     found = next((message for message in ways if message is not None), None) if named else None
     if found is None:

@@ -2,9 +2,8 @@
 
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.records import replace
-from gatepost.flow.intake.accepted_message import IntakeResult, TargetAccess
+from gatepost.flow.intake.accepted_message import IntakeResult, TargetAccess, find_or_add_session
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command, is_commanding
-from gatepost.flow.intake.session_queueing import find_or_add_session
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.sessions import provider_choices
 from gatepost.store import audit, sessions

@@ -1,6 +1,6 @@
 """/remote-control: a one-time link to the live conversation on the web page, for the admin who asks.
 
-Whoever opens the link first is taken for that admin, so it is sent to them alone and is not in the ledger, which agents
+The first to open the link is taken for that admin, so it is sent to them alone and is not in the ledger, which agents
 can read. In a terminal or on the web page the gateway itself is the platform, and the ledger is what people see: the
 link has no token there.
 """

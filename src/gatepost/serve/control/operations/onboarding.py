@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.flow.intake.glob import compile_glob
+from gatepost.flow.intake.patterns import compile_glob
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.onboarding import (
     AllowNewcomerArgs,

@@ -9,9 +9,9 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace
 from gatepost.flow import sender_rights
-from gatepost.flow.intake import route_explanation, route_targets, routing
+from gatepost.flow.intake import route_explanation, routing
+from gatepost.flow.intake.decision_explanation import MessageOutcome
 from gatepost.flow.intake.engagement import parse_ttl
-from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.refusal_reasons import render_reason
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
 from gatepost.flow.intake.target_decision import DecidedBy
@@ -127,7 +127,7 @@ async def add(deps: OperationDeps, args: AddRouteArgs) -> Route:
             seq=args.seq,
             match=args.match,
             target=args.target,
-            folder=route_targets.check(args.target, {group.folder for group in groups.list_all(db)}),
+            folder=routing.check_target(args.target, {group.folder for group in groups.list_all(db)}),
             mode=SessionMode(args.session),
             also=args.also,
             window_messages=messages,

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gatepost.access.senders import Rights
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.flow.code_masking import mask_codes
+from gatepost.flow.codes import mask_codes
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.session_control import (

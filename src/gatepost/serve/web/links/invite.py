@@ -12,6 +12,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.flow import invitations
+from gatepost.flow.codes import INVITATION
 from gatepost.flow.onboarding import Applicant, JoinResult
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
@@ -63,7 +64,7 @@ async def show_invitation(request: Request) -> Response:
 
 
 async def _read_code(request: Request) -> str:
-    return invitations.parse_code(await read_text_field(request, "token", LARGEST_BODY))
+    return INVITATION.parse(await read_text_field(request, "token", LARGEST_BODY))
 
 
 def _accept(db: Db, code: str, browser: str, now: int, instance: str) -> JoinResult:

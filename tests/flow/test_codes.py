@@ -7,12 +7,11 @@ import pytest
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.core import ids
-from gatepost.core.settings import Config
 from gatepost.flow import invitations, pairing
-from gatepost.flow.code_masking import mask_codes
+from gatepost.flow.codes import mask_codes
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups import add_defaults
-from gatepost.flow.intake.intake import make_arrival
+from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.invitations import NewInvitation
 from gatepost.messages.inbound import Inbound, Quote
@@ -46,7 +45,7 @@ def invite(db: Db) -> str:
 def say(db: Db, text: str, **given: Any) -> str:
     """The state of the message."""
     inbound = Inbound(address=ROOM, platform_id=f"m{next(_numbers)}", sender=EVE, text=text, **given)
-    arrival = make_arrival("fake", inbound, Config(), NOON, 0, frozenset({"bot"}))
+    arrival = make_arrival("fake", inbound, IntakeLimits(), NOON, 0, frozenset({"bot"}))
     return accept(db, ChannelInstances({"fake": KIND}), arrival, NOON).receipt.state
 
 

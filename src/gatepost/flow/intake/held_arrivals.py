@@ -1,0 +1,92 @@
+"""Messages that wait for somebody who decides about their sender or their room, and earlier ones that wait no longer.
+All in the transaction of a message."""
+
+from collections.abc import Collection, Sequence
+
+from gatepost.access.senders import Rights
+from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess, make_seen_room
+from gatepost.flow.intake.admission import asks_first
+from gatepost.flow.intake.routed_message import RoutedMessage
+from gatepost.flow.requests import unknown_rooms, unknown_senders
+from gatepost.flow.requests.asking import AskedRequest, AskingRules
+from gatepost.flow.requests.held_messages import release_admitted
+from gatepost.messages.inbound import MessageKind, Receipt, Verb
+from gatepost.store import inbox, requests
+from gatepost.store.inbox import InboxState
+from gatepost.store.messages import NewMessage
+from gatepost.store.requests import RequestKind
+
+LET_IN = "who wrote there was let in meanwhile"
+
+
+def is_asked_about(said: RoutedMessage) -> bool:
+    """Return True if a message in a room without a route is asked about: it is said to us, and no command."""
+    return said.is_spoken and not said.is_command and (said.direct or said.verb is Verb.MENTION)
+
+
+def hold_unknown_room(
+    case: MessageContext, said: RoutedMessage, new: NewMessage, rights: Rights, asking: AskingRules
+) -> IntakeResult | None:
+    """Hold a message in a room that no route leads from, where rooms ask first; None if nobody is asked about it."""
+    arrival = case.arrival
+    if not is_asked_about(said) or arrival.fault or arrival.stale:
+        return None
+    room = make_seen_room(arrival)
+    asked = unknown_rooms.hold(case.db, case.reach, asking, case.id, new, room, rights, case.now)
+    if asked is None:
+        return None
+    receipt = Receipt(message_id=case.id, new=True, state=InboxState.HELD)
+    told = (asked,) if asked.added else ()
+    case.rules.renew(case.db)
+    return IntakeResult(receipt=receipt, delivered=True, stranger=rights == "guest", asked=told)
+
+
+def hold_strangers(
+    case: MessageContext, new: NewMessage, rejected: Sequence[TargetAccess], asking: AskingRules
+) -> tuple[AskedRequest, ...]:
+    """Hold a message for each group that would let its sender in once somebody agrees. A command does not wait."""
+    arrival = case.arrival
+    if arrival.fault or arrival.stale or arrival.command is not None or arrival.inbound.kind is not MessageKind.CHAT:
+        return ()
+    room = make_seen_room(arrival)
+    asked = [
+        unknown_senders.hold(case.db, case.reach, asking, case.id, new, target.folder, target.rights, case.now, room)
+        for target in rejected
+        if asks_first(target)
+    ]
+    if any(each is not None and each.added for each in asked):
+        case.rules.renew(case.db)
+    return tuple(each for each in asked if each is not None)
+
+
+def release_earlier(
+    case: MessageContext, admitted: Sequence[TargetAccess], waiting: Collection[tuple[RequestKind, str, str]]
+) -> tuple[str, ...]:
+    """Have messages that somebody wrote before they were let in go before what they write now. An invitation, a
+    pairing, a role or a route may come while people are still asked about them or their room. A request for which
+    nothing is held any more is withdrawn. `waiting`: whom people are asked about. Return the sessions that have
+    something to work on."""
+    if case.arrival.command is not None:
+        return ()
+    sender, nobodys = case.arrival.inbound.sender, unknown_rooms.NOBODYS
+    concerned = [(RequestKind.SENDER, target.folder, sender) for target in admitted if not target.chosen.observe]
+    if concerned:
+        concerned.append((RequestKind.ROOM, nobodys, unknown_rooms.make_name(make_seen_room(case.arrival))))
+    woken: list[str] = []
+    for kind, folder, name in dict.fromkeys(concerned):
+        if (kind, folder, name) in waiting:
+            woken += _release(case, kind, folder, name)
+    if woken:
+        case.rules.renew(case.db)  # rooms were written: nothing that is read behind this may be kept if it is undone
+    return tuple(dict.fromkeys(woken))
+
+
+def _release(case: MessageContext, kind: RequestKind, folder: str, name: str) -> tuple[str, ...]:
+    request = requests.find_last(case.db, kind, folder, name)
+    if request is None:
+        return ()
+    held = inbox.list_held_for_request(case.db, folder, request.id)
+    woken, left = release_admitted(case.db, case.reach, held, case.now)
+    if held and not left:
+        requests.withdraw(case.db, request.id, LET_IN, case.now)
+    return woken
