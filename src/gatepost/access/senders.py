@@ -75,7 +75,7 @@ def check_sender(policy: RoomPolicy, rights: Rights, folder: str = "") -> Sender
 
 
 def may_decide_about(rights: Rights | None, folder: str) -> bool:
-    """Return True if somebody decides what a group asks. What root asks is for owners alone."""
+    """Return True if somebody with these rights decides what a group asks. Only owners decide what root asks."""
     return rights == "owner" if folder == "root" else rights in COMMANDING
 
 

@@ -1,4 +1,4 @@
-"""Time, as integer microseconds UTC. Whoever needs `now` is given a clock, so that a test can hold it still."""
+"""Time, as integer microseconds UTC. Code that needs `now` is given a clock, so that a test can stop the time."""
 
 import time
 from collections import deque
@@ -23,8 +23,8 @@ class Clock(Protocol):
         ...
 
     def ago(self, age: int) -> int:
-        """What was written down before this moment is older than `age`. Steps of the wall clock that this process has
-        seen are not counted: what is a minute old does not become an hour older because somebody set the clock."""
+        """Return the moment before which everything recorded is older than `age`. Steps of the wall clock that this
+        process has seen are not counted, so that setting the clock ages nothing."""
         ...
 
 

@@ -1,7 +1,8 @@
-"""Bells: who is told that there is something to look at. A ring carries no content; who hears it looks in the store.
+"""Bells, which tell their listeners that there is something to look at. A ring carries no content: listeners read the
+store.
 
-Lost rings cost time, never a message: everybody who listens also looks every few seconds. Where several gateways share
-a store, `on_any` passes on what is rung here, and `receive` rings what was rung elsewhere.
+Lost rings cost time, never a message: everybody who listens also looks every few seconds. If several gateways share a
+store, `on_any` passes on what is rung here, and `receive` rings what was rung elsewhere.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""Records: values with named fields, as Struct (quick to declare and to make) or as dataclass. What both can do."""
+"""Functions for records, which are values with named fields: a Struct (quick to declare and to create) or a
+dataclass."""
 
 import dataclasses
 from dataclasses import fields, is_dataclass

@@ -52,7 +52,8 @@ def check_path(path: str) -> str:
 
 
 def list_files(home: Home, folder: str) -> list[GroupFile]:
-    """What cannot be listed (a link, too many entries) is left out: an agent must not keep people from the rest."""
+    """Return the files of a group. An entry that cannot be listed (a link, too many entries) is left out, so that an
+    agent cannot hide the rest."""
     with open_untrusted(home.groups) as root:
         found = [_find_file(root, folder, AGENTS), *_walk(root, folder)]
     return [each for each in found if each is not None]

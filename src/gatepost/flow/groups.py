@@ -166,8 +166,9 @@ async def make_group(
     name: str,
     prototype: FolderPrototype | None = None,
 ) -> T:
-    """The folder first, then the row: whenever the gateway is killed, a group is absent or whole. What cannot be
-    committed is taken away again, unless it was there before. Raises FolderElsewhere, before it does anything."""
+    """Make a group: the folder first, then the row, so that a group is absent or complete whenever the gateway is
+    killed. If the commit fails, the folder is removed again, unless it was there before. Raises FolderElsewhere before
+    it does anything."""
     await check_stays(store, home, folder)
     if (place := home.group(folder)) in _making:
         raise Invalid("folder", f"{folder} is being made by another call right now")

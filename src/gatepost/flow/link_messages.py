@@ -1,7 +1,7 @@
 """Messages that programs post by a webhook link: the link's row says to which group they go. No route is asked.
 
-Invariants: a post is committed with the use of its link, by what the link is then; a post that was there before changes
-nothing; whoever posts is a guest, whatever the text says. Instructions come from the link's row alone.
+Invariants: a post is committed with the use of its link, as the link is at that moment. A post that was stored before
+changes nothing. The sender is a guest, whatever the text says. Instructions come from the link's row alone.
 """
 
 from typing import Any

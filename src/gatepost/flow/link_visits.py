@@ -123,7 +123,7 @@ def render_match(token: Token) -> str:
 
 
 def _remove_old_routes(db: Db, known: list[Route]) -> None:
-    """Of links that are not even listed any more."""
+    """Remove the routes of links that are not even listed any more."""
     for each in known:
         if each.created_by == MADE_BY and each.match != DROP_MATCH:
             token_id = each.match.rpartition("/")[0].rpartition("/")[2]

@@ -216,8 +216,8 @@ def _get_chat(newcomer: Newcomer) -> PersonalChat:
 
 
 def _add_route(db: Db, newcomer: Newcomer, folder: str, now: int) -> Route:
-    """What the operator did not open leads on only what reaches the parent anyway: an invitation of somebody else takes
-    no room from another group."""
+    """Add the route from a newcomer's chat to their group. Unless the operator opened the entrance, it may lead on only
+    messages that reach the parent anyway. So an invitation takes no room from another group."""
     chat = _get_chat(newcomer)
     operators = newcomer.entrance_id is not None or newcomer.invited_by == OPERATOR
     by = "gatepost" if operators else f"{routing.MADE_BY}{newcomer.parent}"

@@ -1,5 +1,5 @@
-"""Traces of a person: found by reading alone, a window of the ledger at a time. What is erased later, and what
-`gatepost user forget` lists before, comes from here."""
+"""Traces of a person: found by reading alone, a window of the ledger at a time. Both the list that `gatepost user
+forget` shows first and the later erasure come from here."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable

@@ -1,8 +1,8 @@
-"""Retention: what is over age is removed, in portions that nobody has to wait for.
+"""Retention: rows and files over their age are removed, in portions that nobody has to wait for.
 
 Each kind has its own setting in days; 0 keeps it for ever. Rows go in small units of the store with a pause between
-two; files go off the loop, so many at a time. What an open row needs stays. Files of sessions are removed through
-`core/untrusted_files.py`, and only while nothing of the session runs.
+two; files go off the loop, so many at a time. Rows and files that an open row needs stay. Files of sessions are removed
+through `core/untrusted_files.py`, and only while nothing of the session runs.
 """
 
 import asyncio
@@ -185,7 +185,7 @@ class Retention:
             return _log_counts(RetentionCounts(media=await self._media(), sessions=await self._sessions()))
 
     def before(self, wanted: Setting[int]) -> int | None:
-        """What is older than this moment goes; None: nothing does."""
+        """Return the moment before which rows and files are removed; None if all are kept."""
         days = self._config[wanted]
         if wanted is COSTS and days:
             days = max(days, LEAST_COSTS)
@@ -351,5 +351,5 @@ def _old_folders(folder: Path, before: float, *, sessions: bool = True) -> list[
 
 
 def _is_rest(name: str) -> bool:
-    """Of a tree whose removal was cut short."""
+    """Return True for the name of a tree whose removal was cut short."""
     return name.startswith(".") and name.endswith(REMOVED)

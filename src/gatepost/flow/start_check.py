@@ -22,7 +22,8 @@ from gatepost.sandboxes.contract import SANDBOXES
 
 
 def check_config(home: Home, config: Config) -> None:
-    """What the declarations alone cannot judge: names that must exist. Said now, not with the first message."""
+    """Check what the declarations alone cannot: names that must exist. The error comes at the start, not with the first
+    message."""
     for error in list_start_errors(home, config):
         raise error
 

@@ -84,7 +84,8 @@ def _find_in_group(db: Db, path: SitePath, folder: str, default: WebAccess) -> S
 
 
 def decide(rows: Sequence[WebRoute]) -> WebRoute | None:
-    """Of the rows on the way to a page, the longest path first: the first, unless somebody higher is stricter."""
+    """Return the row that decides about a page; `rows` are those on its way, the longest path first. The first decides,
+    unless an owner of higher rank is stricter."""
     chosen = rows[0] if rows else None
     for row in rows[1:]:
         assert chosen is not None

@@ -59,7 +59,8 @@ class FullText(Protocol):
         ...
 
     def match(self, query: str, marks: Sequence[Sequence[str]]) -> TextCondition:
-        """`query` is one that FTS5 understands, '' for any text. Of each of `marks` a message has at least one."""
+        """`query` is one that FTS5 understands, '' for any text. A message must have at least one of each group of
+        `marks`."""
         ...
 
     def add(self, db: Db, texts: Sequence[IndexedText]) -> None:

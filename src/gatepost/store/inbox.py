@@ -249,8 +249,8 @@ def list_by_ids(db: Db, ids: list[int]) -> list[tuple[InboxEntry, Message]]:
 
 
 def check_room(db: Db, session_id: str, rights: str, more: int, rows: int, chars: int) -> str:
-    """Why a further message of so many characters does not fit into what waits in a session under these rights; '' if
-    it does. What is worked on counts: a turn that takes in what it says to itself has no end otherwise."""
+    """Return why a further message of so many characters does not fit into a session's queue under these rights; '' if
+    it does. Rows that are worked on count, else a turn that takes in its own messages would never end."""
     found = db.rows(
         "SELECT LENGTH(m.text) FROM inbox i JOIN messages m ON m.id = i.message_id"
         f" WHERE i.session_id = ? AND {OPEN_I} AND i.rights = ? ORDER BY i.seq LIMIT ?",

@@ -269,8 +269,8 @@ def count_for_session(db: Db, session_id: str) -> tuple[int, int]:
 
 
 def measured(page: Callable[[Row | None, int], list[Row]], most: int, chars: int) -> list[Row]:
-    """Rows (id, length, …), at most so many, read page by page (after a row, so many) until they have more characters
-    than are wanted: to know how long a text is, SQLite reads all of it."""
+    """Return rows (id, length, …), at most `most`, until they have more characters than are wanted. They are read page
+    by page (`page` takes the last row and a number), because SQLite reads a whole text to know its length."""
     found: list[Row] = []
     while len(found) < most and chars >= 0:
         asked = min(PAGE, most - len(found))
@@ -283,7 +283,8 @@ def measured(page: Callable[[Row | None, int], list[Row]], most: int, chars: int
 
 
 def within(lengths: Sequence[tuple[int, int]], chars: int) -> dict[int, int]:
-    """Of (id, length) the first that have at most so many characters together, and the first one in any case."""
+    """Return the first of these (id, length) that have at most so many characters together, and the first one in any
+    case."""
     taken: dict[int, int] = {}
     for number, length in lengths:
         chars -= length
@@ -298,7 +299,7 @@ def marks(values: Collection[object]) -> str:
 
 
 def set_content(db: Db, message_id: int, content: dict[str, Any]) -> None:
-    """As the agent gets it. What was written stays in the text."""
+    """Set the content as the agent gets it. The text keeps the original words."""
     db.put("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(content, ensure_ascii=False), message_id))
 
 
@@ -359,7 +360,7 @@ def list_latest_in_room(db: Db, instance: str, address: str, before: int | None,
 
 
 def remove_files(db: Db, message: Message) -> tuple[str, ...]:
-    """Files that came with a message are not a part of it any more. Where they lie, below the media folder."""
+    """Take the files of a message out of its row, and return their paths below the media folder."""
     files = message.content.get("attachments")
     if not isinstance(files, list) or not files:
         return ()

@@ -1,13 +1,12 @@
-"""Rules change rarely and are read with every message: routes, rooms, people and where to reach them, access, watchers,
-switches, budgets, names of destinations.
+"""A cache for rules, which change rarely and are read with every message: routes, rooms, people and where to reach
+them, access, watchers, switches, budgets, names of destinations.
 
-One row names the state that they are in. Whoever writes to one of their tables gives it a new name in the same
-transaction (`Db` sees to that, so nobody can forget it), and whoever keeps what it has read compares the name first.
-So several gateways on one store keep their own caches, and a transaction that is undone leaves nothing behind: names
-are never used twice.
+One row names the state that they are in. A write to one of their tables gives it a new name in the same transaction;
+`Db` does this, so nobody can forget it. A cache compares the name before it is used. So several gateways on one store
+keep their own caches. A transaction that is undone leaves nothing behind, because names are never used twice.
 
-Who is in which conversation (`PLACES`) is read as often and changes while people talk. It has a name of its own, so
-that such a change leaves the rules where they are. A change of the rules ends both: it may remove what stands there.
+The members of conversations (`PLACES`) are read as often and change while people talk. They have a name of their own,
+so that such a change leaves the rules valid. A change of the rules ends both, because it may remove members.
 """
 
 import re
@@ -67,7 +66,7 @@ def find_changed_state(sql: str) -> RuleState | None:
 
 
 def rename_state(db: Db, state: RuleState = RuleState.RULES) -> None:
-    """What anybody has kept is not valid any more, once this is committed."""
+    """Make all caches invalid once this is committed."""
     db.put(f"UPDATE rule_state SET {state} = ?", (ids.token(12),))
 
 
@@ -91,7 +90,7 @@ class RuleCache(threading.local):
         self._asked = db.ask(STATES)
 
     def _compare(self) -> None:
-        """What is kept is of the state that the rules are in."""
+        """Drop the cached values if the rules have another state by now."""
         if self._asked is None:
             return
         rows, self._asked = self._asked(), None

@@ -1,10 +1,11 @@
 """Full text over the ledger. The index is the engine's own (`full_text.py`); rights, ranking and snippets are one.
 
-Marks of rooms and senders narrow a search to where the caller may read: the rights themselves are in the query all the
-same. Of all that matches, the newest `POOL` that the caller may read are ranked (bm25 among themselves, by FTS5 in
-memory): to rank every message with a common word would take a hundred times as long. Of each that is long only the
-part around its first hit is ranked (`snippets.py`), as of a very long one only the beginning is indexed. What matched
-elsewhere comes after.
+Marks of rooms and senders narrow a search to the rooms that the caller may read; the rights themselves are in the query
+all the same. The newest `POOL` matches that the caller may read are ranked (bm25 among themselves, by FTS5 in memory).
+To rank every message with a common word would take a hundred times as long.
+
+Only the part around the first hit of a long message is ranked (`snippets.py`), and only the beginning of a very long
+one is indexed. Messages that matched elsewhere come last.
 """
 
 from collections.abc import Sequence
@@ -103,7 +104,7 @@ class Hit(Struct, frozen=True):
 
 
 def add(db: Db, texts: Sequence[IndexedText]) -> None:
-    """Messages that are new. Whoever writes one into the ledger calls it in the same transaction."""
+    """Index new messages. Code that writes one into the ledger calls this in the same transaction."""
     db.full_text.add(db, texts)
 
 

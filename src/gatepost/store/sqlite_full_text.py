@@ -1,5 +1,5 @@
-"""Full text on SQLite: FTS5. Triggers note what was written, changed and deleted. What waits is indexed many messages
-at a time, since writing the index with each one would cost more than the message."""
+"""Full text on SQLite: FTS5. Triggers note what was written, changed and deleted. Such messages are indexed many at a
+time, since writing the index with each one would cost more than the message."""
 
 from collections.abc import Sequence
 

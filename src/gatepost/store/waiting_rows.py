@@ -113,8 +113,8 @@ _CLAIMABLE_BUT_TASKS, _CLAIMABLE_TASKS = _CLAIMABLE.format(which="<> 'task'"), _
 
 
 def find_claimable(db: Db, session_id: str, provider: str, now: int, most: int) -> Claimable | None:
-    """None if nothing waits or a turn is open. One statement: it is asked with every turn. What people and agents say
-    comes before what a schedule does."""
+    """Return the rows that a turn can claim; None if nothing waits or a turn is open. It is one statement, because it
+    runs with every turn. Messages of people and agents come before those of a schedule."""
     given = (provider, session_id, provider, session_id, provider, session_id, session_id)
     rows = db.rows(_CLAIMABLE_BUT_TASKS, (*given, most))
     rows = rows or db.rows(_CLAIMABLE_TASKS, (*given, 1))

@@ -95,7 +95,7 @@ class WriteQueue:
                 return
 
     def put_back(self, units: list[WriteUnit]) -> None:
-        """What was taken last and not run: it is next, in the same order."""
+        """Put back units that were taken and not run. They are next, in the same order."""
         for unit in reversed(units):
             self._waiting.setdefault(unit.lane, deque()).appendleft(unit)
             self._pressing += not unit.patient

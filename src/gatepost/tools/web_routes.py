@@ -96,7 +96,7 @@ async def set_web_route(
     idempotent=True,
 )
 async def del_web_route(call: ToolCall, path: Path) -> str:
-    """Take back what set_web_route said about a path. What stands above it decides then."""
+    """Take back what set_web_route said about a path. The rule above it decides then."""
 
     def remove(db: Db) -> WebRoute:
         return web_routes.remove_route(db, path, _make_maker(call))

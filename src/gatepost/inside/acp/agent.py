@@ -1,8 +1,8 @@
 """An agent that speaks the Agent Client Protocol on its stdin and stdout.
 
 The protocol has no system prompt, so the group's is the first thing that a conversation is told, and again when it has
-changed. What the agent repeats when it loads a conversation is not said again. The agent is a stranger's program:
-nothing it says or leaves out holds up the runner.
+changed. Messages that the agent repeats when it loads a conversation are not sent again. The agent is a stranger's
+program: nothing it says or leaves out holds up the runner.
 """
 
 import asyncio
@@ -278,7 +278,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         return [*blocks, *(block for block in shown if block is not None), protocol.text_block(sent.text)]
 
     async def _prompt_agent(self, client: JsonRpcProcess, blocks: list[Json]) -> None:
-        """What it comes to stands behind everything that the agent said meanwhile."""
+        """Send a prompt, and queue its outcome behind everything that the agent said meanwhile."""
         try:
             answer = await client.ask("session/prompt", {"sessionId": self._conversation, "prompt": blocks}, None)
             await self._messages.put(msgspec.json.decode(answer, type=protocol.PromptResponse))

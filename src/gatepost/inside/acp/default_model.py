@@ -1,5 +1,5 @@
-"""The model that a conversation had before anything was chosen. The protocol has no word for it, and an agent may keep
-what was chosen with the conversation: so it is remembered here, for a group that no longer chooses one."""
+"""The model that a conversation had before anything was chosen. The protocol cannot ask for it, and an agent may store
+a chosen model with the conversation. So the default is remembered here, for a group that no longer chooses a model."""
 
 from pathlib import Path
 

@@ -56,11 +56,12 @@ class LeaseTimes:
         return self._now() - self._sent < STOP_S
 
     def find_judging(self, overdue_s: float) -> float:
-        """Seconds until it may judge another whose lease has been over for so long; 0 or less: it may now.
+        """Return the seconds until this gateway may judge one whose lease has been over for `overdue_s`; 0 or less
+        means now.
 
-        Who was in contact for a whole lease judges everybody. After a restart of the database nobody was, so nobody is
-        judged before all had the time to renew. Who began later judges those whose lease went on for two more beats
-        after that: they let these pass while the database answered.
+        A gateway that was in contact for a whole lease judges everybody. After a restart of the database nobody was, so
+        nobody is judged before all had the time to renew. A gateway that began later judges those whose lease lasted
+        two more beats after that: they did not renew although the database answered.
         """
         contact = self._now() - self._since
         saw_two_beats = contact - overdue_s > 2 * BEAT_S
@@ -171,7 +172,7 @@ class GatewayLease:
         threading.Thread(target=self._guard.run, args=(self._ending,), name="gateway-guard", daemon=True).start()
 
     def stop(self) -> None:
-        """Renew no more. What is held is released by whoever drains, or taken over."""
+        """Stop renewing. The lease is released by a drain, or taken over by another gateway."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join(2 * BEAT_S)

@@ -1,7 +1,7 @@
 """The check whether others still renew their leases, by the clock of who looks.
 
 The database's clock says when a lease is over. Somebody may set that clock, and then every lease is over at once, or
-none for an hour: so nobody is judged who was seen to renew just now, and no lease lasts longer than leases do.
+none for an hour. So a gateway that was seen to renew just now is not judged, and no lease lasts longer than leases do.
 """
 
 from collections.abc import Callable, Iterable
