@@ -11,7 +11,7 @@ from gatepost.core.settings import Config
 from gatepost.flow import invitations, pairing
 from gatepost.flow.code_masking import mask_codes
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups import add_defaults
+from gatepost.flow.groups.groups import add_defaults
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.invitations import NewInvitation

@@ -2,7 +2,7 @@
 an entrance gives within its limits; a stranger who is over them waits in a queue, for another day or for somebody's
 word.
 
-All of it in the transaction of the message. The groups are made by `flow/newcomer_groups.py`.
+All of it in the transaction of the message. The groups are made by `flow/people/newcomer_groups.py`.
 """
 
 from collections.abc import Iterable

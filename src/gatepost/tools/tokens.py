@@ -13,9 +13,9 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.keyring import Keyring
 from gatepost.core.records import replace
-from gatepost.flow import link_tokens
 from gatepost.flow.intake.routing import MADE_BY
-from gatepost.flow.link_tokens import LONGEST_INSTRUCTIONS, IssuedLink, NewLink
+from gatepost.flow.links import link_tokens
+from gatepost.flow.links.link_tokens import LONGEST_INSTRUCTIONS, IssuedLink, NewLink
 from gatepost.store import tokens
 from gatepost.store.port import Db
 from gatepost.store.tokens import SignatureScheme, Token, TokenKind, TokenState

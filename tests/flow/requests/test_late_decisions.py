@@ -10,7 +10,7 @@ from gatepost.access.senders import Rights
 from gatepost.core.clock import SECOND
 from gatepost.core.settings import Config
 from gatepost.flow import pairing, sender_rights
-from gatepost.flow.groups import OWNER
+from gatepost.flow.groups.groups import OWNER
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept

@@ -11,7 +11,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow import invitations, pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups import add_defaults
+from gatepost.flow.groups.groups import add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import make_arrival
 from gatepost.flow.intake.message_acceptance import accept

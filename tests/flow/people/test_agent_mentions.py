@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.home import Home
-from gatepost.flow import agent_mentions
-from gatepost.flow.agent_mentions import find_mentions
+from gatepost.flow.people import agent_mentions
+from gatepost.flow.people.agent_mentions import find_mentions
 
 
 @pytest.fixture

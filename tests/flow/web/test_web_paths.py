@@ -3,7 +3,7 @@
 import pytest
 
 from gatepost.core.errors import Invalid
-from gatepost.flow.web_paths import SiteKind, normalize_host, parse_hostname, parse_site_path, render_url
+from gatepost.flow.web.web_paths import SiteKind, normalize_host, parse_hostname, parse_site_path, render_url
 
 OWN = ("agents.example", "https://gate.example.org:8443/", "münchen.example", "127.0.0.1", "box")
 

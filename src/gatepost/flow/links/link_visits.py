@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.core.errors import Refused
-from gatepost.flow.link_tokens import PREFIXES
+from gatepost.flow.links.link_tokens import PREFIXES
 from gatepost.store import groups, link_visitors, rooms, routes, tokens
 from gatepost.store.link_visitors import LinkVisitor, NewLinkVisitor
 from gatepost.store.port import Db, quick

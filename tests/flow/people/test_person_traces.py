@@ -4,8 +4,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from gatepost.core.registry import load_package
-from gatepost.flow.person_erasure import PersonErasure
-from gatepost.flow.person_traces import find_traces
+from gatepost.flow.people.person_erasure import PersonErasure
+from gatepost.flow.people.person_traces import find_traces
 from gatepost.store import session_notes, sessions, turns
 from gatepost.store.port import Db
 from gatepost.store.session_notes import SessionNotes

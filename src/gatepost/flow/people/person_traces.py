@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.channels.contract import get_file_folder_name
-from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
 from gatepost.store import audit, forks, identities, person_audit, person_removal, person_requests, person_rows, replays
 from gatepost.store.person_requests import PersonRequest
 from gatepost.store.person_scope import PersonScope

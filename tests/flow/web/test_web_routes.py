@@ -5,9 +5,9 @@ import pytest
 from gatepost.access.tiers import covers
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.settings import Config
-from gatepost.flow import web_routes
-from gatepost.flow.web_paths import parse_site_path
-from gatepost.flow.web_routes import NewWebRoute, RouteMaker, SitePage, decide, may_see, read_hostname
+from gatepost.flow.web import web_routes
+from gatepost.flow.web.web_paths import parse_site_path
+from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, SitePage, decide, may_see, read_hostname
 from gatepost.store import groups, users
 from gatepost.store import web_routes as rows
 from gatepost.store.port import Db

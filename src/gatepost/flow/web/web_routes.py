@@ -17,7 +17,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.flow.pairing import PAGE_URL
 from gatepost.flow.sender_rights import read_standing
-from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_hostname, parse_site_path, render_url
+from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, parse_hostname, parse_site_path, render_url
 from gatepost.store import groups, web_routes
 from gatepost.store.port import Db, quick
 from gatepost.store.web_routes import WebAccess, WebHost, WebRoute

@@ -6,7 +6,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
-from gatepost.flow.groups import add_defaults, ensure_defaults, make_folder
+from gatepost.flow.groups.groups import add_defaults, ensure_defaults, make_folder
 from gatepost.store import groups, identities, rooms, routes, users
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore

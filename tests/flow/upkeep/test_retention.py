@@ -11,8 +11,8 @@ import pytest
 from gatepost.core.clock import DAY, SECOND
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow import retention
-from gatepost.flow.retention import Retention, RetentionCounts
+from gatepost.flow.upkeep import retention
+from gatepost.flow.upkeep.retention import Retention, RetentionCounts
 from gatepost.store import dropped, engagements, groups, inbox, ledger, messages, requests, sessions
 from gatepost.store.engagements import Engagement
 from gatepost.store.outbox import NewEffect, add
@@ -269,7 +269,7 @@ async def test_folders_that_nobody_knows_are_removed_beside_ten_thousand_others(
 
 
 async def test_bookings_of_a_running_month_stay_whatever_is_set(home: Home, store: SqliteStore) -> None:
-    from gatepost.flow.retention import COSTS, LEAST_COSTS
+    from gatepost.flow.upkeep.retention import COSTS, LEAST_COSTS
 
     assert sweeper(home, store, costs=1).before(COSTS) == NOON - LEAST_COSTS * DAY
 

@@ -21,10 +21,10 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.flow.agent_mentions import find_mentions
 from gatepost.flow.gateways.other_homes import OtherHomes
-from gatepost.flow.groups import OWNER, OWNERS_IDENTITIES
-from gatepost.flow.person_traces import ROWS, WINDOW, PersonTraces, find_traces, list_messages, list_requests
+from gatepost.flow.groups.groups import OWNER, OWNERS_IDENTITIES
+from gatepost.flow.people.agent_mentions import find_mentions
+from gatepost.flow.people.person_traces import ROWS, WINDOW, PersonTraces, find_traces, list_messages, list_requests
 from gatepost.store import (
     acl,
     audit,

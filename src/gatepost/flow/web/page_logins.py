@@ -5,8 +5,8 @@ import re
 from itertools import count
 
 from gatepost.core.clock import MINUTE
-from gatepost.flow.groups import WEB_PERSON
-from gatepost.flow.personal_routes import add_page_route
+from gatepost.flow.groups.groups import WEB_PERSON
+from gatepost.flow.people.personal_routes import add_page_route
 from gatepost.store import identities, logins, users
 from gatepost.store.port import Db
 

@@ -15,13 +15,14 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.flow import personal_routes, sender_rights
+from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.gateways.folder_check import has_files
-from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
+from gatepost.flow.groups.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.onboarding import OPERATOR, admit_queued
-from gatepost.flow.personal_routes import PersonalChat
+from gatepost.flow.people import personal_routes
+from gatepost.flow.people.personal_routes import PersonalChat
 from gatepost.flow.schedule.prototype_tasks import GroupSeed, SeedPlace, add_seed, pop_seed
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.sessions.host_uids import group_uid

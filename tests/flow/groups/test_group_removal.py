@@ -8,7 +8,7 @@ import pytest
 from gatepost.channels.contract import get_file_folder_name
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
-from gatepost.flow.group_removal import find_leftovers, remove_leftovers
+from gatepost.flow.groups.group_removal import find_leftovers, remove_leftovers
 from gatepost.store import groups, inbox, worktrees
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore

@@ -3,11 +3,11 @@
 import pytest
 
 from gatepost.core.errors import Invalid
-from gatepost.flow import link_tokens, link_visits
-from gatepost.flow.groups import add_defaults
+from gatepost.flow.groups.groups import add_defaults
 from gatepost.flow.intake import routing
-from gatepost.flow.link_tokens import IssuedLink, NewLink
-from gatepost.flow.link_visits import StartedVisit
+from gatepost.flow.links import link_tokens, link_visits
+from gatepost.flow.links.link_tokens import IssuedLink, NewLink
+from gatepost.flow.links.link_visits import StartedVisit
 from gatepost.messages import address as addresses
 from gatepost.store import groups, rooms, routes, tokens
 from gatepost.store.port import Db
