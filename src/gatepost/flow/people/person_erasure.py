@@ -23,8 +23,15 @@ from gatepost.core.records import replace
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.other_homes import OtherHomes
 from gatepost.flow.groups.groups import OWNER, OWNERS_IDENTITIES
-from gatepost.flow.people.agent_mentions import find_mentions
-from gatepost.flow.people.person_traces import ROWS, WINDOW, PersonTraces, find_traces, list_messages, list_requests
+from gatepost.flow.people.person_traces import (
+    ROWS,
+    WINDOW,
+    PersonTraces,
+    find_mentions,
+    find_traces,
+    list_messages,
+    list_requests,
+)
 from gatepost.store import (
     acl,
     audit,

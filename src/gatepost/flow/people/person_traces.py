@@ -2,7 +2,8 @@
 forget` shows first and the later erasure come from here."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterable
+import stat
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Protocol, TypeVar, TypeVarTuple
 
@@ -10,6 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.channels.contract import get_file_folder_name
+from gatepost.core.errors import GatepostError
+from gatepost.core.home import Home
+from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
 from gatepost.store import audit, forks, identities, person_audit, person_removal, person_requests, person_rows, replays
 from gatepost.store.person_requests import PersonRequest
@@ -26,6 +30,8 @@ SHORTEST_NAME = 3  # characters of a name that is looked for: a shorter one is i
 MANY = 1_000_000
 _FOLDER = re.compile(r"f-[0-9a-z]+")
 _SESSION = re.compile(r"\bs-[0-9a-z]{18,20}\b")
+MOST_FILES, LARGEST_FILE, DEEPEST = 20_000, 1024 * 1024, 16  # an agent chooses how many and how large they are
+MOST_FOUND = 20
 
 
 class StoreReader(Protocol):
@@ -176,3 +182,58 @@ async def _count_audit(store: StoreReader, traces: PersonTraces) -> int:
         found, after = found + len(portion.own) + len(portion.others), portion.after
         if not portion.more:
             return found
+
+
+def find_mentions(home: Home, words: Iterable[str]) -> tuple[list[str], bool]:
+    """Find files that agents wrote and that hold one of the words, or are named by one. Return their paths below the
+    home's `groups/`, and True if every file was looked at. The gateway does not change them. Takes a while: for a
+    thread."""
+    escaped = [re.escape(each.encode()) for each in words if each]
+    if not escaped:
+        return [], True
+    wanted = re.compile(rb"(?<!\w)(?:" + b"|".join(escaped) + rb")(?!\w)")
+    try:
+        groups = open_untrusted(home.groups)
+    except GatepostError:  # a home without groups
+        return [], True
+    found: list[str] = []
+    looked, whole = 0, True
+    with groups as root:
+        for path, size in _walk_files(root, "", 0):
+            looked += 1
+            if looked > MOST_FILES or len(found) >= MOST_FOUND:
+                return found, False
+            whole = whole and 0 <= size <= LARGEST_FILE
+            if wanted.search(path.encode(errors="replace")) or wanted.search(_read_file(root, path, size)):
+                found.append(f"groups/{path}")
+    return found, whole
+
+
+def _walk_files(root: UntrustedFolder, folder: str, depth: int) -> Iterator[tuple[str, int]]:
+    """(path, size) of every regular file; the size is -1 if something cannot be looked into."""
+    try:
+        names = root.list(folder)
+    except GatepostError:
+        yield folder, -1
+        return
+    for name in names:
+        path = f"{folder}/{name}" if folder else name
+        try:
+            here = root.stat(path)
+        except GatepostError:
+            continue
+        if stat.S_ISREG(here.st_mode):
+            yield path, here.st_size
+        elif stat.S_ISDIR(here.st_mode) and depth < DEEPEST:
+            yield from _walk_files(root, path, depth + 1)
+        elif stat.S_ISDIR(here.st_mode):
+            yield path, -1
+
+
+def _read_file(root: UntrustedFolder, path: str, size: int) -> bytes:
+    if not 0 < size <= LARGEST_FILE:
+        return b""
+    try:
+        return root.read_bytes(path, LARGEST_FILE)
+    except GatepostError:
+        return b""

@@ -6,7 +6,7 @@ renew, this life is over (`is_over`), and the gateway begins another with `begin
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import psycopg
 
@@ -26,7 +26,6 @@ from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_away
-from gatepost.store.postgres.seen_leases import SeenLeases
 from gatepost.store.postgres.server_life import ServerLife
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
@@ -36,6 +35,30 @@ BEGIN_S = 10.0  # in which a life begins
 LEAST_S = 0.02  # between two beats, whatever ends in between
 
 _log = log.get("gateways")
+SILENT_S = 3.0  # twice the time between two renewals
+
+
+class SeenLeases:
+    """The renewals of others, by the clock of this machine.
+
+    The database's clock says when a lease is over. Somebody may set it, and then every lease is over at once, or none
+    for an hour. So a gateway that was seen to renew just now is not judged, and no lease lasts longer than leases do.
+    """
+
+    def __init__(self, now: Callable[[], float] = read_clock) -> None:
+        self._now = now
+        self._since: dict[tuple[str, int, int], float] = {}  # (name, epoch, until): when it was first seen so
+
+    def set_seen(self, rows: Iterable[GatewayRow]) -> None:
+        """All that live, as they are now."""
+        now = self._now()
+        keys = [(each.name, each.epoch, each.until) for each in rows]
+        self._since = {key: self._since.get(key, now) for key in keys}
+
+    def find_silence(self, row: GatewayRow) -> float:
+        """Seconds until it was not renewed for as long as it takes any gateway that lives; 0 or less: it was not."""
+        since = self._since.get((row.name, row.epoch, row.until))
+        return SILENT_S if since is None else since + SILENT_S - self._now()
 
 
 class LeaseTimes:

@@ -1,4 +1,4 @@
-"""What a transaction begins with, in one statement."""
+"""The database handle: the beginning of a transaction, in one statement."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.errors import Unavailable
 from gatepost.store import rule_cache
 from gatepost.store.port import Db, LockKind, Row
-from gatepost.store.postgres.opening import render_opening
+from gatepost.store.postgres.postgres_db import render_opening
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.rule_cache import RuleCache
 from gatepost.testing.empty_database import EmptyDatabase
