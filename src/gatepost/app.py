@@ -40,7 +40,7 @@ from gatepost.flow.gateways.other_homes import OtherHomes
 from gatepost.flow.gateways.place_notices import PlaceNotices
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway, StoredClaims
 from gatepost.flow.gateways.session_directory import SessionDirectory
-from gatepost.flow.groups import ensure_defaults
+from gatepost.flow.groups.groups import ensure_defaults
 from gatepost.flow.intake import attachments
 from gatepost.flow.loop_assembly import make_loops
 from gatepost.flow.overview.facts import AwakeSandbox
@@ -50,8 +50,8 @@ from gatepost.flow.sessions.isolation import find_isolation
 from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.sandbox_plan import name_prefix
 from gatepost.flow.sessions.session_deps import MOST_AWAKE
-from gatepost.flow.store_life import StoreLife
-from gatepost.flow.store_watch import StoreWatch
+from gatepost.flow.upkeep.store_life import StoreLife
+from gatepost.flow.upkeep.store_watch import StoreWatch
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.agents.management_endpoint import make_management_dispatch
 from gatepost.serve.agents.self_id import make_self_dispatch

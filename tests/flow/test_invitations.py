@@ -8,13 +8,14 @@ from gatepost.core.clock import DAY, HOUR
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
-from gatepost.flow import invitations, newcomer_groups, onboarding
+from gatepost.flow import invitations, onboarding
 from gatepost.flow.codes import INVITATION
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups import add_defaults
+from gatepost.flow.groups.groups import add_defaults
 from gatepost.flow.intake import routing
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.onboarding import Applicant, JoinResult
+from gatepost.flow.people import newcomer_groups
 from gatepost.flow.schedule.prototype_tasks import SeedPlace, parse_seed
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.store import acl, audit, groups, identities, newcomers, pairing_codes, routes, tasks, tokens, users

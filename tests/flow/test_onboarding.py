@@ -6,13 +6,14 @@ import pytest
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import DAY
-from gatepost.flow import newcomer_groups, onboarding
+from gatepost.flow import onboarding
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups import add_defaults
+from gatepost.flow.groups.groups import add_defaults
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.onboarding import Applicant, JoinResult
+from gatepost.flow.people import newcomer_groups
 from gatepost.messages.inbound import Inbound
 from gatepost.store import acl, direct_rooms, groups, newcomers, rooms, users
 from gatepost.store.acl import AclEffect, AclRow

@@ -15,8 +15,8 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow import store_watch
 from gatepost.flow.sessions import host_shortage
+from gatepost.flow.upkeep import store_watch
 from gatepost.store import direct_rooms, ledger, users
 from gatepost.store.backup import copy_store
 from gatepost.store.damage_check import check_tables

@@ -16,7 +16,7 @@ from gatepost.access.acl import list_valid_rows
 from gatepost.app import Gateway
 from gatepost.core.errors import Invalid
 from gatepost.flow import grant_changes
-from gatepost.flow.person_erasure import PersonErasure
+from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.messages.inbound import Quote
 from gatepost.store import acl, audit, inbox, ledger, search, users
 from gatepost.store.acl import AclEffect, AclRow

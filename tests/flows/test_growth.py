@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from gatepost.core.clock import DAY
-from gatepost.flow.retention import Retention
+from gatepost.flow.upkeep.retention import Retention
 from gatepost.store import groups, retention, sessions
 from gatepost.store.migrate import migrate
 from gatepost.store.sqlite_db import SqliteDb, connect

@@ -9,9 +9,10 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.clock import SystemClock
-from gatepost.flow import newcomer_groups, onboarding
+from gatepost.flow import onboarding
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER
 from gatepost.flow.onboarding import Applicant
+from gatepost.flow.people import newcomer_groups
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
 from gatepost.store import groups, messages, newcomers, routes, tasks, users
 from gatepost.store.newcomers import Newcomer, NewcomerState

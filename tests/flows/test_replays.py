@@ -13,7 +13,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.periods import Period
-from gatepost.flow import person_traces
+from gatepost.flow.people import person_traces
 from gatepost.flow.sessions.replaying import MOST_REPLAYS
 from gatepost.messages.inbound import Attachment, Verb
 from gatepost.store import budgets, groups, messages, outbox, replays, sessions, users

@@ -10,9 +10,10 @@ from gatepost.access.grants import parse
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow import grant_changes, web_routes
+from gatepost.flow import grant_changes
 from gatepost.flow.requests.held_calls import HeldCalls
-from gatepost.flow.web_routes import RouteMaker
+from gatepost.flow.web import web_routes
+from gatepost.flow.web.web_routes import RouteMaker
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.store import groups
 from gatepost.store import web_routes as rows

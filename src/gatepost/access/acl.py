@@ -74,7 +74,8 @@ def matches_scope(glob: str, folder: str) -> bool:
 
 
 def covers_scope(held: str, wanted: str) -> bool:
-    """Is everything that `wanted` matches matched by `held`? Where that is hard to say, no."""
+    """Return True if `held` matches everything that `wanted` matches. Two globs that cannot be compared count as
+    False."""
     if held in (ANYWHERE, wanted):
         return True
     base = held.removesuffix("/**")
@@ -112,7 +113,8 @@ def concerns(row: AclRow, who: frozenset[str]) -> bool:
 def applies(
     row: AclRow, who: frozenset[str], action: str, scope: str, params: Mapping[str, str], claims: Mapping[str, str]
 ) -> bool:
-    """Does this row speak of this act? What cannot be read holds for a denial and for nothing else."""
+    """Return True if this row applies to this act. An unreadable scope or condition applies if the row denies, and
+    never if it allows."""
     if not concerns(row, who) or not _speaks_of(row, action):
         return False
     if not matches_scope(row.scope, scope) and not (row.effect is AclEffect.DENY and _compile_scope(row.scope) is None):
@@ -129,7 +131,8 @@ def denies_by_other_name(
     claims: Mapping[str, str],
     members: RoleMemberships,
 ) -> bool:
-    """Does this row deny the act to another identity of the user who claims it? What one is denied, all are."""
+    """Return True if this row denies the act to another identity of the same user: a denial of one identity binds all
+    of them."""
     if row.effect is not AclEffect.DENY or not row.predicate:
         return False
     others = list_other_names(claims.get("user", ""), members)

@@ -51,8 +51,9 @@ def to_usd_number(micro: int) -> float:
 
 
 def count_affordable_tokens(asked: int | None, most: int, left: int | None, input_micro: int, output_price: int) -> int:
-    """How many tokens an answer may have: the least of what was asked, what is allowed, and what is left to buy once
-    the question is paid; 0 if that is nothing. `output_price` is for a million tokens; `left` None is no limit."""
+    """Return how many tokens an answer may have; 0 if none can be paid. This is the least of three numbers: the tokens
+    asked for, the tokens allowed, and those that the rest of the budget buys after the prompt is paid. `output_price`
+    is for a million tokens; `left` None is no limit."""
     wanted = most if asked is None else min(asked, most)
     if left is None:
         return max(wanted, 0)

@@ -3,8 +3,8 @@
 A rule is `[!|hold |hold[2] ]action[(param=glob, !param, param)]`, and `*` in it is anything. The action is a tool, or a
 subject, which stands for every tool that declares it (`subjects.py`). Among rules the last that matches wins; where
 none matches, the tier decides. `hold` gives nothing and takes nothing: a call that is granted waits for a person, or
-for so many, unless a later rule of the same group allows it. A slip of the pen never widens access: a rule that cannot
-be read allows nothing, and a denial or a hold whose conditions or number cannot be read holds without them.
+for so many, unless a later rule of the same group allows it. A typing error never widens access. A rule that cannot be
+read allows nothing. A denial or a hold whose conditions or number cannot be read applies without them.
 """
 
 import re

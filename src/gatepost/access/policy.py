@@ -1,8 +1,9 @@
 """The one evaluator: may this group's agent make this call? Pure; what it is given decides alone.
 
-In order, and a denial ends it: the rules of the groups above (they bind everybody below), the group's own rules (the
-last that matches), the ACL rows (a set, in which deny wins). Nobody denied: a rule or a row that allows gives the tool;
-where none speaks, the tier does. An error is a denial. `explain` is `decide`, written down.
+Three sources are read in this order, and a denial ends it. First come the rules of the groups above, which bind
+everybody below. Then the group's own rules, of which the last that matches counts. Then the ACL rows, a set in which
+deny wins. If nothing denied, a rule or a row that allows gives the tool; if none applies, the tier decides. An error is
+a denial. `explain` is `decide`, written down.
 """
 
 from collections.abc import Mapping, Sequence
@@ -229,8 +230,8 @@ class GroupPolicy:
         return not self._across or self.folder == ROOT_FOLDER or acl.may_reach(row.scope, self.folder)
 
     def _may_concern(self, row: AclRow) -> bool:
-        """What a room or a person is allowed gives an agent that speaks there, or for them, nothing; what they are
-        denied binds it."""
+        """Return True if a row may apply to this agent. An agent that acts in a room or for a person takes over their
+        denials, and none of what they are allowed."""
         if self.folder != ROOT_FOLDER and not acl.may_reach(row.scope, self.folder) and not self._speaks_across(row):
             return False
         if acl.concerns(row, self._who):
@@ -288,7 +289,8 @@ def list_ancestors(folder: str) -> list[str]:
 
 
 def _find_last(rules: Sequence[GrantRule], ask: AccessRequest) -> GrantRule | None:
-    """Among rules of one group. Whatever was left out is read as absent, and as what it stands for."""
+    """Return the rule of one group that decides. A parameter that was left out is read twice: as absent, and as its
+    default."""
     readings = (ask.params, {**ask.usual, **ask.params})
     return grants.find_deciding(rules, ask.tool, *readings, effects=ask.effects, room=ask.room)
 

@@ -23,7 +23,7 @@ from gatepost.egress import price_list, prices
 from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
-from gatepost.flow.groups import WORLD
+from gatepost.flow.groups.groups import WORLD
 from gatepost.flow.sessions.effective_group import FOLDER, load_effective_group
 from gatepost.flow.sessions.isolation import ANYBODY
 from gatepost.flow.sessions.session_deps import PROVIDER

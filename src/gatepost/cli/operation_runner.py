@@ -113,7 +113,7 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
     one."""
     from gatepost.core.event_bus import EventBus
     from gatepost.flow.gateways.group_place import prepare_place
-    from gatepost.flow.groups import ensure_defaults
+    from gatepost.flow.groups.groups import ensure_defaults
     from gatepost.serve.control.contract import OperationDeps
     from gatepost.store import group_places
     from gatepost.store.gateway_identity import find_mark, get_gateway_name
@@ -145,7 +145,7 @@ async def _run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str,
     from gatepost.core import log
     from gatepost.core.clock import SystemClock
     from gatepost.flow.sessions.trial import run_trial
-    from gatepost.flow.start_check import check_config
+    from gatepost.flow.upkeep.start_check import check_config
     from gatepost.serve.control.contract import OperationDeps
 
     app.load_plugins(home)

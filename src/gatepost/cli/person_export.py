@@ -12,7 +12,7 @@ import msgspec
 
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
-from gatepost.flow.person_traces import MANY, ROWS, PersonTraces, find_traces, list_messages, list_requests
+from gatepost.flow.people.person_traces import MANY, ROWS, PersonTraces, find_traces, list_messages, list_requests
 from gatepost.store import audit, messages, person_audit, person_removal, person_rows, requests
 from gatepost.store.port import Db
 from gatepost.store.readonly import read_store

@@ -1,5 +1,5 @@
-"""Connections are taken off a listening socket a few at a time, at a bounded rate, and a shortage of descriptors is
-waited for: who connects waits in the kernel's queue meanwhile. An event loop's own server does none of this."""
+"""An acceptor of connections that takes a few at a time, at a bounded rate. When descriptors run short it waits, and
+clients wait in the kernel's queue. An event loop's own server does none of this."""
 
 import asyncio
 import socket
@@ -35,7 +35,7 @@ class Acceptor:
         self._loop.add_reader(self._listener, self._accept)
 
     def close(self) -> None:
-        """Nobody new comes in. What was taken stays."""
+        """Accept nobody new. Connections that were accepted stay open."""
         if self._closed:
             return
         self._closed = True

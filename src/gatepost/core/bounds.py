@@ -1,4 +1,4 @@
-"""How large an answer of a tool may be. Who reads it pays for every byte, and the gateway holds it until it is read.
+"""Size limits for the answer of a tool. Its reader pays for every byte, and the gateway holds it until it is read.
 
 A tool that lists stops before the bound and says so (`more`); a text that alone is larger is cut, with its length
 named. The gate refuses whatever is larger all the same.

@@ -1,5 +1,5 @@
-"""The right of this gateway to act. Where several share a store, one that has lost touch with it calls nobody: another
-may be doing the same by now.
+"""The right of this gateway to act. If several gateways share a store, one that has lost its connection to it calls
+nobody: another may be doing the same by now.
 
 It is asked right before a platform, a model, a host, a connector or a tool with an effect is called.
 """

@@ -1,7 +1,7 @@
 """One classification of errors: does waiting help? Pure: an error in, a diagnosis out.
 
 Passing trouble (a shortage of the machine, a service that is away) is retried by time. Final trouble ends at once,
-because the same try fails again. Whoever turns an OSError into an error of ours asks here, so that a full disk or a
+because the same try fails again. Code that turns an OSError into an error of ours asks here, so that a full disk or a
 full descriptor table is never taken for somebody's bad input.
 """
 

@@ -42,8 +42,8 @@ class Unsupported(GatepostError):
 
 
 class Unavailable(GatepostError):
-    """Nobody acts, we wait: the other side is away. `uncertain` means that it may have done the thing all the same,
-    `everywhere` that `retry_after` holds for all rooms of a channel, `lasting` that waiting alone will hardly help, so
+    """Nobody acts, we wait: the other side is away. `uncertain` means that it may have acted all the same. `everywhere`
+    means that `retry_after` holds for all rooms of a channel. `lasting` means that waiting alone will hardly help, so
     that a file is given up."""
 
     def __init__(

@@ -1,4 +1,5 @@
-"""Bells: who is told that there is something to look at. A ring carries no content; who hears it looks in the store.
+"""Bells, which tell their listeners that there is something to look at. A ring carries no content: listeners read the
+store.
 
 Lost rings cost time, never a message: everybody who listens also looks every few seconds. Changes ring with every
 message, so listeners name the instance or the rooms that they look at. Where several gateways share a store, `on_any`

@@ -1,7 +1,7 @@
 """The home: where everything lies, and who may look. See `docs/concepts.md` for the tree.
 
-When the daemon is root, sandboxes run as a uid of their own, which must be able to pass through the home (0711) and
-to nothing but what is given to it. When the daemon is an ordinary user, folders are 0700.
+When the daemon is root, each sandbox runs as a uid of its own. That uid must be able to pass through the home (0711),
+and to reach nothing in it but its own files. When the daemon is an ordinary user, folders are 0700.
 """
 
 import errno
@@ -51,7 +51,7 @@ class Home(Struct, frozen=True):
 
     @property
     def mailboxes(self) -> Path:
-        """Of sessions, and always of this machine: `in` and `out` of each."""
+        """The mailboxes of sessions, `in` and `out` of each, always on this machine."""
         return self.sessions if self.shared is None else self.path / "mailboxes"
 
     @property

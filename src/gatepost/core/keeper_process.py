@@ -72,7 +72,7 @@ class KeptSandbox:
         return True
 
     def _list_members(self) -> list[int]:
-        """Of its cgroup, which has a name that no other ever has."""
+        """Return the processes of its cgroup, whose name is never used again."""
         if not self.freezer:
             return []
         try:

@@ -191,7 +191,7 @@ def _read(path: Path) -> bytes:
 
 
 def _parse(raw: bytes, where: str) -> KeySet:
-    """What is wrong is said without a word of what stands there."""
+    """Parse a key ring. An error never quotes the content."""
     broken = SetupError(f"the key ring in {where} is damaged or none; bring the right one back")
     try:
         written = msgspec.json.decode(raw, type=_KeyringJson)

@@ -113,9 +113,11 @@ def control_path(home: Home, config: Config) -> Path:
 
 
 def find_control_path(home: Home) -> Path:
-    """The same for a command, which has not loaded every plug-in and so cannot judge the rest of the file.
+    """Return the control socket's path for a command, which has not loaded every plug-in and so cannot judge the rest
+    of the file.
 
-    Where nothing is set, a running daemon may have been told otherwise, and says so in its information.
+    If the setting is empty, a running daemon may still listen elsewhere; it writes its path into the lock's
+    information.
     """
     config = settings.load_declared(home.path, CONTROL_SOCKET)
     told = home_lock.read_holder(home) if not config[CONTROL_SOCKET] else None

@@ -1,8 +1,9 @@
 """The log: JSON lines in `logs/gatepost.log` (rotated), and on stderr, for people or for machines. Secrets are redacted
-in one place, just before anything is written, whoever logged it and however deep it lies.
+in one place, just before anything is written, at any depth.
 
-Nobody fills the log: of the same event about the same thing (session, group, channel, connector), the first lines of a
-minute are written, and the rest is one line with their number, written with the next line after that minute.
+Nobody can fill the log. Events that are equal in name and subject (session, group, channel, connector) are written one
+by one at first. Further ones of that minute become a single line with their number, written with the next line after
+it.
 
 `get(name)` costs nothing, so that every module may have one; structlog is imported when the daemon starts.
 """
@@ -318,7 +319,7 @@ def _copy_lines(file: IO[bytes], kept: IO[bytes], is_removed: Callable[[str], bo
 
 
 def _find_handler(path: Path) -> logging.FileHandler | None:
-    """Of this process, if it has that file open."""
+    """Return the handler of this process that has that file open, if any."""
     files = (each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler))
     return next((each for each in files if Path(each.baseFilename) == path), None)
 

@@ -55,7 +55,7 @@ class Registry(Generic[T]):
         self._deferred.pop(name, None)
 
     def copy(self) -> "Registry[T]":
-        """Of its own: what is added there is not here."""
+        """Return an independent copy: additions to it do not change this registry."""
         made: Registry[T] = Registry(self.kind)
         made._things, made._origin = dict(self.items()), dict(self._origin)
         return made

@@ -1,8 +1,9 @@
-"""Repeats: of the same thing in a window of time, the first few are told one by one and the rest are counted.
+"""A counter of repeats: the first few of the same thing in a window of time are reported one by one, the rest are
+counted.
 
-For everything that a sandbox or a stranger can make the host write at will: rows and log lines grow with the number of
-windows, not with the number of attempts. Pure: `now` is given. Counts are in memory: a crash loses those of open
-windows.
+It is for everything that a sandbox or a stranger can make the host write at will. Rows and log lines then grow with the
+number of windows, not with the number of attempts. Pure: `now` is given. Counts are in memory: a crash loses those of
+open windows.
 """
 
 from collections.abc import Callable, Hashable

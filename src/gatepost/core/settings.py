@@ -188,7 +188,7 @@ INSTANCE = "<instance>"  # in the name of a declaration: any name that people ch
 
 
 def check_name(name: str) -> str:
-    """Of a table or instance that people name."""
+    """Return the name of a table or an instance if it is valid, else raise ValueError."""
     if not _NAME.match(name):
         raise ValueError(f"has {name!r}: a name has a-z, 0-9, _ and -, begins with a letter, at most 32 signs")
     return name

@@ -124,7 +124,8 @@ def _with(values: dict[str, Any], path: list[str], value: FileValue | None) -> d
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Whole or not at all. What a link leads to is written, and the link stays: the file may be kept elsewhere."""
+    """Write a file completely or not at all. If it is a link, its target is written and the link stays: the file may be
+    kept elsewhere."""
     path = path.resolve()
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     temporary = path.with_name(f".{path.name}.new")

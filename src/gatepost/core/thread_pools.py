@@ -61,8 +61,8 @@ def _work(work: Callable[[], T], done: asyncio.Future[T]) -> None:
 
 
 class FairThreadPool:
-    """A few threads for all sessions. An owner has at most `share` of them, and waiting work is claimed from one owner
-    after the other: sixty calls of one session do not delay a call of another."""
+    """A few threads for all sessions. An owner has at most `share` of them. Waiting work is claimed from one owner
+    after the other, so that sixty calls of one session do not delay a call of another."""
 
     def __init__(self, workers: int = WORKERS, share: int = SHARE, idle_s: float = IDLE_S) -> None:
         self._workers, self._share, self._idle_s = workers, share, idle_s

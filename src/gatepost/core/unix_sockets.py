@@ -56,8 +56,9 @@ def bind_unix(path: Path, uid: int | None = None) -> socket.socket:
 def refuse_descriptors(sock: socket.socket) -> bool:
     """Nobody sends descriptors over this socket, nor over the connections that it accepts. False: this kernel cannot.
 
-    The kernel closes a descriptor that nobody receives in whatever thread reads the bytes beside it, and a close may
-    take long: a TCP socket that lingers, a deleted file of many pieces. That thread is everybody's."""
+    The kernel closes a descriptor that nobody receives in the thread that reads the bytes beside it. A close may take
+    long (a TCP socket that lingers, a deleted file of many pieces), and everybody waits for that thread.
+    """
     if sys.platform != "linux":
         return False
     try:

@@ -1,7 +1,7 @@
 """A copy of a tree that a sandbox can write, and may be writing to: taken when it is at rest, or not at all.
 
-What is copied is as it was at one moment. The tree is looked at before and after, and if anything changed meanwhile it
-is copied again. Links, sockets and devices are left out. The target must be the host's own: no sandbox sees it yet.
+A copy shows the tree as it was at one moment. The tree is looked at before and after, and if anything changed meanwhile
+it is copied again. Links, sockets and devices are left out. The target must be the host's own: no sandbox sees it yet.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Files that a sandbox can write, touched from the host: the only way to `groups/` and `sessions/`.
 
-Everything goes through directory handles. No component of a path is followed if it is a link, nothing but a regular
-file is read or replaced, nothing is opened that could block, and every amount has a cap. What a sandbox does meanwhile
-(renames, swaps, grows) changes which of its own files is seen, never whose.
+Everything goes through directory handles. No component of a path is followed if it is a link. Nothing but a regular
+file is read or replaced, nothing is opened that could block, and every amount has a cap. A sandbox that renames, swaps
+or grows files meanwhile changes which of its own files is seen; it never gets at those of others.
 """
 
 import errno
@@ -103,7 +103,8 @@ class UntrustedFolder:
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
     def make_dir(self, relative: str, mode: int, uid: int | None = None, gid: int | None = None) -> None:
-        """A folder with this mode and owner; also those above it that are missing. What is there is brought to it."""
+        """Make a folder with this mode and owner, and the missing ones above it. An existing folder gets this mode and
+        owner."""
         with _translate_errors(relative):
             self._make_dir(_parts(relative), mode, uid, uid if gid is None else gid)
 

@@ -1,7 +1,7 @@
 """Steps that hold up everybody: a step of the event loop, or a unit of the store's writer, that takes over 50 ms.
 
 A thread sends the loop a beat every now and then. While it is not answered, the thread looks at what the loop's thread
-is doing, so nothing is paid where nothing is slow. The writer reports its own slow units. What was seen is logged by
+is doing, so nothing is paid where nothing is slow. The writer reports its own slow units. Slow steps are logged by
 name, counted, and shown by `gatepost status`.
 
 Time on the processor (`cpu`) tells what a step costs from what a busy machine makes of it: tests judge by it.

@@ -45,7 +45,7 @@ class CallPayments:
         self._closing = False
 
     async def close(self) -> None:
-        """When everything is settled. What cannot be written by now is settled by the next start, in full."""
+        """Wait until every call is settled. One that cannot be written now is settled in full at the next start."""
         self._closing = True
         if self._settling:
             await asyncio.wait(self._settling)
@@ -99,7 +99,7 @@ class CallPayments:
         return shortage
 
     async def _reserve(self, spender: Spender, deal: CostBound) -> ReservationHandle | BudgetShortage:
-        """Who is cut off while the purse thinks leaves nothing held back."""
+        """Reserve the most that a call may cost. A caller that is cancelled meanwhile leaves nothing reserved."""
         asking = asyncio.ensure_future(self._purse.reserve(spender, deal.model, deal.worst, deal.tokens))
         try:
             return await asyncio.shield(asking)
@@ -113,7 +113,7 @@ class CallPayments:
             await self._settle(held, deal, Bill())
 
     def run_kept(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """What must be done whoever waits for it; `close` waits for all of it."""
+        """Run work that must be finished even if its caller is cancelled; `close` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)

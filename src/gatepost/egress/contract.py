@@ -1,7 +1,7 @@
 """Things that others give the way out: a purse and keys. Money is in millionths of a USD.
 
-The purse decides; what it holds back is an upper bound, so whatever a call turns out to cost, the budget holds. Where a
-prompt was counted by its own endpoint, the bound is that count with a margin; what goes beyond is booked, and logged.
+The purse decides. It reserves an upper bound, so that the budget holds however much a call costs in the end. If a
+prompt was counted by its own endpoint, the bound is that count with a margin; a cost beyond it is booked and logged.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +78,7 @@ class ModelKeys(Protocol):
     async def get(
         self, name: str, spender: Spender, purpose: str = "model", origins: tuple[str, ...] | None = None
     ) -> str | None:
-        """Of a model's vendor, if it was given for one of these endpoints; the use is recorded."""
+        """Return a key of a model's vendor if it was given for one of these endpoints, and record its use."""
         ...
 
 

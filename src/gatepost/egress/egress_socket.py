@@ -1,8 +1,8 @@
 """`egress.sock`: one per session, the only way out of its sandbox. HTTP/1.1, one request a connection.
 
-CONNECT, http:// and `/to/HOST/…` go to allowed hosts, `/anthropic/v1/…` and `/openai/v1/…` to the models; everything
-else, every denial and every way of asking that leaves a doubt is refused with a sentence, and written down. Many
-clients show nothing of a refused CONNECT but its number, so `GET /refused` tells the latest reasons.
+CONNECT, http:// and `/to/HOST/…` go to allowed hosts, `/anthropic/v1/…` and `/openai/v1/…` to the models. Everything
+else, including each request that is ambiguous, is refused with a sentence and recorded. Many clients show nothing of a
+refused CONNECT but its number, so `GET /refused` tells the latest reasons.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """HTTP/1.1 as egress.sock takes it: one request a connection, read by rules that leave nothing to interpretation.
 
-What two parsers could read differently (bare line feeds, folded lines, two lengths, a length beside chunks, spaces
-before a colon) is refused, not repaired: behind us stands another parser. Every answer ends its connection.
+A request that two parsers could read differently is refused, not repaired: behind us stands another parser. Such are
+bare line feeds, folded lines, two lengths, a length beside chunks, and spaces before a colon. Every answer ends its
+connection.
 """
 
 import asyncio
@@ -117,8 +118,8 @@ async def read_exactly(reader: PacedReader, size: int, pause: float = PAUSE_S) -
 
 
 async def read_chunks(reader: PacedReader, limit: int, pause: float = PAUSE_S) -> AsyncIterator[bytes]:
-    """Yield what a chunked body holds, many small chunks as one piece. What comes behind the body may be read, too, and
-    is dropped. Also raises ValueError, and Refusal beyond the limit."""
+    """Yield what a chunked body holds, many small chunks as one piece. Bytes behind the body may be read, too, and are
+    dropped. Also raises ValueError, and Refusal beyond the limit."""
     decoder = ChunkDecoder(limit)
     while not decoder.done:
         async with asyncio.timeout(pause):
@@ -206,11 +207,12 @@ class EgressClient:
         await self.writer.drain()
 
     async def send_chunk(self, data: bytes) -> None:
-        """Of an answer that was started as chunked; b"" ends it. Without that end the client knows that it was cut."""
+        """Send one chunk of an answer that was started as chunked; b"" ends it. Without that end the client sees that
+        it was cut."""
         await self.send(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def gone(self) -> None:
-        """Until the client has hung up. What it sends after its request is nobody's."""
+        """Wait until the client has hung up. Bytes that it sends after its request are dropped."""
         with suppress(OSError):
             while await self.reader.read(CHUNK):
                 pass

@@ -1,7 +1,8 @@
 """Input of a model that is not text: how many tokens at most, and which bytes of the body are these and nothing else.
 
-A token of text has at least one byte, so bytes bound it. Of a picture, a recording or a document they do not: here is
-what these may come to. Only what is known to be such is taken out of the bytes; everything else stays counted as text.
+A token of text has at least one byte, so bytes bound it. They do not bound a picture, a recording or a document; this
+module gives an upper bound for these. Only parts that are certainly of such a kind are taken out of the bytes;
+everything else stays counted as text.
 """
 
 from typing import Any

@@ -29,7 +29,7 @@ class Pace:
 
 
 class PacedReader:
-    """One direction of a connection. What was read too far can be put back."""
+    """One direction of a connection. Bytes that were read too far can be put back."""
 
     def __init__(self, reader: asyncio.StreamReader, pace: Pace | None = None) -> None:
         self._reader, self.pace = reader, pace or Pace()

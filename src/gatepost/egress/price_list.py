@@ -1,5 +1,5 @@
-"""The operator's own prices while the gateway runs: the file is read anew when it has changed, and a price can be put
-into it as a person would; everything else in it stays as it is, comments too.
+"""The operator's own prices while the gateway runs. The file is read anew when it has changed. A price can be put into
+it as a person would do it; everything else in it stays, comments too.
 """
 
 import json

@@ -122,7 +122,8 @@ class _ListedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def find_price(model: str, own: Mapping[str, Price] | None = None) -> Price | None:
-    """Of a model, by its name with or without a date; the operator's own list wins. None: nobody knows.
+    """Return the price of a model by its name, with or without a date; None if it is unknown. The operator's own list
+    wins.
 
     Some dated ones cost more than the name without a date: these are listed, and a date that is not takes the dearest.
     """
@@ -139,7 +140,8 @@ def find_price(model: str, own: Mapping[str, Price] | None = None) -> Price | No
 
 
 def _family(model: str, table: Mapping[str, Price]) -> list[Price]:
-    """Of a name with a date: those without it and with another; none, unless the name without a date is listed."""
+    """Return the prices of a dated name's family: the name without a date and with other dates. The list is empty
+    unless the name without a date is listed."""
     name = _DATED.sub("", model)
     if name == model or name not in table:
         return []

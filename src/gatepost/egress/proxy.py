@@ -1,9 +1,9 @@
 """The way to allowed hosts: CONNECT, plain HTTP in absolute form, and `/to/HOST/…`, which we ask over TLS ourselves.
 
-The name is judged, looked up, every address that came back is judged, and exactly one of those is connected to: nobody
-asks the resolver a second time. Redirects are the client's to follow, through here again. What is bound to a host is
-put into the latter two; a tunnel is the client's own, and must name in its greeting the host that it was allowed for,
-be that TLS or plain HTTP. Of the latter it takes one request, since a second one could name another host.
+The name is judged and looked up. Every address that comes back is judged, and one of exactly those is connected to:
+nobody asks the resolver a second time. Redirects are the client's to follow, through here again. Secrets bound to a
+host are put into the latter two forms. A tunnel is the client's own. Its first bytes, TLS or plain HTTP, must name the
+host that it was allowed for. A plain one takes one request, since a second could name another host.
 """
 
 import asyncio
@@ -268,8 +268,8 @@ async def _relay_response(upstream: PacedReader, client: EgressClient, target: E
 
 
 async def read_greeting(reader: PacedReader, target: EgressTarget) -> bytes:
-    """The first words of a tunnel's client, if they are such as the tunnel was allowed for: all of a TLS greeting, the
-    first line of a plain request up to its end, or whatever else was said first. Raises Refusal."""
+    """Return the first bytes of a tunnel's client, if they fit the tunnel's host. They are a whole TLS greeting, the
+    first line of a plain request, or any other bytes that came first. Raises Refusal."""
     said, greeting = bytearray(), tls_client_hello.HelloReader()
     try:
         while piece := await reader.read():

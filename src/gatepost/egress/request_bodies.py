@@ -1,9 +1,10 @@
 """Requests that a model may get: bodies are parsed, judged and written anew, so that nothing passes unread.
 
-Refused: what would make the vendor fetch, run, store or connect for the agent (URL and file sources, server-side
-tools, remote MCP servers, stored prompts and conversations), unless the group allows the feature; and what nobody knows
-the meaning of, where it could do so. Fields that are not listed are left out: none that is listed changes what a token
-costs or where it is worked on (`speed`, `service_tier`, `inference_geo`, `prompt_cache_retention`, `prediction` …).
+A request is refused if it would make the vendor fetch, run, store or connect for the agent, unless the group allows the
+feature. Such are URL and file sources, server-side tools, remote MCP servers, stored prompts and conversations. Content
+of unknown meaning is refused if it could do so, too. Fields that are not listed are left out: none that is listed
+changes what a token costs or where it is worked on (`speed`, `service_tier`, `inference_geo`, `prompt_cache_retention`,
+`prediction` …).
 """
 
 import time
@@ -427,12 +428,13 @@ def _make_type_refusal(kind: str) -> HttpRefusal:
 
 
 def _is_search(part: dict[str, Any]) -> bool:
-    """Of the tools that are in the same body, which leads nowhere else."""
+    """Return True for a search among the tools of the same body, which leads nowhere else."""
     return str(part.get("name", "")).startswith("tool_search_tool_")
 
 
 def _check_items(items: Any) -> None:
-    """Of a Responses request: an item with an id alone stands for one that is kept at the vendor's."""
+    """Check the items of a Responses request. One with an id alone stands for an item kept by the vendor, and is
+    refused."""
     for item in items if isinstance(items, list) else ():
         if isinstance(item, dict) and not item.get("type") and not item.get("role"):
             raise _make_refusal("an item without a type or a role, which is looked up at the vendor's,", None)

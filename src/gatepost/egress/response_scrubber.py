@@ -1,5 +1,5 @@
-"""An answer to a request that a secret was put into. It is read apart, because its framing or its packing could hide
-the secret from what strikes it out: chunks are joined and cut anew, and what is packed is not passed on.
+"""The answer to a request that a secret was put into, with that secret struck out. Framing or compression could hide
+the secret, so chunks are joined and cut anew, and a compressed answer is not passed on.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ async def _send(client: EgressClient, data: bytes) -> None:
 
 
 async def _head(upstream: PacedReader) -> bytes:
-    """Of the final answer; what goes before it (1xx) is nobody's. Raises ValueError if that does not end."""
+    """Return the head of the final answer, without interim ones (1xx). Raises ValueError if these do not end."""
     for _ in range(MOST_INTERIM):
         head = await upstream.until(b"\r\n\r\n", LARGEST_HEAD)
         if not head.startswith((b"HTTP/1.1 1", b"HTTP/1.0 1")):

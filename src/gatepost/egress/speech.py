@@ -94,7 +94,7 @@ async def request_speech(
     wait_s: float = LONGEST_WAIT_S,
     may_act: MayAct = always,
 ) -> bytes:
-    """Opus in Ogg. What it may cost is in the bill, whatever happens."""
+    """Return the spoken text as Opus in Ogg. The bill holds the most that it may cost, even if the request fails."""
     headers = {"content-type": "application/json", "accept": "audio/ogg", "user-agent": "gatepost"}
     if key:
         headers["authorization"] = f"Bearer {key}"

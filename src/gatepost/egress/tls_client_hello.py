@@ -1,7 +1,7 @@
 """The first words of a TLS client, read without understanding the rest: which host does it mean? Pure.
 
-A tunnel is allowed for a name; whoever says another name inside it wants to be somebody else's guest on the same
-address. What cannot be read in one way alone is refused.
+A tunnel is allowed for a name. A client that says another name inside it tries to reach another host at the same
+address. A greeting that can be read in more than one way is refused.
 """
 
 from msgspec import Struct
@@ -67,7 +67,7 @@ class HelloReader:
         self._said = bytearray()  # what the records hold
 
     def feed(self, data: bytes) -> ClientHello | None:
-        """None: more must come. Raises Malformed. What follows the greeting may be anything."""
+        """None: more must come. Raises Malformed. Any bytes may follow the greeting."""
         self._fed += len(data)
         if self._fed > LARGEST:
             raise MalformedClientHello(f"a greeting of more than {LARGEST} bytes")

@@ -1,7 +1,7 @@
 """How many tokens a call took, read from the answer of the model's endpoint, streamed or not. Pure.
 
-What is passed on is what was read: events go through whole, without the key, and without the usage event that only we
-had asked for.
+Events are passed on as they were read, whole: only the key is struck out, and the usage event that nobody but us asked
+for is left out.
 """
 
 import math
@@ -145,7 +145,7 @@ def _requests(given: dict[str, Any]) -> dict[str, int]:
 
 
 def _calls(holder: dict[str, Any]) -> dict[str, int] | None:
-    """Of a Responses answer: its items `web_search_call` and the like."""
+    """Count the tool calls of a Responses answer: its items `web_search_call` and the like."""
     items = holder.get("output")
     if not isinstance(items, list):
         return None
@@ -166,7 +166,8 @@ def _openai(given: dict[str, Any]) -> MeasuredUsage:
 
 
 def _whole(given: dict[str, Any]) -> MeasuredUsage:
-    """Of an answer that has come to its end. Nothing, unless it tells the tokens of the prompt and of the answer."""
+    """Return the usage of a finished answer. It is empty unless the tokens of both the prompt and the answer are
+    given."""
     try:
         if "cache_creation_input_tokens" in given or "cache_read_input_tokens" in given:
             found = _anthropic(given, "input_tokens", "output_tokens")
@@ -189,7 +190,7 @@ def _decoded(raw: bytes) -> dict[str, Any]:
 
 
 def read_response_usage(raw: bytes) -> MeasuredUsage:
-    """Of an answer that came in one piece."""
+    """Return the usage of an answer that came in one piece."""
     answer = _decoded(raw)
     usage = answer.get("usage")
     if not isinstance(usage, dict):

@@ -1,5 +1,5 @@
-"""Costs that a declared tool adds to a model call beyond its bytes: the vendor's own text about it, and, where the
-vendor runs it, a fee for each use and what each use brings into the prompt, which is read again after it.
+"""Costs that a declared tool adds to a model call beyond its bytes. One is the vendor's own text about the tool. If the
+vendor runs it, each use has a fee and adds text to the prompt, which is read again.
 
 The bound is what may be billed, not what is likely. A tool that the vendor runs and that is not listed here, nor priced
 in the operator's file (`prices.file`, under `["tool:its_type"]`), is refused: nobody could say what it spends.

@@ -83,7 +83,8 @@ class VendorBaseUrl(Struct, frozen=True):
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Of the keys that may be sent here. What was set before origins were kept is for the gateway's endpoint."""
+        """The origins of keys that may be sent here. A key set before origins were recorded is for the gateway's
+        endpoint."""
         return (self.origin,) if self.own else (self.origin, UNBOUND)
 
     @property

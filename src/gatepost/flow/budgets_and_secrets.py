@@ -101,7 +101,8 @@ class StoreBudget:
 
 
 def _find_payer(db: Db, spender: Spender) -> str:
-    """What goes on behind a turn that has ended is still its doing; '' if nobody ever asked for one."""
+    """Return who pays; '' if nobody ever asked for a turn. Work that goes on after a turn has ended belongs to the last
+    turn."""
     return costs.find_payer(db, spender.turn_id) if spender.turn_id else costs.find_last_payer(db, spender.session_id)
 
 

@@ -1,5 +1,5 @@
-"""A group that says something where it is engaged stays in that conversation longer, if a person's words led to it.
-What a timer, another agent, a bot or the gateway itself brought about extends nothing."""
+"""A group that says something where it is engaged stays in that conversation longer, if a person's words led to it. A
+message that a timer, another agent, a bot or the gateway itself led to extends nothing."""
 
 from gatepost.access.senders import is_person, is_program
 from gatepost.store import engagements, inbox

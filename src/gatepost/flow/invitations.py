@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.flow import onboarding, personal_routes, sender_rights
+from gatepost.flow import onboarding, sender_rights
 from gatepost.flow.codes import INVITATION
 from gatepost.flow.onboarding import MOST_BELOW, OPERATOR, Applicant, JoinResult
-from gatepost.flow.personal_routes import PersonalChat
+from gatepost.flow.people import personal_routes
+from gatepost.flow.people.personal_routes import PersonalChat
 from gatepost.store import audit, groups, identities, newcomers, pairing_codes, tokens, users
 from gatepost.store.newcomers import Newcomer, NewcomerState
 from gatepost.store.pairing_codes import ALPHABET, MOST_GUESSES

@@ -13,13 +13,13 @@ from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.intake.chat_forks import ChatForks
 from gatepost.flow.intake.intake import Intake
-from gatepost.flow.newcomer_groups import NewcomerGroups
-from gatepost.flow.person_erasure import PersonErasure
+from gatepost.flow.people.newcomer_groups import NewcomerGroups
+from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.request_loop import RequestLoop
-from gatepost.flow.retention import Retention
 from gatepost.flow.schedule.task_loop import TaskLoop
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
+from gatepost.flow.upkeep.retention import Retention
 
 
 class LoopAssembly(Struct, frozen=True, kw_only=True):

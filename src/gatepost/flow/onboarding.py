@@ -1,7 +1,7 @@
 """Newcomers: a stranger's first message is answered with how to come in. `/join` asks for a group of their own, which
 an entrance gives within its limits. A stranger beyond them waits in a queue, for another day or for somebody's word.
 
-All of it in the transaction of the message. The groups are made by `flow/newcomer_groups.py`.
+All of it in the transaction of the message. The groups are made by `flow/people/newcomer_groups.py`.
 """
 
 from collections.abc import Iterable

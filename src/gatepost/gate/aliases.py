@@ -17,7 +17,8 @@ class ToolAlias(Struct, frozen=True):
     dropped: frozenset[str] = frozenset()  # taken and of no effect
 
     def translate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of the tool meant. What somebody said wins over what is given; a new name also works."""
+        """Return the arguments for the tool that is meant. Arguments of the call win over those of the alias; new names
+        also work."""
         said = {self.renamed.get(name, name): value for name, value in arguments.items() if name not in self.dropped}
         return {**self.given, **said}
 

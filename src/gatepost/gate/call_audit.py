@@ -1,7 +1,7 @@
 """The audit of tool calls. A call that writes has its audit row in its own transaction; reads and denials are written
-behind, at most 10 ms later. Of the same verdict on the same tool in one session, the first of a minute have rows of
-their own; the rest is one row with their number, written when the minute is over (a crash loses that number, and
-nothing else).
+behind, at most 10 ms later. Equal verdicts on the same tool in one session have rows of their own at first. Further
+ones of the minute become one row with their number, written when the minute is over. A crash loses that number, and
+nothing else.
 """
 
 import asyncio
@@ -37,7 +37,8 @@ _log = log.get("gate")
 
 
 class AuditedCall(msgspec.Struct):
-    """A call to be written down: one for its whole life. What of it is kept is worked out in the writer's thread."""
+    """A call to be recorded, one object for its whole life. The writer's thread works out the fields that are
+    stored."""
 
     at: int
     caller: Caller

@@ -111,8 +111,8 @@ def list_named_groups(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ..
 
 
 def render_params(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return what rules may speak of: everything that was said, as text. What is as it would be anyway was not said,
-    but for one of a few words, such as a level: a rule must be able to name the usual one."""
+    """Return the arguments that rules may match, as text. A value equal to its default counts as left out. A value from
+    an enum (a level, say) does not, because a rule must be able to name the usual one."""
     properties = tool.listed["inputSchema"]["properties"]
     usual = {name: each.get("default") for name, each in properties.items() if "enum" not in each}
     return {

@@ -1,9 +1,9 @@
 """Which call is which: the key of a call stays the same when the call is made again because its answer was lost.
 
 Equal calls of a turn (the same tool, the same arguments) are numbered. A new one gets the lowest number whose outcome
-the agent does not know: its connection broke, it failed, or an earlier attempt of the turn made it and was killed
-before the agent went on after the answer. Else it gets a number of its own. The number is written with the call's
-first write, so it is on the disk before any effect that follows `call.note()` or `call.write()`.
+the agent does not know: its connection broke, or it failed. The same holds for a call of an earlier attempt of the turn
+that was killed before the agent went on. Else it gets a number of its own. The number is written with the call's first
+write, so it is on the disk before any effect that follows `call.note()` or `call.write()`.
 """
 
 import asyncio

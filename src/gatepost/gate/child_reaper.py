@@ -1,7 +1,8 @@
 """Keeps one program and all that comes of it, and ends all of it when told: `python -I -S child_reaper.py PROGRAM …`.
 
-A script of the standard library alone: it stands between the gateway and a server, so that what the server starts
-stays below us wherever it goes, a session of its own included. SIGTERM, or the gateway's end, is the word.
+A script that uses the standard library alone. It stands between the gateway and a server, so that every process that
+the server starts stays below us, even one in a session of its own. It ends all of them on SIGTERM, or when the gateway
+ends.
 """
 
 import contextlib
@@ -50,7 +51,8 @@ def _close_strays() -> None:
 
 
 def _end_all() -> None:
-    """Whoever loses its parent becomes our child: once there is none, nothing is left."""
+    """Kill all descendants. A process that loses its parent becomes our child, so nothing is left once we have no
+    child."""
     with contextlib.suppress(ChildProcessError):
         while True:
             for pid in _children():

@@ -1,9 +1,9 @@
 """Connectors: third-party MCP servers that the operator declares and the host runs. Their tools are tools like ours:
 seen, granted, refused and audited by the same gate, under the name `<connector>_<tool>`.
 
-A server is started for each call and killed after it, so what one group's secrets opened is not there for the next.
-What is known of its tools is kept in a file beside its folder, for the time until it has been asked and for commands.
-A tool that is new, or told of in other words than the operator accepted, is not offered until it is accepted again.
+A server is started for each call and killed after it, so that nothing opened with one group's secrets stays for the
+next. Its list of tools is kept in a file beside its folder, for commands and for the time until it has been asked. A
+tool that is new, or described in other words than the operator accepted, is not offered until it is accepted again.
 """
 
 import asyncio
@@ -403,8 +403,8 @@ def check_names(declared: Iterable[str], tools: Registry[Tool]) -> None:
 
 
 def _find_name_conflict(called: str, name: str, declared: Iterable[str]) -> str:
-    """Why a tool cannot have its name; '' if it can. Of connectors the longest name that fits has it, whichever was
-    asked first: what is written about `git_hub_*` is about `git_hub`, and about nothing that `git` lists."""
+    """Return why a tool cannot have its name; '' if it can. The connector with the longest fitting name has it,
+    whichever was asked first. So a rule about `git_hub_*` is about `git_hub`, and about nothing that `git` lists."""
     nearer = [each for each in declared if len(each) > len(name) and called.startswith(f"{each}_")]
     return f"it would look like a tool of the connector {max(nearer, key=len)}" if nearer else ""
 

@@ -92,8 +92,8 @@ class Dispatch:
         return (await self._seen_by(caller)).listed
 
     def is_quick(self, caller: Caller, name: str) -> bool:
-        """Return True if a call would hardly ever wait. What the caller does not see is refused at once. While nothing
-        is known of the caller, the call waits for that."""
+        """Return True if a call would hardly ever wait. A tool that the caller does not see is refused at once. While
+        the caller's tools are not loaded, the call waits for them."""
         seen = self._visible.get(caller.folder)
         tool = _find_tool(seen.tools, name) if seen is not None else None
         return seen is not None and (tool is None or tool.quick)
@@ -188,7 +188,7 @@ class Dispatch:
     async def _run_or_fail_soon(
         self, tool: Tool, call: ToolCall, arguments: dict[str, Any], policy: GroupPolicy, note: AuditedCall
     ) -> ToolAnswer:
-        """Who calls a tool is told at once that the store is away."""
+        """Run a call. If the store is away the caller is told at once, without waiting for it."""
         with FailingSoon():
             return await self._run_call(tool, call, arguments, policy, note)
 
@@ -233,8 +233,8 @@ class Dispatch:
     async def _admit(
         self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], policy: GroupPolicy
     ) -> HeldCall | None:
-        """Granted for this scope, and within reach: raise Refused otherwise, in the same words whatever is there. What
-        is to be asked of a person, None if the call may run."""
+        """Check that a call is granted for its target and that the target is in reach. Refused has the same words
+        whether or not the target exists. Return the question for a person, or None if the call may run."""
         caller, params = call.caller, render_params(tool, arguments)
         targets = list_named_groups(tool, arguments) or (caller.folder,)  # none named: it is about the group itself
         if tool.scope is ToolScope.ROOM and tool.scoped_by is not None:
@@ -296,7 +296,7 @@ class Dispatch:
     async def _hold(
         self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], held: HeldCall, note: AuditedCall
     ) -> ToolAnswer:
-        """The agent is told at once that its call waits. What becomes of it comes later, as a message."""
+        """Hold a call, and tell the agent at once that it waits. The outcome comes later, as a message."""
         holder = self._get_holder(call)
         preview = await tool.preview(call, arguments) if tool.preview is not None else ""
         found = await tool.reads(call, arguments) if tool.reads is not None else BoundReads()
@@ -361,7 +361,7 @@ class Dispatch:
     def _ask(
         self, request: AccessRequest, turn: Turn | None, claims: Mapping[str, str], behind: "_PeopleBehind"
     ) -> AccessRequest:
-        """Who calls is told by what the gateway knows, never by what the call says."""
+        """Add the facts about the caller to a request. They come from the gateway, never from the call."""
         if turn is None:
             return replace(request, claims=claims)
         known = {**claims, **self._where(turn.instance, turn.address, turn.thread, behind.asker)}
@@ -425,7 +425,7 @@ class Dispatch:
         return _VisibleTools(shown, _encode([render_listed_tool(tool, policy) for tool in shown.values()]), policy)
 
     async def _renew_rules(self, caller: Caller) -> None:
-        """Where other gateways change rules, too."""
+        """Load the rules anew if another gateway changed them."""
         if self._renew is not None and await self._renew(caller.folder):
             self._forget(None)
 
@@ -464,7 +464,7 @@ class _PeopleBehind(NamedTuple):
 
 @quick
 def _find_people_behind(db: Db, turn_id: str, session_id: str) -> _PeopleBehind:
-    """Of a turn, else of a session."""
+    """Return the people behind a turn, or behind a session if there is no turn."""
     if turn_id:
         chain = origins.get_for_turn(db, turn_id)
         return _PeopleBehind(chain, costs.find_asker(db, turn_id), inbox.list_senders(db, turn_id))
@@ -481,7 +481,8 @@ def render_listed_tool(tool: Tool, policy: GroupPolicy) -> dict[str, Any]:
 
 
 def _resolve_alias(name: str, raw: bytes) -> tuple[str, bytes]:
-    """The tool and the arguments that an older name stands for. What cannot be read is judged as it came."""
+    """Return the tool and the arguments that an older name stands for. Unreadable arguments are passed on as they
+    came."""
     alias = ALIASES[name]
     try:
         return alias.tool, _encode(alias.translate(_read_object(raw)))

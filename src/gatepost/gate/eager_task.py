@@ -1,8 +1,8 @@
 """Running ahead: work that rarely waits is begun where it is asked for and becomes a task only if it has to wait.
 
-A task costs more than a quick tool does. What runs ahead has no current task, so `asyncio.timeout` and task groups are
-not for it; from its first wait on it is an ordinary task's. Its context is its own from the beginning: what it sets
-there is not seen by whoever began it, and can be set back after a wait.
+A task costs more than a quick tool does. Work that runs ahead has no current task, so it cannot use `asyncio.timeout`
+or task groups. From its first wait on it belongs to an ordinary task. It has a context of its own from the beginning:
+its caller does not see variables set there, and they can be reset after a wait.
 """
 
 from collections.abc import Coroutine, Generator
@@ -29,7 +29,7 @@ class _RemainingWork:
         self._work, self._awaited, self._context = work, awaited, context
 
     def __await__(self) -> Generator[Any, Any, None]:
-        """What the work waits for is handed to the task, and what the task says is handed to the work."""
+        """Hand the awaitable of the work to the task, and the answer of the task to the work."""
         awaited = self._awaited
         while True:
             try:

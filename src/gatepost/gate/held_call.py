@@ -1,5 +1,5 @@
-"""A call that waits for a person: the arguments as it will run, what an answer for the whole session speaks of, and the
-rule that lets such calls through from then on. Pure."""
+"""A call that waits for a person. It has the arguments as the call will run, the scope of an answer for the whole
+session, and the rule that lets such calls through from then on. Pure."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -112,7 +112,7 @@ class McpProtocol:
         return bool(self._flights)
 
     def receive(self, line: bytes) -> None:
-        """One line. Whatever it is, the connection lives."""
+        """Handle one line. The connection survives any input."""
         if len(line) <= MOST_VALUES:  # so it cannot hold more values
             try:
                 call = mcp_messages.read_call_request(line)
@@ -156,7 +156,7 @@ class McpProtocol:
             self._fail(request, errors.INVALID_PARAMS, f"Invalid params: {error}")
 
     def tools_changed(self) -> None:
-        """What this caller may call is different now."""
+        """Tell the client that its list of tools has changed."""
         if self._era.modern is False:
             self._send(render_notification("notifications/tools/list_changed"))
         for request, told in self._listening.items():
@@ -315,8 +315,8 @@ class McpProtocol:
         return progress
 
     async def _in_place(self, outflow: Outflow, call: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
-        """A call that only reads begins when there is a place for it and the answers before it were read: what is
-        asked for and never read would be kept in memory, all of it."""
+        """Run a call that only reads when there is a place for it and the answers before it were read. Otherwise
+        answers that the client never reads would all be kept in memory."""
         while True:
             await outflow.drained()
             async with outflow.reads:

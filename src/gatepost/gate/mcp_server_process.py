@@ -1,8 +1,7 @@
 """An MCP server as a child of the gateway, asked over its stdin and stdout: the client's half of the 2025 handshake.
 
-Each run is a session of its own with the environment that it is given and no other, and is killed with all that came
-of it when the block is left. What it says is somebody else's: bounded, and read without trust. What is no message is
-passed over.
+Each run is a process session of its own with the given environment and no other. It is killed with all its descendants
+when the block is left. Its output is not trusted: it is bounded, and lines that are no message are skipped.
 """
 
 import asyncio

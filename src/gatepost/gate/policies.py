@@ -68,9 +68,9 @@ def visible_tools(tools: Registry[Tool], policy: GroupPolicy) -> list[Tool]:
 
 
 class Policies:
-    """Called with a folder. Who changes what decides rings `bells.tools` after it is committed, and nobody who calls
-    after that is judged by the old word. Where other gateways change it, too, `renew` comes first: their bells are
-    heard later, or not at all."""
+    """The policy of each group, found by its folder. Code that changes a rule rings `bells.tools` after the commit;
+    calls after that are judged by the new rules. If other gateways change rules, too, `renew` comes first: their bells
+    arrive later, or not at all."""
 
     def __init__(self, store: Store, bells: EventBus, config: Config) -> None:
         self._store, self._config = store, config

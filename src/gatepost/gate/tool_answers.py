@@ -38,7 +38,8 @@ class ToolAnswer(msgspec.Struct, frozen=True):
 
 
 async def make_answer(tool: Tool, call: ToolCall, result: object) -> ToolAnswer:
-    """As it goes to the caller, if it is not too large. What is large beyond doubt is not even encoded."""
+    """Return the result as it goes to the caller, if it is not too large. A result that is certainly too large is not
+    even encoded."""
     most = LARGEST_ANSWER if call.caller.session_id is not None else LARGEST_MANAGED
     if isinstance(result, ForwardedResult):
         size = weight(result, LARGEST_PASSED)

@@ -1,4 +1,4 @@
-"""`router.sock`: one per session, newline-delimited JSON-RPC. Whoever may connect is the session's caller.
+"""`router.sock`: one per session, newline-delimited JSON-RPC. Every accepted connection acts as the session's caller.
 
 A peer that is not of this sandbox, and a ninth connection, are closed without a byte. A client that does not read is
 not read, and no call that only reads is begun for it. A message beyond the limit is answered and skipped; the
@@ -72,7 +72,7 @@ class ToolConnection(asyncio.BufferedProtocol):
             self.conversation.cancel_all()
 
     def close(self) -> None:
-        """What was sent still arrives."""
+        """Close the connection. Bytes that were sent still arrive."""
         self._tools.dequeue(self)
         if self.conversation is not None:
             self.conversation.finish()

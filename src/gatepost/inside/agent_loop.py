@@ -2,8 +2,8 @@
 
 Every line of the conversation is on the disk before it is acted on. So a turn that broke off is continued by another
 process without its prompt being said twice. A tool call whose result was lost is made again only if that changes
-nothing; else the model is told, and sees in the gateway's note what was done. What a model says is whole before anybody
-gets it for good; until then a request may be made again, and drafts of it are for whoever watches.
+nothing; else the model is told, and sees in the gateway's note what was done. An answer of the model is passed on when
+it is complete. Until then a request may be made again, and drafts go to those who watch.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """The base of coding agents: programs of others that bring tools of their own, such as Claude Code.
 
-It runs a turn. The prompt is on the disk before the agent has it, under an id that the agent keeps: a turn that broke
-off is continued by another process without its prompt being said twice. Exactly one TurnResult or TurnFailed ends it.
-A provider adds how its agent is started, how a prompt is sent, how its events are read, and how it is interrupted. The
-agent calls the model through the session's way out; no key is inside.
+It runs a turn. The prompt is on the disk before the agent has it, under an id that the agent keeps. So a turn that
+broke off is continued by another process without its prompt being said twice. Exactly one TurnResult or TurnFailed ends
+it. A provider adds how its agent is started, how a prompt is sent, how its events are read, and how it is interrupted.
+The agent calls the model through the session's way out; no key is inside.
 """
 
 import asyncio
@@ -200,7 +200,7 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
         self._messages.put_nowait(message)
 
     def _forget_messages(self) -> None:
-        """What was said between two turns."""
+        """Forget the messages that came between two turns."""
         self._messages = asyncio.Queue(self.MOST_WAITING)
 
     async def push(self, batch: Batch) -> None:

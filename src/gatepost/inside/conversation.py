@@ -1,8 +1,8 @@
 """A conversation with a model, on disk: JSON lines, each there before anybody acts on it. A later process goes on where
 this one stopped, and a message that is in it is not put in twice.
 
-Whatever order lines were written in, a model is shown what it saw: an answer stands behind the words that it answers,
-before those that came meanwhile, and with the results of its tool calls right behind it.
+A model is shown the order that it saw, not the one in which lines were written. An answer stands behind the words that
+it answers and before those that came meanwhile. Results of its tool calls stand right behind it.
 """
 
 import hashlib

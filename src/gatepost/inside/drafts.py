@@ -1,6 +1,6 @@
 """An answer while it is written: sent to the host as long as somebody watches, at intervals, and never kept.
 
-A draft is a courtesy. What counts is the message that takes its place.
+A draft is a courtesy; only the message that takes its place counts.
 """
 
 import asyncio
@@ -47,14 +47,14 @@ class DraftSender:
         self._turn, self._epoch = turn, epoch
 
     def watch(self, on: bool) -> None:
-        """Whoever begins to watch gets what is written already."""
+        """Turn watching on or off. A new watcher gets the text that is written already."""
         self.is_watched, self._sent = on, ""
         self._stop_timer()
         if on and self._written:
             self._send_later()
 
     def write(self, text: str) -> None:
-        """What is written of the next message so far."""
+        """Set the text of the next message as far as it is written."""
         self._written = text[:LONGEST_WRITTEN]
         if self.is_watched and self._timer is None:
             self._send_later()

@@ -66,8 +66,8 @@ class GatewaySocket:
         return answer
 
     async def welcome(self) -> runner_frames.WelcomeFrame:
-        """Return what the runner works by. Whatever the host says before it is kept, and heard in its order after
-        it."""
+        """Return the frame that sets up the runner. Frames that come before it are kept, and handled in their order
+        after it."""
         while line := await self._line():
             frame = runner_frames.read_from_host(line)
             if isinstance(frame, runner_frames.WelcomeFrame):
@@ -76,7 +76,8 @@ class GatewaySocket:
         raise GatewayDisconnected
 
     async def listen(self, hear: Callable[[runner_frames.Frame], None]) -> None:
-        """Until the host hangs up. `hear` gets what is not an answer. What makes no sense raises ValueError."""
+        """Read frames until the host hangs up. `hear` gets those that are not answers. A malformed frame raises
+        ValueError."""
         while self._early:
             self._pass_on(self._early.popleft(), hear)
         while line := await self._line():

@@ -1,7 +1,7 @@
 """POST to a model's endpoint, over TCP or over `egress.sock`: just enough of HTTP/1.1, on asyncio and nothing else.
 
-One request a connection. An answer may take long and come in pieces; what ends it early, or leaves us waiting in
-silence, is `IncompleteResponse`: the request may then be made again, because nobody has seen anything of its answer.
+One request a connection. An answer may take long and come in pieces. If it ends early, or a silence lasts too long,
+`IncompleteResponse` is raised. The request may then be made again, because nobody has seen anything of its answer.
 """
 
 import asyncio

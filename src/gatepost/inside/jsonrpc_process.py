@@ -75,7 +75,7 @@ class JsonRpcProcess(JsonRpcChild):
         await self.write(messages.render_notification(method, params))
 
     def end(self, why: str) -> None:
-        """Kill it at once. Whoever waits for it gets the reason."""
+        """Kill it at once. Callers that wait for it get the reason."""
         self.fail(ProviderError(why, TurnErrorClass.RETRYABLE))
 
     def fail(self, failure: Exception) -> None:
@@ -152,7 +152,8 @@ class JsonRpcProcess(JsonRpcChild):
         return self._trouble(f"said a line of more than {LARGEST_LINE // 1024 // 1024} MiB")
 
     async def _watch(self) -> None:
-        """What it sent before its end is read first. What it started may hold its pipes open for ever."""
+        """Wait for the end of the process, and fail what waits for it. Its last output is read first, for a bounded
+        time: processes that it started may hold its pipes open for ever."""
         code = await self._process.wait()
         await asyncio.wait([self._reading, self._reading_errors], timeout=FAREWELL)
         how = f"signal {-code}" if code < 0 else f"code {code}"

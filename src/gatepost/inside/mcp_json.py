@@ -33,7 +33,8 @@ class _McpJsonFile(msgspec.Struct):
 
 
 def own_servers(agent: Path, wanted: bool) -> dict[str, McpServerConfig]:
-    """Those that are started by a command, by name. What cannot be used is left out, and said to the session's log."""
+    """Return the servers that are started by a command, by name. Unusable entries are left out and logged in the
+    session's log."""
     if not wanted:
         return {}
     try:

@@ -1,7 +1,7 @@
 """Media of a message, and how each provider takes them: as a block of its own, or as a file that the prompt names.
 
-A provider declares what it takes. What the prompt says about a file stands there in any case: blocks are only seen. The
-kind is read from the file's first bytes: what a stranger calls a JPEG may be anything, and a block that is not what it
+A provider declares the kinds that it takes. The prompt names each file in any case, because a block is only seen. The
+kind is read from the file's first bytes, since a stranger may call anything a JPEG. A block of another kind than it
 says makes an endpoint refuse the whole conversation.
 """
 
@@ -140,7 +140,7 @@ def list_attachments(place: ProviderContext, item: Item) -> list[Path]:
 
 
 def list_attachment_paths(item: Item) -> list[str]:
-    """Of those files, below the folder of all."""
+    """Return the paths of a message's attachments, relative to the folder of all attachments."""
     return [f"{item.row}/{name}" for name in attachment_names(item.content)]
 
 

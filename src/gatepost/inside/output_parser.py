@@ -46,8 +46,8 @@ def parse_output(text: str) -> ParsedOutput:
 
 
 def parse_draft(text: str) -> str:
-    """Return what the room of the turn may see of a text that is not written to its end. Whatever can still become a
-    thought, a status, a block with a name or a silence is held back."""
+    """Return the part of an unfinished text that the room of the turn may see. Text that can still become a thought, a
+    status, a block with a name or a silence is held back."""
     text = strip_tag(strip_tag(text, "think"), "internal")
     text = _BLOCK.sub("", _STATUS.sub("", text))
     if (opened := _OPENED.search(text)) is not None:

@@ -58,7 +58,8 @@ class PlanApprovals:
         )
 
     def answer(self, request: str) -> bool:
-        """Return True if that was it. What the answer is does not matter here: the gateway starts what follows."""
+        """Return True if this request was the one that waits. The content of the answer does not matter here: the
+        gateway starts the next step."""
         if self._waiting is None or self._waiting[0] != request:
             return False
         self._waiting[1].set()

@@ -232,7 +232,7 @@ class Runner:
                 await self._bell.wait()
 
     async def _resend(self) -> None:
-        """Hand over what an earlier runner could not. What the host does not want is forgotten."""
+        """Post the results that an earlier runner could not. Those that the host refuses are dropped."""
         rows = self._box.list_unacked()
         if rows:
             answers = [self._link.post(result_frame(self._link, row)) for row in rows]

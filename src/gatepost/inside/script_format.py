@@ -91,7 +91,7 @@ class Script(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_script(inline: object, path: Path) -> Script:
-    """The script given in the options, else the file, else an echo. What is wrong about one is said with the place."""
+    """Return the script given in the options, else the file's, else an echo. An error names the place."""
     try:
         if inline is not None:
             return msgspec.convert(inline, Script)

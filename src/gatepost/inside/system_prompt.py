@@ -1,6 +1,5 @@
 """The system prompt: who an agent is and what it learnt, from the files in the group's folder, and how words travel
-here. What lies in that folder may have been put there by anybody inside, so
-only plain files are read.
+here. Anybody inside the sandbox may have put something into that folder, so only plain files are read.
 """
 
 import re

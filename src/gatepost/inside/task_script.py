@@ -51,7 +51,7 @@ async def run_script(script: str, folder: Path, seconds: float = SECONDS) -> Scr
 
 
 async def run_program(arguments: Sequence[str], folder: Path, seconds: float) -> ProgramOutcome:
-    """Whatever it started is gone when this returns."""
+    """Run a program for at most so many seconds. All processes that it started are gone when this returns."""
     starting = asyncio.create_task(_start(arguments, folder))
     try:
         process = await asyncio.shield(starting)
@@ -113,7 +113,7 @@ async def _read(stream: asyncio.StreamReader | None) -> bytes:
 
 
 def read_outcome(printed: str) -> ScriptOutcome:
-    """Of what it printed."""
+    """Read the outcome from the last line that a script printed."""
     lines = printed.strip().splitlines()
     if not lines:
         return ScriptOutcome(error='it printed nothing; its last line must be JSON such as {"wakeAgent": true}')

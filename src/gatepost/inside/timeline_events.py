@@ -57,7 +57,8 @@ def describe(event: TimelineSource) -> tuple[str, dict[str, Any]]:
 
 
 def plain_numbers(numbers: dict[str, Any]) -> runner_frames.Usage:
-    """Of what a provider reports as its usage, what a frame can hold: it is information, nothing is booked by it."""
+    """Return the part of a provider's reported usage that a frame can hold. It is information; nothing is booked by
+    it."""
     kept = [
         (name, value)
         for name, value in numbers.items()

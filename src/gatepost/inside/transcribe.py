@@ -91,7 +91,7 @@ class AttachmentTranscriber:
         return await transcribe(self._run, path, self._by, prefix)
 
     def _tidy(self) -> None:
-        """Of messages that have ended."""
+        """Remove the transcripts of messages that have ended."""
         for kept in self._kept.glob("*/*"):
             if not (self._files / kept.parent.name).exists():
                 kept.unlink(missing_ok=True)

@@ -1,10 +1,10 @@
 """One turn inside: rows to the provider, its events to the host, follow-ups pushed meanwhile, `submit_turn` at the end.
 
-Rows count as given (Begun, answered) right before the provider has them: what was given is not sent in again. Between
-the two a runner can die, so our own file marks them `begun` before and `processing` after. The next runner names what
-stayed `begun` with its claim, and shows again what the host then gives it: the conversation may not hold that. A result
-is in outbound.db before it is posted. Results are posted without waiting for each answer; the turn is not submitted
-before all are answered, and no tool is used before: what an agent does must not overtake what it said.
+Rows count as given (Begun, answered) right before the provider has them, and are not sent in again. Between the two a
+runner can die, so our own file marks them `begun` before and `processing` after. The next runner names the rows that
+stayed `begun` with its claim. It shows those again that the host then gives it: the conversation may not hold them. A
+result is in outbound.db before it is posted. Results are posted without waiting for each answer. But the turn is not
+submitted, and no tool is used, before all are answered: an agent's acts must not overtake its words.
 """
 
 import asyncio
@@ -144,7 +144,7 @@ class RunnerTurn:
 
     @property
     def tool(self) -> tuple[float, str]:
-        """Of the tools that run now the one with the longest patience, in seconds, and its name."""
+        """Return the longest patience among the tools that run now, in seconds, and the name of that tool."""
         patience, name = max(self._running.values(), default=(0.0, ""))
         return _within(patience), name[: runner_frames.LONGEST_NAME]
 
@@ -393,7 +393,7 @@ class RunnerTurn:
         self,
         event: timeline_events.TimelineSource,
     ) -> None:
-        """What only the timeline wants to know, and which tool runs now."""
+        """Record an event that only the timeline needs, and keep track of running tools."""
         match event:
             case contract.ToolUse(key, tool, _, timeout):
                 self._drafts.end(sent=False)
@@ -470,7 +470,7 @@ class RunnerTurn:
             self._interrupting = asyncio.create_task(self.interrupt())
 
     async def flush(self, tool: str, wait: bool) -> bool:
-        """The agent calls a tool: what it said before is on the line when this returns. Whether that is sure."""
+        """Send out everything that the agent said before its call of a tool. Return True if that is certain."""
         announced = getattr(self._provider, "announces_calls", True)
         return await self._uses.match(tool, ANNOUNCED_S if wait and announced else 0.0)
 

@@ -1,11 +1,11 @@
-"""Git's work on a worktree, in a sandbox: over files that an agent could have written, nothing of it may run anywhere
-else. A program of its own, of the standard library alone:
+"""Git's work on a worktree, in a sandbox. An agent could have written these files, so git must not run over them
+anywhere else. It is a program of its own and uses the standard library alone.
 
     python -I -S worktree.py /workspace /workspace/project [/workspace/extra/source]
 
-The host says in `in/job.json` what to do, and finds the answer in `out/answer.json`, which it does not believe.
-A worktree here is a whole clone: it shares no object, hook or setting with the repository that it came from, so
-nothing that is done to it is done to that one.
+The host writes the job into `in/job.json`, and reads the answer from `out/answer.json` without trusting it. A worktree
+here is a whole clone. It shares no object, hook or setting with the repository that it came from, so nothing done to it
+reaches that one.
 """
 
 import json
@@ -257,7 +257,7 @@ def _repositories(project: Path, tree: str) -> set[str]:
 
 
 def _author_env(project: Path) -> dict[str, str]:
-    """Whatever became of its settings: a commit has an author."""
+    """Return variables that give a commit an author, even if the repository's settings name none."""
     name, email = (try_git(project, "config", "--get", f"user.{each}") for each in ("name", "email"))
     return {
         f"GIT_{role}_{what}": value
@@ -287,7 +287,8 @@ def run(job: Job, project: Path, source: Path) -> dict[str, Any]:
 
 
 def _run(command: str, project: Path) -> tuple[int, str]:
-    """Its code and the end of what it said. What it leaves running is not waited for."""
+    """Run a command, and return its exit code and the end of its output. Processes that it leaves running are not
+    waited for."""
     said = bytearray()
 
     def listen() -> None:
@@ -335,7 +336,7 @@ def main(workspace: str, project: str, source: str = "") -> None:
 
 
 def _write_answer(out: Path, answer: dict[str, Any]) -> None:
-    """Whatever was put in its place meanwhile."""
+    """Write the answer, and replace any file that was put in its place meanwhile."""
     try:
         with tempfile.NamedTemporaryFile("w", dir=out, delete=False) as draft:
             draft.write(json.dumps(answer))

@@ -4,7 +4,7 @@ gets the same as numbered text (`render_text`), and `parse_choice` reads both an
 The text is markdown. Everything else is plain: a channel that has cards shows it as it is, whatever marks are in it,
 and `render_text` escapes it. So what an agent or a stranger says becomes no link, no heading and no part of the card.
 
-Where several may be chosen (`many`), a click names all of them: the ids of the buttons as `join_clicks` makes them one.
+If several may be chosen (`many`), one click names all of them: `join_clicks` joins the ids of the buttons.
 """
 
 import re

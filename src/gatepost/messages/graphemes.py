@@ -1,8 +1,8 @@
-"""Places where a text may be cut without tearing what people read as one sign: a letter with its accents, an emoji of
-several parts, a flag, a syllable of Hangul, CR and LF.
+"""Places where a text may be cut without tearing a sign that people read as one. Such are a letter with its accents, an
+emoji of several parts, a flag, a syllable of Hangul, CR and LF.
 
-It follows the extended grapheme clusters of Unicode (UAX 29) and is stricter in two places: nothing is cut after a
-zero width joiner, nor between a virama and a letter. A cluster longer than `LONGEST_CLUSTER` is cut all the same.
+It follows the extended grapheme clusters of Unicode (UAX 29). It is stricter in two places: nothing is cut after a zero
+width joiner, nor between a virama and a letter. A cluster longer than `LONGEST_CLUSTER` is cut all the same.
 """
 
 import unicodedata

@@ -1,7 +1,7 @@
 """Senders whose identity their platform does not prove, such as mail without DMARC.
 
-What they claim is no address of a person: once, where a message comes in, the sender is replaced by an address on a
-platform of its own. So nothing that is given to a person, to a platform or to a pattern of addresses is given to them.
+Their claim is no address of a person. It is replaced once, when a message comes in, by an address on a separate
+platform. So a right of a person, of a platform or of a pattern of addresses never applies to them.
 """
 
 from hashlib import sha256

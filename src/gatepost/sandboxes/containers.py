@@ -345,7 +345,7 @@ class ContainerSandbox:
 
     @property
     def freezer(self) -> Path | None:
-        """Of the engine's cgroup, which bears the container's id."""
+        """The freezer of the engine's cgroup, which bears the container's id."""
         try:
             return cgroups.find_freezer(self.inner_pid, self._place.container, Path("/proc/self/mounts").read_text())
         except OSError:

@@ -1,7 +1,7 @@
 """docker: containers of a daemon that runs as root. For those who have it and nothing else.
 
-docker starts from images alone, so an almost empty one is made, which needs no registry. Whoever may speak to its
-daemon may become root on this machine; no sandbox ever sees its socket.
+docker starts from images alone, so an almost empty one is made, which needs no registry. Access to its daemon is as
+good as root on this machine, so no sandbox ever sees its socket.
 """
 
 import hashlib

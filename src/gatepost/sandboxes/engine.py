@@ -87,7 +87,7 @@ class Engine(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """What must be there before a start. May block; raises Unavailable."""
+        """Prepare everything that a start needs. May block; raises Unavailable."""
 
     def trouble(self) -> str | None:
         key = (self.program or "", self.name, self.image, self.runtime, *self.flags, str(sandbox_uid(self._config)))

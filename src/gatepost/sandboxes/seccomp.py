@@ -1,7 +1,7 @@
 """The system call filter of a sandbox, as BPF made here: no library, no compiler.
 
-It takes away what a user namespace leaves open to its inhabitants: socket families other than UNIX, INET and INET6,
-new namespaces and mounts, setuid files (which other users of the host could run), and kernel interfaces with a history
+It closes what a user namespace leaves open inside: socket families other than UNIX, INET and INET6, and new namespaces
+and mounts. It also refuses setuid files, which other users of the host could run, and kernel interfaces with a history
 of holes. It is the second wall, behind the namespaces.
 """
 

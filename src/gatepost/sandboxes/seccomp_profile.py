@@ -1,8 +1,8 @@
-"""The system call filter of a sandbox once more, as the JSON that container engines read: the same calls refused as in
-`seccomp`, which makes it for bubblewrap.
+"""The system call filter of a sandbox as the JSON that container engines read. It refuses the same calls as `seccomp`,
+which makes the filter for bubblewrap.
 
-Everything is allowed but what is listed. Engines join the rules for one call by "or" and cannot say "none of these", so
-the families of sockets that are refused are listed, not those that are let through.
+Everything is allowed but what is listed. Engines join the rules for one call by "or" and cannot say "none of these". So
+the refused families of sockets are listed, not the allowed ones.
 """
 
 import errno

@@ -243,8 +243,8 @@ def get_last_error(db: Db, session_id: str) -> str:
 
 
 def _notify_parent(db: Db, session: Session, ended: str, state: str, error: str, chain: OriginChain, now: int) -> None:
-    """A row for the parent's next turn: it interrupts nothing, and it is there once, whatever is killed when. What the
-    parent does about it is on behalf of whoever the agent worked for."""
+    """Add a row for the parent's next turn. It interrupts nothing, and is added once even if a process is killed
+    meanwhile. The parent reacts on behalf of the people for whom the agent worked."""
     set_notify(db, session.id, False)
     parent = sessions.get(db, session.parent)
     if parent is None or parent.closed_at is not None:

@@ -1,8 +1,8 @@
 """Audit: a hash chain over who did what with which verdict. Details and the actor can be erased; the chain holds.
 
-Of several gateways each has a chain of its own, so that none waits for another. `number` is a row's place in its
-chain; rows from before there were several have none, and stand at `seq`. Whoever takes over from a gateway seals its
-chain: the row that says so (`SEAL`) holds where that ended.
+Each gateway on a store has a chain of its own, so that none waits for another. `number` is a row's place in its chain;
+rows from before there were several have none, and stand at `seq`. A gateway that takes over from another seals its
+chain: the row `SEAL` holds the end of that chain.
 
 Details are chained by their hash, so they can simply go. The actor is chained as it is. A row whose actor was erased
 cannot be hashed again: a later row (`ERASED`) vouches for all that is left of it, so no further change goes unseen.
@@ -201,8 +201,8 @@ def verify(db: Db) -> tuple[int, int | None]:
 
 
 def verify_chains(db: Db) -> ChainVerdict:
-    """Whatever the file holds, it answers. A chain whose old rows were removed begins at its anchor, which holds only
-    if a row vouches for it. A chain that was sealed goes as far as its seal."""
+    """Verify all chains, and return a verdict for any content of the file. A chain whose old rows were removed begins
+    at its anchor, which holds only if a row vouches for it. A chain that was sealed goes as far as its seal."""
     said, heads, rows = _Vouchers(), dict[str, str](), 0
     for gateway in list_chains(db):
         checked, end, broken = _verify_chain(db, gateway, said)
@@ -313,7 +313,7 @@ def _check_row(row: tuple[Any, ...], gateway: str, expected: int, previous: str,
 
 
 def _read_words(action: str, details: str | None, details_hash: str, said: _Vouchers) -> None:
-    """What a row that holds says of others."""
+    """Collect what a valid row vouches for in other rows."""
     if action == CUT:
         said.cuts.add(details_hash)
     if details is None or action not in (ERASED, SEAL):
@@ -375,7 +375,7 @@ def parse_head(text: str) -> tuple[str, int, str] | None:
 
 
 def render_heads(db: Db) -> str:
-    """Of all chains, each as `parse_head` reads it."""
+    """Return the heads of all chains, each in the form that `parse_head` reads."""
     named = [each for each in list_chains(db) if each]
     own = get_head(db)
     unnamed = [] if named and own.startswith("0:") else [own]

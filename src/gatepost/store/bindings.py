@@ -32,7 +32,7 @@ def list_all(db: Db) -> list[Binding]:
 
 @quick
 def list_for_host(db: Db, scheme: str, host: str, port: int) -> list[Binding]:
-    """Whoever's they are."""
+    """Return the bindings for a host, of all groups and people."""
     return BINDINGS.list(db, "WHERE scheme = ? AND host = ? AND port = ? ORDER BY id", scheme, host, port)
 
 

@@ -45,7 +45,8 @@ def put(db: Db, instance: str, name: str, received: str, acknowledged: bool, now
 
 
 def update(db: Db, instance: str, name: str, change: Callable[[str], str], now: int) -> str:
-    """Return what it is then. Of several gateways that add to it at once, none loses what another added."""
+    """Change a cursor and return its new value. Gateways that change it at once wait for each other, so that no change
+    is lost."""
     db.alone(LockKind.CURSOR, instance, name)
     row = get(db, instance, name)
     before = row.received if row is not None else ""

@@ -37,7 +37,7 @@ def get(db: Db, instance: str) -> StoredChannel | None:
 
 
 def put(db: Db, new: StoredChannel) -> None:
-    """Add one, or change its settings. Who made it, and when, stays."""
+    """Add one, or change its settings. The maker and the time of making stay."""
     STORED.insert(
         db,
         "ON CONFLICT (instance) DO UPDATE SET settings = excluded.settings, is_on = excluded.is_on",

@@ -58,7 +58,7 @@ class ModelCall(Struct, frozen=True):
 
 
 def record_cost(db: Db, new: NewCost, source: str, now: int) -> bool:
-    """Write it down; False if it was. Whoever books also moves the spending."""
+    """Record a cost; return False if it was recorded before. The caller also changes the spending."""
     usage = new.usage
     return bool(
         db.run(
@@ -74,9 +74,9 @@ def record_cost(db: Db, new: NewCost, source: str, now: int) -> bool:
 
 
 def add_external(db: Db, new: NewCost, now: int) -> bool:
-    """Something that was spent elsewhere, and told to us afterwards; False if it was told before.
+    """Book a cost that arose elsewhere and was reported afterwards; return False if it was reported before.
 
-    It is booked whether it fits or not. What people must hear of it is handed out with the next reservation.
+    It is booked whether it fits or not. The next reservation hands out the notices that people must get about it.
     """
     db.share(LockKind.MONEY)
     if not record_cost(db, new, "external", now):

@@ -1,9 +1,9 @@
-"""The time that a unit of the writer has. SQL that takes longer is interrupted by SQLite's progress handler; Python
-code that takes longer, by an exception that the watchdog's thread raises in the writer's. A read has its time from who
-asks: `within` of `Store.read`.
+"""The time that a unit of the writer has. SQL that takes longer is interrupted by SQLite's progress handler. Python
+code that takes longer is interrupted by an exception that the watchdog's thread raises in the writer's. A read has a
+time of its own: `within` of `Store.read`.
 
-That exception can never hit anything but the unit: it is raised under a lock and only while a unit is under way, and a
-unit that ends takes the same lock, and takes back what was raised and did not arrive yet.
+That exception can never hit anything but the unit. It is raised under a lock, and only while a unit is under way. A
+unit that ends takes the same lock, and takes back an exception that has not arrived yet.
 """
 
 import threading
@@ -88,7 +88,7 @@ def _raise_in(thread: int, error: type[BaseException]) -> None:
 def _clear_pending() -> None:
     """Replace what is pending by one that arrives here, at the next step.
 
-    To set none would leave Python looking for it: from then on each call of each thread would take a little longer, and
+    To set none would leave Python looking for it. From then on each call of each thread would take a little longer, and
     under a tracer none would ever return (CPython 3.11).
     """
     with suppress(_TakenBack):

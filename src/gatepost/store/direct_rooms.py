@@ -34,12 +34,12 @@ def find_address(db: Db, user_id: str, instance: str) -> str | None:
 
 
 def list_for_identity(db: Db, identity: str) -> list[DirectRoom]:
-    """Of this identity alone."""
+    """Return the direct rooms of this identity alone."""
     return DIRECT_ROOMS.list(db, "WHERE user_id = ? ORDER BY instance", identity)
 
 
 def list_for_people(db: Db, people: tuple[str, ...]) -> list[DirectRoom]:
-    """Of all identities of these people, by the person; the newest first."""
+    """Return the direct rooms of all identities of these people, named by the person; the newest first."""
     marks = ", ".join("?" * len(people)) or "NULL"
     rows = db.rows(
         "SELECT COALESCE(i.person, d.user_id), d.instance, d.address, d.seen_at FROM direct_rooms d"

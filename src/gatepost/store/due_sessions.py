@@ -82,8 +82,8 @@ def has_work(db: Db, session_id: str, now: int) -> bool:
 
 @quick
 def get_retry_time(db: Db, session_id: str, now: int) -> int | None:
-    """When the next try of this session is due, if it has to wait for that; None: it may be woken. What arrives
-    meanwhile waits with the first row: only time leads to a try, so that a burst of arrivals uses up none."""
+    """Return when the next try of this session is due; None if it may be woken now. Messages that arrive meanwhile wait
+    with the first row. Only time leads to a try, so that a burst of arrivals uses up none."""
     turn = db.row(
         "SELECT next_at FROM turns WHERE session_id = ? AND ended_at IS NULL AND state = 'interrupted'", (session_id,)
     )

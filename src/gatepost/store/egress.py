@@ -1,4 +1,4 @@
-"""Egress rules and the log of what was tried. What a rule means is decided in `egress/rules.py`."""
+"""Egress rules and the log of attempts. `egress/rules.py` decides the meaning of a rule."""
 
 from enum import StrEnum
 

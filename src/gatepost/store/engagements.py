@@ -1,5 +1,5 @@
-"""Engagements: which groups are in a conversation of a room, and until when. What one does to a message is decided in
-`flow/intake/engagement.py`. A row whose time is over stays for a while: a late reply of its turn may extend it."""
+"""Engagements: which groups are in a conversation of a room, and until when. `flow/intake/engagement.py` decides their
+effect on a message. A row whose time is over stays for a while: a late reply of its turn may extend it."""
 
 from msgspec import Struct
 
@@ -50,7 +50,7 @@ def get(db: Db, instance: str, address: str, thread: str, folder: str) -> Engage
 
 
 def count(db: Db, instance: str, address: str, folder: str, most: int) -> int:
-    """Of a group in all threads of a room, so many at most; also those that are over."""
+    """Count the engagements of a group in all threads of a room, up to `most`. Those that are over count, too."""
     there = "SELECT thread FROM engagements WHERE instance = ? AND address = ? AND folder = ? LIMIT ?"
     return len(db.rows(there, (instance, address, folder, most)))
 
@@ -65,7 +65,8 @@ def put(db: Db, new: Engagement) -> None:
 
 
 def extend(db: Db, instance: str, address: str, thread: str, folder: str, since: int, now: int) -> bool:
-    """The group said something there, in a turn that began at `since`. What was over by then stays so."""
+    """Extend an engagement because the group said something there, in a turn that began at `since`. One that was over
+    by then stays over."""
     return bool(
         db.run(
             f"UPDATE engagements SET until = ? + ttl {_AT} AND folder = ? AND until >= ?",

@@ -2,8 +2,8 @@
 
     open → done · failed          open → stopping → cancelled
 
-Who asked, where the result goes and how many steps lie behind it stand here and in `origins`, written by the gateway
-alone. The work is done in a session of the target that belongs to the asking session. That session has a room without
+This table and `origins` hold who asked, where the result goes and how many steps lie behind it. Only the gateway writes
+them. The work is done in a session of the target that belongs to the asking session. That session has a room without
 people, and each errand is a thread of it: what a turn says there is part of that errand's result.
 """
 
@@ -202,7 +202,7 @@ class ErrandOutcome(Struct, frozen=True):
 
 
 def get_outcome(db: Db, errand: Errand) -> ErrandOutcome:
-    """Of one whose work is over."""
+    """Return the outcome of an errand whose work is over."""
     if sessions.get(db, errand.session_id) is None:
         return ErrandOutcome(ErrandState.FAILED, reason=REMOVED.format(errand.folder))
     said = _list_effects(db, errand)
@@ -222,8 +222,8 @@ _parse_said = make_row_parser(_ResultEffect)
 
 
 def _list_effects(db: Db, errand: Errand) -> list[_ResultEffect]:
-    """Return what its own turns said and gave away in its room, oldest first; the last of it, if it is much. What
-    another conversation sends there is no part of it, whatever thread that names."""
+    """Return the texts and files that its own turns sent to its room, oldest first; only the last ones if there are
+    many. Effects of another conversation are no part of it, whatever thread they name."""
     rows = db.rows(
         "SELECT o.key, o.op, o.payload, SUBSTR(m.text, 1, CAST(? AS INTEGER))"
         " FROM messages m JOIN outbox o ON o.message_id = m.id"
@@ -258,8 +258,8 @@ def _list_files(said: Sequence[_ResultEffect]) -> tuple[ResultFile, ...]:
 
 
 def _find_failure(db: Db, errand: Errand) -> str:
-    """Why the last message of its thread was not worked on to the end; '' if it was. What the gateway tells a turn that
-    goes on is no such message."""
+    """Return why the last message of its thread was not worked on to the end; '' if it was. The gateway's own notes to
+    a continued turn do not count."""
     rows = db.rows(
         "SELECT i.state, i.reason, m.platform_id FROM messages m JOIN inbox i ON i.message_id = m.id"
         " WHERE m.instance = ? AND m.address = ? AND m.id >= ? AND m.direction = 'in' AND m.thread = ?"

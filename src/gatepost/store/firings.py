@@ -179,7 +179,7 @@ class TaskStanding(Struct, frozen=True):
 
 
 def list_standings(db: Db, task_ids: Sequence[str]) -> list[TaskStanding]:
-    """Of all these tasks. Not more of them than a look takes up."""
+    """Return the standing of each of these tasks, at most as many as one look takes."""
     return [TaskStanding(*row) for row in db.rows(_render_standings(len(task_ids)), task_ids)]
 
 
@@ -193,7 +193,7 @@ def _render_standings(count: int) -> str:
 
 
 def get_text_key(task_id: str, due_at: int) -> str:
-    """Of the effect that delivers a text of the task. Keys of one task follow each other in time."""
+    """Return the key of the effect that delivers a text of the task. Keys of one task sort by time."""
     return f"task/{task_id}/{due_at}"
 
 
@@ -209,7 +209,7 @@ def count_undelivered(db: Db, task_ids: Sequence[str], most: int) -> dict[str, i
 
 
 def list_open_messages(db: Db, task_id: str) -> list[int]:
-    """Of the runs that wait or go on."""
+    """Return the messages of the runs that wait or are under way."""
     rows = db.rows(
         "SELECT message_id FROM firings WHERE task_id = ? AND state = 'queued' AND message_id IS NOT NULL ORDER BY id",
         (task_id,),

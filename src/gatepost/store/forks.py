@@ -119,8 +119,8 @@ def is_wanted(db: Db, message_id: int) -> bool:
 
 
 def list_wanted(db: Db, most: int) -> list[int]:
-    """The messages that ask for one, by age, one of each group: its forks are made one by one, so the others would only
-    stand in line, before those of other groups, and be counted as begun."""
+    """Return the messages that ask for a fork, by age, one of each group. A group's forks are made one by one. Further
+    ones would only stand in line before those of other groups, and be counted as begun."""
     rows = db.rows(
         "SELECT MIN(w.message_id) AS oldest FROM wanted_forks w LEFT JOIN sessions s ON s.id = w.parent_id"
         " GROUP BY COALESCE(s.folder, '') ORDER BY oldest LIMIT ?",

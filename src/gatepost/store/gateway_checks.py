@@ -25,7 +25,7 @@ def is_living(row: GatewayRow, now: int) -> bool:
 
 
 def check_companions(new: GatewayIdentity, known: Iterable[GatewayRow], now: int) -> None:
-    """Whether this gateway may join those that live. Raises what keeps it from it."""
+    """Check that this gateway may join the living ones. Raises the reason if it may not."""
     for other in known:
         if other.name == new.name or not is_living(other, now):
             continue
@@ -51,8 +51,8 @@ def check_connections(new: GatewayIdentity, known: Iterable[GatewayRow], most: i
 
 
 def check_rotation(own_home: str, current: str, known: Iterable[GatewayRow], now: int) -> None:
-    """Whether secrets may be sealed with another key while others live. `current`: that key; '': it is yet to be made,
-    so that nobody else has it. Raises what keeps this gateway from it."""
+    """Check that secrets may be sealed with another key while other gateways live. `current` is that key; '' means that
+    it is yet to be made, so that nobody else has it. Raises the reason if they may not."""
     for other in known:
         if other.home == own_home or not is_living(other, now):
             continue

@@ -83,7 +83,7 @@ def _insert(
 
 
 def name_pieces(move: GroupMove) -> str:
-    """Of its files, in the store."""
+    """Return the name of a move's files in the store."""
     return f"move/{move.id}"
 
 

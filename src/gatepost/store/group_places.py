@@ -132,8 +132,8 @@ def render_wait(gateway: str) -> str:
 
 
 def list_waiting_rooms(db: Db, world: str, before: int) -> list[WaitingRoom]:
-    """The rooms of a world in which a message has waited since before a moment. What nobody said (a task) does not
-    count. Of each room the last thread that was spoken in."""
+    """Return the rooms of a world in which a message has waited since before a moment, each with its last active
+    thread. A message that nobody said (a task) does not count."""
     rows = db.rows(
         "SELECT m.instance, m.address, m.thread FROM messages m WHERE m.id IN (SELECT MAX(m.id) FROM inbox i"
         f" JOIN messages m ON m.id = i.message_id WHERE i.{OPEN} AND (i.folder = ? OR (i.folder > ? AND i.folder < ?))"
@@ -145,7 +145,7 @@ def list_waiting_rooms(db: Db, world: str, before: int) -> list[WaitingRoom]:
 
 
 def defer_due(db: Db, world: str, now: int, until: int) -> int:
-    """What waits for a gateway that is away is known of: it is not overdue before `until`."""
+    """Put off rows that wait for a gateway that is away, so that they are not overdue before `until`."""
     return db.run(
         f"UPDATE inbox SET next_at = ? WHERE {OPEN} AND (folder = ? OR (folder > ? AND folder < ?)) AND next_at <= ?",
         (until, world, *below(world), now),

@@ -115,9 +115,9 @@ def _hide_from_siblings(db: Db, folder: str) -> None:
 
 
 def remove(db: Db, folder: str) -> bool:
-    """Its routes, destinations and sessions go with it, and so does every right: a later group of the same name has
-    none of them, nor do its former admins. What limits it stays (denials, budgets), lest it be free of that when it is
-    made again. The ledger's messages stay."""
+    """Remove a group with its routes, destinations and sessions, and every right: neither a later group of the same
+    name nor its former admins have any. Limits (denials, budgets) stay, so that a group made again is not free of them.
+    The ledger's messages stay."""
     principal = f"folder:{folder}"
     db.run("DELETE FROM acl WHERE effect = 'allow' AND (principal = ? OR scope = ?)", (principal, folder))
     db.run("DELETE FROM memberships WHERE child = ? OR parent = ?", (principal, principal))

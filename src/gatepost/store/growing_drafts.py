@@ -114,7 +114,7 @@ def claim(db: Db, turn_id: str, now: int) -> int | None:
 
 
 def withdraw(db: Db, turn: Turn, *, deletes: bool, now: int) -> bool:
-    """A turn that ended without an answer leaves no draft behind, where messages can be deleted. Whether there is
+    """Delete the draft of a turn that ended without an answer, if messages can be deleted. Return True if there is
     something to send."""
     draft = find_open(db, turn.id)
     if draft is None or not deletes:

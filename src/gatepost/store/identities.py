@@ -91,7 +91,8 @@ def _move_rights(db: Db, identity: str, person: str) -> None:
 
 
 def _move_budgets(db: Db, identity: str, person: str, now: int) -> None:
-    """The smaller of two limits counts. What was spent and what is reserved adds up."""
+    """Move the budgets of an identity to its person. The smaller of two limits counts; spending and reservations add
+    up."""
     db.alone(LockKind.MONEY)
     db.run(
         "INSERT INTO budgets (kind, name, period, micro, set_by, set_at)"
@@ -114,7 +115,7 @@ def _move_budgets(db: Db, identity: str, person: str, now: int) -> None:
 
 
 def _move_requests(db: Db, identity: str, person: str) -> None:
-    """Of two votes one is left."""
+    """Move the cards and votes of an identity to its person. If both voted, one vote is left."""
     db.run("UPDATE request_cards SET person = ? WHERE person = ?", (person, identity))
     db.run(
         "INSERT INTO request_votes (request_id, person, voted_at)"

@@ -15,8 +15,8 @@ def find(db: Db, turn_id: str) -> OutboxEffect | None:
 
 
 def remove(db: Db, turn_id: str, folder: str, now: int) -> None:
-    """Delete the interim lines of a turn that has ended, where the channel can. What waits to be sent is sent first: a
-    power cut may have forgotten that it was."""
+    """Delete the interim lines of a turn that has ended, where the channel can. Effects that wait are sent first: after
+    a power cut, one may be sent already and recorded as waiting."""
     shown = find(db, turn_id)
     if shown is None or not shown.payload.get(TRANSIENT) or shown.state not in _SHOWN:
         return

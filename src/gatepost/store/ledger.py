@@ -76,8 +76,8 @@ def check(db: Db, now: int, *, running: bool = True, newest: int = 0) -> LedgerS
 
 
 def count_late(db: Db, now: int) -> int:
-    """Open rows that were due long ago, or have no time at all. Of a running gateway; no message that is done with is
-    looked at."""
+    """Count open rows that were due long ago or have no time at all. Meant for a running gateway: it looks at no
+    finished message."""
     late = 0
     for table, condition in (("inbox", inbox.OPEN), ("outbox", _OPEN_OUT)):
         row = db.row(

@@ -1,8 +1,8 @@
 """Signatures by which webhooks' senders proved a post: each counts once, so that nobody sends a copy under another id.
 
-Kept by their hashes. What signs a moment is refused by that moment later, so it is kept until then and no longer. What
-signs none (GitHub) is good for as long as its link: it is kept as long, the newest of them. Only who has
-the link's secret adds to them.
+Only hashes are kept. A signature over a timestamp is refused once that is too old, so it is kept until then and no
+longer. A signature without one (GitHub) is valid as long as its link, so the newest of these are kept as long. Only a
+sender with the link's secret adds any.
 """
 
 from gatepost.core.clock import MINUTE

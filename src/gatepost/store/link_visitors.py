@@ -43,7 +43,8 @@ def make_id() -> str:
 
 
 def add(db: Db, new: NewLinkVisitor, secret: str, now: int) -> LinkVisitor | None:
-    """None if the link has too many. Who has never written makes way soon, and who did after a day."""
+    """Add a visitor; return None if the link has too many. A visitor who never wrote is replaced soon, one who did
+    after a day."""
     db.alone(LockKind.QUOTA, "link_visitors", new.token_id)
     if _count(db, new.token_id) >= MOST_OF_LINK and not _remove_idlest(db, new.token_id, now):
         return None

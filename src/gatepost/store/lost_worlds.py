@@ -1,6 +1,6 @@
 """A world whose gateway does not come back: it is run elsewhere, without the files that were there.
 
-What its providers remembered lay among these files, so each conversation begins anew. A turn that was open is given its
+The memory of its providers lay among these files, so each conversation begins anew. A turn that was open is given its
 whole prompt again, with the list of what it had said and done.
 """
 

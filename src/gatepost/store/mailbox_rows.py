@@ -48,8 +48,9 @@ _TO_PROJECT = (
 
 @quick
 def list_to_project(db: Db, session_id: str, limits: ProjectionLimits) -> ToProject:
-    """Return what a session's mailbox must hold: every row that is worked on; of those that wait the next that a turn
-    can claim and that fit, the first in any case; of the context that no turn has shown yet, the newest that fits."""
+    """Return the rows that a session's mailbox must hold. These are all rows that are worked on, and the waiting ones
+    that a turn can claim next and that fit, the first in any case. Context that no turn has shown yet is added, the
+    newest that fits."""
     first = min(limits.observed, PAGE)
     parts: dict[str, list[Row]] = {"context": [], "next": [], "working": [], "window": [], "rules": []}
     given = (session_id, 2**62, first, session_id, limits.rows, session_id, session_id, session_id)

@@ -2,7 +2,7 @@
 
     queued → admitted → settled · failed        queued → denied
 
-An entrance is open to some senders of a channel, and lets so many in a day. Whoever is admitted gets a group, which
+An entrance is open to some senders of a channel, and lets so many in a day. An admitted newcomer gets a group, which
 `flow/onboarding.py` makes; `settled` is written with it.
 """
 
@@ -90,7 +90,7 @@ def add_entrance(db: Db, instance: str, senders: str, folder: str, per_day: int,
 
 
 def remove_entrance(db: Db, entrance_id: int) -> Entrance | None:
-    """Whoever waits there stays in the queue until somebody decides."""
+    """Remove an entrance. Newcomers who wait there stay in the queue until somebody decides."""
     row = db.row(f"DELETE FROM entrances WHERE id = ? RETURNING {ENTRANCES.columns}", (entrance_id,))
     return ENTRANCES.parse(row) if row else None
 
@@ -146,7 +146,7 @@ def count_below(db: Db, parent: str) -> int:
 
 
 def count_admitted_below(db: Db, parent: str) -> int:
-    """Of those, how many groups are still to be made."""
+    """Count the admitted newcomers below a group whose groups are still to be made."""
     row = db.row("SELECT COUNT(*) FROM newcomers WHERE parent = ? AND state = 'admitted'", (parent,))
     return int(row[0]) if row else 0
 

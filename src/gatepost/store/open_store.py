@@ -63,8 +63,8 @@ def check_whole(home: Home, config: Config) -> tuple[str, ...]:
 
 
 def join_gateways(home: Home, config: Config, listen: str = "", capacity: int = 0) -> "GatewayLease | None":
-    """Where several gateways may share a store that was prepared: the lease of this one. `listen`: where its web page
-    is. `capacity`: how many sandboxes may be awake here."""
+    """Begin the lease of this gateway on a prepared store; return None if the store cannot be shared. `listen` is the
+    address of its web page, `capacity` the number of sandboxes that may be awake here."""
     place = get_place(home, config)
     if not place.url:
         return None

@@ -1,8 +1,8 @@
 """Origins: the people and rooms behind a message that an agent put in.
 
-Such a message carries everybody on whose behalf its turn worked, so that limits and denials of these people and rooms
-hold along the whole chain, also through sessions of other groups. Obligations are inherited, privileges are not:
-nobody's personal secret is used in a turn that they did not ask for themselves.
+Such a message carries everybody on whose behalf its turn worked. So limits and denials of these people and rooms hold
+along the whole chain, also through sessions of other groups. Obligations are inherited, privileges are not: nobody's
+personal secret is used in a turn that they did not ask for themselves.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,13 +46,13 @@ def get_for_turn(db: Db, turn_id: str) -> OriginChain:
 
 
 def get_for_row(db: Db, row_id: int) -> OriginChain:
-    """Of one waiting message."""
+    """Return the origins of one waiting message."""
     return _make_chain(db.rows(f"{_SELECT} WHERE i.id = ? ORDER BY o.ordinal", (row_id,)))
 
 
 @quick
 def get_for_session(db: Db, session_id: str) -> OriginChain:
-    """Of what a session does between its turns: its room, and everything behind its last turn."""
+    """Return the origins of a session's acts between its turns: its room, and everything behind its last turn."""
     last = find_last_turn(db, session_id)
     found = get_for_turn(db, last) if last else OriginChain()
     room = db.row("SELECT instance, address, thread FROM sessions WHERE id = ? AND address <> ''", (session_id,))
@@ -82,7 +82,7 @@ def get_inherited(db: Db, message_id: int) -> OriginChain:
 
 
 def _make_chain(rows: Sequence[Row]) -> OriginChain:
-    """Who is behind a message comes before its sender, who is an agent then."""
+    """Build a chain from rows. The people behind a message come before its sender, who is an agent then."""
     inherited: list[Origin] = []
     depth = 0
     for kind, sender, instance, address, thread, person, *place, steps in rows:
@@ -116,7 +116,7 @@ def put(db: Db, message_id: int, origins: Sequence[Origin], depth: int) -> None:
 
 
 def put_all(db: Db, chains: Sequence[tuple[int, OriginChain]]) -> None:
-    """Of several messages, each with everybody who is behind it."""
+    """Store the origins of several messages, each with everybody who is behind it."""
     rows = [
         (message_id, ordinal, each.person, each.instance, each.address, each.thread, behind.depth)
         for message_id, behind in chains

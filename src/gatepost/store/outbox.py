@@ -246,8 +246,8 @@ def count_done(db: Db, turn_id: str) -> int:
 
 
 def list_done_in_turn(db: Db, turn_id: str, most: int, longest: int) -> list[DoneInTurn]:
-    """The last `most` things that a turn has said and done, interim lines left out, oldest first; of each text the
-    first characters, one more than `longest` if there are more."""
+    """Return the last `most` effects of a turn without its interim lines, oldest first. Each text is cut after
+    `longest` characters and one more, which shows that there is more."""
     rows = db.rows(
         "SELECT o.op, SUBSTR(m.text, 1, CAST(? AS INTEGER)), o.seq, o.answers, o.state FROM outbox o JOIN messages m"
         " ON m.id = o.message_id WHERE o.turn_id = ? AND o.origin <> 'status'"
@@ -341,9 +341,9 @@ def list_stuck(db: Db) -> list[StuckMessages]:
 def claim_head(
     db: Db, instance: str, address: str, owner: str, now: int, lease: int, oldest: int = 0
 ) -> OutboxEffect | None:
-    """The lane's first row, marked `sending` if it is due; returned as it was before, so that the caller sees whether
-    it must wait (`next_at`), whether it is older than `oldest` (and not marked), or whether an earlier owner was
-    already sending it (then it is ours from here on)."""
+    """Claim the lane's first row: mark it `sending` if it is due, and return it as it was before. The caller sees from
+    it whether it must wait (`next_at`). A row older than `oldest` is not marked. A row that an earlier owner was
+    already sending is ours from here on."""
     first = get_head(db, instance, address)
     if first is None:
         return None
@@ -482,8 +482,8 @@ def retry_ended(db: Db, effect_id: int, now: int) -> bool:
 
 def record_undelivered(db: Db, effect: OutboxEffect, reason: str, *, again: bool, now: int) -> EffectState | None:
     """Record that the platform did not deliver what it had accepted, and return the new state, None if it was recorded
-    before. `again`: the text goes out once more, with the reason in its payload; its files are gone by now. What was
-    refused so before is not tried a third time."""
+    before. `again`: the text goes out once more, with the reason in its payload; its files are gone by now. A text that
+    was refused so before is not tried a third time."""
     again = again and bool(effect.payload.get("text")) and REFUSAL not in effect.payload
     state = EffectState.PENDING if again else EffectState.FAILED
     payload = {name: value for name, value in effect.payload.items() if name != "files"} | {REFUSAL: reason}
@@ -510,7 +510,7 @@ def cancel_results(db: Db, turn_id: str, reason: str, now: int) -> int:
 
 
 def cancel_unsent(db: Db, session_id: str, reason: str, now: int) -> int:
-    """Whatever of a session was not sent yet is not sent: nobody is there who could read it."""
+    """Cancel all effects of a session that were not sent yet: nobody is there who could read them."""
     return _withdraw(db, "session_id = ?", (session_id,), EffectState.CANCELLED, reason, now)
 
 

@@ -1,6 +1,6 @@
 """Facts of the first screen: a few statements for all groups together, and a few more for those that are shown.
 
-What waits, runs or failed is found by the partial indexes on such rows, so old messages cost nothing here.
+Rows that wait, run or failed are found by partial indexes, so old messages cost nothing here.
 """
 
 from collections.abc import Sequence
@@ -222,8 +222,8 @@ def list_unclear(db: Db, since: int) -> list[UnclearEffects]:
 
 
 def list_last_messages(db: Db, sessions: Sequence[str]) -> dict[str, LastMessage]:
-    """By session: what was said last in it, by whomever. What has no words gives way to what was said on the other
-    side."""
+    """Return the last message of each session, in or out. A message without words gives way to the last one of the
+    other direction."""
     if not sessions:
         return {}
     places = db.rows(

@@ -1,7 +1,7 @@
 """Files on their way from one gateway to another, in pieces. They are here until they have arrived.
 
-The name of one that came with a message is its path in the media folder (`in/…`); of one that is sent, its path on the
-gateway of its sender (`/…`).
+A file that came with a message is named by its path in the media folder (`in/…`). A file to be sent is named by its
+path on the gateway of its sender (`/…`).
 """
 
 from gatepost.core.clock import DAY

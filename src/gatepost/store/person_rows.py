@@ -200,7 +200,7 @@ def remove_system_messages(db: Db, message_ids: Sequence[int]) -> int:
 
 
 def cancel_waiting(db: Db, message_ids: Sequence[int], now: int) -> int:
-    """What nobody has begun to answer is not answered any more."""
+    """Cancel messages that no turn has begun to answer."""
     return db.run(
         f"UPDATE inbox SET state = 'cancelled', reason = ?, next_at = NULL, updated_at = ? WHERE message_id IN"
         f" ({make_marks(message_ids)}) AND {inbox.OPEN} AND turn_id IS NULL",
@@ -257,8 +257,8 @@ QUOTED = ("text", "sender", "files")  # of a message that another quotes
 
 
 def list_quotes(db: Db, scope: PersonScope, called: frozenset[str], after: int, through: int) -> list[tuple[int, str]]:
-    """List (id, content without the quote) of others' messages that quote one of the person's: one that is known, or
-    one that is not and whose sender is called like them."""
+    """List (id, content without the quote) of others' messages that quote one of the person's. If the quoted message is
+    not stored, the name of its sender decides."""
     rows = db.rows(
         "SELECT m.id, m.content, p.sender, m.sender FROM messages m LEFT JOIN messages p ON p.instance = m.instance"
         " AND p.address = m.address AND p.direction = 'in' AND p.platform_id = m.reply_to AND p.event = 'message'"

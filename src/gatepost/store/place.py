@@ -28,7 +28,7 @@ WRITE = "write it as postgresql://USER:PASSWORD@HOST:5432/DATABASE"
 
 
 def _read_url(raw: object) -> str:
-    """What is wrong with it is said without it."""
+    """Check the address of the database. An error never repeats it."""
     text = raw.strip() if isinstance(raw, str) else "?"
     if text and _ADDRESS.fullmatch(text) is None:
         raise ValueError(

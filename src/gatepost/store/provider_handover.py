@@ -1,8 +1,8 @@
-"""History: what was said in a session while another provider drove it. A provider that takes over is told, because its
+"""History: the messages of a session while another provider drove it. A provider that takes over is told, because its
 own conversation does not hold it; one that comes back is told what it missed.
 
-What was said before somebody asked for a fresh start is over for everybody: a provider's conversation that is forgotten
-takes its turns with it.
+Messages from before somebody asked for a fresh start are over for every provider: a provider's conversation that is
+forgotten takes its turns with it.
 """
 
 from typing import TYPE_CHECKING

@@ -53,7 +53,7 @@ class NearPhrases(Struct, frozen=True):
         return len(self.phrases) == 2 or len({len(each) for each in self.phrases}) == 1
 
     def count_words(self) -> int:
-        """Of all the alternatives that say the same without NEAR."""
+        """Count the words of all alternatives that say the same without NEAR."""
         if len(self.phrases) < 2 or self.is_everywhere:
             return sum(map(len, self.phrases))
         reach = [len(each) + self.distance + 1 for each in self.phrases]

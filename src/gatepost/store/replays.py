@@ -1,7 +1,7 @@
 """Replays: sessions that are given the messages of another one again, to see what other settings make of them.
 
-A replay has a room of its own, in which nobody is: an effect there is in its end state from its first moment, so no
-delivery ever sees it (`outbox.insert`). Each turn of the source is a thread there, so it is a turn again.
+A replay has a room of its own without people. An effect there is in its end state from its first moment, so no delivery
+ever sees it (`outbox.insert`). Each turn of the source becomes a thread there, so that it is a turn again.
 """
 
 from collections.abc import Sequence

@@ -204,8 +204,8 @@ def get_asker(new: NewRequest) -> RequestAsker:
 
 
 def add(db: Db, new: NewRequest, now: int) -> tuple[Request, bool]:
-    """The request, and whether it is new. What was asked before is one request: in a turn by name and digest, of people
-    while it waits. One that was withdrawn waits again."""
+    """Add a request; return it, and True if it is new. Asked again, it is the same request: in a turn by its name and
+    digest, for people while it waits. One that was withdrawn waits again."""
     flags = {"cut": int(new.cut), "editable": int(new.editable)}
     texts = {"input": _json(new.input), "rooms": _json(new.rooms), "bound": _json(to_builtins(new.bound))}
     values = asdict(new) | flags | texts | {"quorum": max(new.quorum, 1), "asker": get_asker(new)}
@@ -256,9 +256,9 @@ def find_same(db: Db, new: NewRequest) -> Request | None:
 def find_in_turn(
     db: Db, session_id: str, turn_id: str, name: str, digest: str, others: Collection[str] = ()
 ) -> Request | None:
-    """The same thing asked before in this turn, under the same name; or one that says the same, left by an attempt that
-    is gone, and waits or has an answer that no attempt was given: from now on it has this name. `others`: names that
-    somebody waits for as it is."""
+    """Return the same request of this turn under the same name. Otherwise return one with the same content, left by an
+    attempt that is gone, if it waits or its answer was given to no attempt. It gets this name from now on. `others` are
+    names that somebody waits for as they are."""
     same = "WHERE session_id = ? AND turn_id = ? AND name = ? AND digest = ?"
     if found := REQUESTS.get(db, same, session_id, turn_id, name, digest):
         return found
@@ -280,7 +280,7 @@ def find_last(db: Db, kind: RequestKind, folder: str, name: str) -> Request | No
 
 
 def find_last_of_group(db: Db, kind: RequestKind, folder: str, name: str) -> Request | None:
-    """The newest by that name, whichever session asked. What was withdrawn says nothing."""
+    """Return the newest request by that name, of any session of the group. Withdrawn ones do not count."""
     last = "WHERE kind = ? AND folder = ? AND name = ? AND state <> 'withdrawn' ORDER BY asked_at DESC, id DESC LIMIT 1"
     return REQUESTS.get(db, last, kind, folder, name)
 
@@ -321,7 +321,7 @@ def set_answer(db: Db, request_id: str, given: dict[str, Any]) -> Request | None
 
 
 def settle(db: Db, request_id: str, now: int) -> bool:
-    """What follows from its answer is done. False if that was so before."""
+    """Record that the answer of a request was acted on. Return False if it was recorded before."""
     return bool(db.run("UPDATE requests SET settled_at = ? WHERE id = ? AND settled_at IS NULL", (now, request_id)))
 
 
@@ -331,7 +331,7 @@ def record_failure(db: Db, request_id: str, failure: str) -> None:
 
 
 def record_notified(db: Db, request_id: str, now: int) -> bool:
-    """Whoever asked is told in this transaction. False if they were before."""
+    """Record that the asker is told in this transaction. Return False if they were told before."""
     return bool(db.run("UPDATE requests SET notified_at = ? WHERE id = ? AND notified_at IS NULL", (now, request_id)))
 
 
@@ -346,8 +346,8 @@ def withdraw_others(db: Db, turn_id: str, others: Collection[str], now: int) -> 
 
 
 def withdraw_for_turn(db: Db, session_id: str, turn_id: str, reason: str, now: int) -> list[Request]:
-    """Nobody waits for these answers any more, nor for those that no attempt came to ask for. What its agent
-    asked is not the turn's: the answer comes later."""
+    """Withdraw the requests of a turn's provider: nobody waits for these answers any more, nor for given ones that no
+    attempt fetched. Requests of the agent itself stay, because their answers come later."""
     own = "session_id = ? AND turn_id = ? AND asker = 'provider'"
     db.run(
         f"UPDATE requests SET settled_at = COALESCE(settled_at, ?), notified_at = ? WHERE {own} AND state <> 'pending'"
@@ -372,8 +372,8 @@ def withdraw(db: Db, request_id: str, reason: str, now: int) -> list[Request]:
 
 
 def end_lasting(db: Db, session_id: str) -> None:
-    """What was allowed for the rest of a conversation does not hold in the next; nor does what is allowed later, if it
-    was asked before: it is about nothing that is asked from now on."""
+    """End the permissions that were given for the rest of a conversation. A request that still waits is marked as an
+    earlier one, so that its answer does not hold for the next conversation."""
     lasting = "session_id = ? AND state = 'allowed' AND lasts = 'session'"
     db.run(f"UPDATE requests SET lasts = 'once' WHERE {lasting}", (session_id,))
     db.run("UPDATE requests SET about = ? WHERE session_id = ? AND state = 'pending'", (EARLIER, session_id))
@@ -451,8 +451,8 @@ def list_bound_files(db: Db) -> frozenset[str]:
 
 @quick
 def find_for_message(db: Db, message_id: int) -> Request | None:
-    """The call by which a person let a message be said, be edited, or be passed on, while that has not left: a platform
-    passes on the words that it finds then."""
+    """Return the call by which a person allowed a message to be sent, edited or passed on. One that is passed on counts
+    until it has left, because a platform passes on the words that it finds then."""
     passed_on = "op IN ('forward', 'quote', 'repost') AND state IN ('pending', 'sending', 'uncertain')"
     others = f"SELECT key FROM outbox WHERE target_id = ? AND (op = 'edit' OR ({passed_on}))"
     keys = db.rows(f"SELECT key FROM outbox WHERE message_id = ? UNION ALL {others}", (message_id, message_id))

@@ -1,8 +1,7 @@
 """Reservations: before a model call, the worst that it can cost is set aside; after it, what it did cost is booked.
 
 The check and the reservation are one transaction, which has each budget that applies alone, so calls that come together
-cannot pass a budget together. What a
-reservation holds is either settled or, after a crash, booked in full; it is never forgotten.
+cannot pass a budget together. A reservation is either settled or, after a crash, booked in full; it is never forgotten.
 """
 
 from collections.abc import Sequence
@@ -98,7 +97,7 @@ def reserve(
 
 
 def check_fit(standings: Sequence[BudgetStatus], worst: int) -> BudgetDenial | None:
-    """None: it fits. What costs nothing always does."""
+    """Return the denial, or None if the cost fits. A call that costs nothing always fits."""
     full = [each for each in standings if worst > each.left]
     if not full:
         return None

@@ -1,8 +1,8 @@
-"""Removing what is over age, a small portion at a time, so that nobody waits long for the writer.
+"""Removal of rows over their age, a small portion at a time, so that nobody waits long for the writer.
 
 A portion looks at the oldest rows behind a cursor and ends at the first that is young: rows stand in the order in which
-they were written. What an open row needs stays, whatever its age: a message with a row in flight, its steps, the turn
-of such a row, the newest turn of a session, the last timeline entry of one (its number goes on from there).
+they were written. Rows that an open row needs stay at any age: a message with a row in flight, its steps, and the turn
+of such a row. The newest turn of a session stays, and so does its last timeline entry, whose number goes on from there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -151,7 +151,7 @@ def remove_turns(db: Db, after: str, before: int, most: int) -> RemovalBatch[str
 
 
 def remove_timeline(db: Db, after: str, before: int, most: int) -> RemovalBatch[str]:
-    """Of the next session behind the cursor, but for its last entry."""
+    """Remove old timeline entries of the next session behind the cursor. Its last entry stays."""
     found = db.row("SELECT session_id FROM timeline WHERE session_id > ? ORDER BY session_id LIMIT 1", (after,))
     if found is None:
         return RemovalBatch(0, after, False)
@@ -236,7 +236,7 @@ def remove_secret_uses(db: Db, after: int, before: int, most: int) -> RemovalBat
 
 def truncate_audit(db: Db, before: int, now: int) -> int:
     """Let each chain begin later: its new start is kept as its anchor, and a row at the end of this gateway's vouches
-    for it. What lies before it is then removed with `remove_cut`. The row up to which it was cut, 0 if nothing is old
+    for it. `remove_cut` then removes the rows before it. Return the row up to which it was cut, 0 if nothing is old
     enough."""
     through = min(audit.find_first_since(db, before), audit.get_newest(db)) - 1
     if through <= _get_truncated(db):
@@ -291,8 +291,8 @@ class DormantSession(Struct, frozen=True):
 
 
 def list_dormant_sessions(db: Db, after: str, before: int, most: int) -> tuple[list[DormantSession], str]:
-    """Of the next `most` sessions, those that were closed or last used before a moment and have nothing in flight; and
-    the cursor, '' at the end."""
+    """Return those of the next `most` sessions that were closed or last used before a moment and have nothing in
+    flight. Also return the cursor, '' at the end."""
     rows = db.rows("SELECT id, closed_at, active_at FROM sessions WHERE id > ? ORDER BY id LIMIT ?", (after, most))
     found = [
         DormantSession(session_id, closed_at is not None)

@@ -87,8 +87,8 @@ def list_in_room(
 
 
 def add_fetched(db: Db, new: NewMessage, folder: str, now: int) -> bool:
-    """Write down what a platform remembers, in a state that wakes nobody; False if it is known. What we said ourselves
-    stays ours."""
+    """Store a message from a platform's history, in a state that wakes nobody; return False if it is known. Our own
+    messages are not stored again."""
     if (
         new.platform_id
         and messages.find(db, new.instance, new.address, Direction.OUT, new.platform_id, new.event) is not None
@@ -120,7 +120,7 @@ def add_fetched(db: Db, new: NewMessage, folder: str, now: int) -> bool:
 
 
 def _add_for_group(db: Db, new: NewMessage, folder: str, now: int) -> bool:
-    """What was fetched for another part of the tree only is this one's too, now that it looked as well."""
+    """Give this group a message that was fetched for another part of the tree, now that it looked as well."""
     known = _find_fetched(db, new)
     if known is None or any(entry.folder == folder for entry in inbox.list_for_message(db, known)):
         return False

@@ -1,5 +1,5 @@
-"""Rules change rarely and are read with every message: routes, rooms, people and where to reach them, access, watchers,
-switches, budgets, names of destinations.
+"""A cache for rules, which change rarely and are read with every message: routes, rooms, people and where to reach
+them, access, watchers, switches, budgets, names of destinations.
 
 One row names the state that they are in. A write to one of their tables gives it a new name in the same transaction;
 `Db` sees to that, so nobody can forget it. A cache compares the name before it answers. So several gateways on one

@@ -152,7 +152,7 @@ def remove(db: Db, place: SecretOwner, name: str, origin: str | None = None) -> 
 
 
 def remove_named(db: Db, name: str) -> None:
-    """Of every owner: for a name that was made for one thing."""
+    """Remove the secrets of this name of every owner. For a name that was made for one purpose."""
     db.run("DELETE FROM secrets WHERE name = ?", (name,))
 
 

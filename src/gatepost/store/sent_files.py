@@ -1,4 +1,4 @@
-"""Files that agents gave away: how many bytes, by turn and by group. What counts against the limits on them."""
+"""Files that agents gave away: the number of bytes by turn and by group, which counts against the limits on them."""
 
 from msgspec import Struct
 
@@ -17,8 +17,8 @@ class NewSentFiles(Struct, frozen=True, kw_only=True):
 
 
 def put(db: Db, new: NewSentFiles, now: int) -> None:
-    """Said twice, it counts once, by the larger of the two: the first may be on its way already. What is older than the
-    group's period is forgotten."""
+    """Record bytes under a key. Recorded twice, the larger number counts: the first may be on its way already. Rows
+    older than the group's period are removed."""
     db.run("DELETE FROM given_files WHERE folder = ? AND at < ?", (new.folder, now - DAY))
     db.run(
         "INSERT INTO given_files (key, folder, session_id, turn_id, bytes, at) VALUES (?, ?, ?, ?, ?, ?)"
@@ -29,7 +29,7 @@ def put(db: Db, new: NewSentFiles, now: int) -> None:
 
 
 def remove(db: Db, key: str) -> None:
-    """They were not given away after all. What an effect of this key has on its way stays counted."""
+    """Remove the record of files that were not given away after all. It stays if an effect of this key exists."""
     db.run(
         "DELETE FROM given_files WHERE key = ? AND NOT EXISTS (SELECT 1 FROM outbox WHERE outbox.key = ?)", (key, key)
     )

@@ -1,7 +1,7 @@
 """Files of a conversation: which messages have files that lie in a session's folder, within its share of the disk.
 
-A file keeps its path for as long as it is kept: the folder is called by the inbox row that it came with first, and a
-fork or a replay has the same. The oldest make way for new ones; the row that needed their space tells so.
+A file keeps its path for as long as it is kept. Its folder is named after the inbox row that it came with first, and a
+fork or a replay uses the same name. The oldest make way for new ones; the row that needed their space tells so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set

@@ -43,7 +43,7 @@ def set_pinned(db: Db, session_id: str, text: str, by: str) -> None:
 
 
 def set_summary(db: Db, session_id: str, text: str) -> None:
-    """Of all that was said so far, in the place of a transcript."""
+    """Set the summary of all messages so far. It takes the place of a transcript."""
     SESSION_NOTES.insert(
         db,
         "ON CONFLICT (session_id) DO UPDATE SET summary = excluded.summary, transcript = ''",

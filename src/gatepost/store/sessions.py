@@ -251,7 +251,7 @@ def set_model(db: Db, session_id: str, model: str) -> None:
 
 
 def close(db: Db, session_id: str, now: int) -> bool:
-    """The next message to the same key starts a new one. What this one asked is withdrawn."""
+    """Close a session; the next message to the same key starts a new one. Its open requests are withdrawn."""
     requests.withdraw_for_session(db, session_id, "the conversation has ended", now)
     return bool(
         db.run(
@@ -280,13 +280,14 @@ def set_conversation(db: Db, session_id: str, provider: str, conversation_id: st
 
 
 def shorten_conversation(db: Db, session_id: str, summary: str) -> None:
-    """Whatever provider comes next starts from this summary. What was allowed for the conversation still is."""
+    """Let the next provider, whichever it is, start from this summary. Permissions given for the conversation stay."""
     db.put("DELETE FROM conversations WHERE session_id = ?", (session_id,))
     session_notes.set_summary(db, session_id, summary)
 
 
 def remove_conversations(db: Db, session_id: str, now: int) -> None:
-    """Whatever provider comes next starts anew, and is allowed nothing for the conversation that was."""
+    """Let the next provider, whichever it is, start anew, without permissions that were given for the earlier
+    conversation."""
     db.put("UPDATE sessions SET reset_at = ? WHERE id = ?", (now, session_id))
     requests.end_lasting(db, session_id)
     session_notes.remove_summary(db, session_id)

@@ -147,8 +147,8 @@ class SqliteStore:
         return erased_space.truncate_log(connect(self.path))
 
     def close(self, within: float = CLOSE_S) -> str:
-        """Write what was accepted and close. '' if that is done; else what did not end in time and is left behind: the
-        process should end then. Whoever still waits is told that the gateway is stopping."""
+        """Write what was accepted, and close. Return '' if that is done. Else return what did not end in time: it is
+        left behind, and the process should end. Callers that still wait are told that the gateway is stopping."""
         if self._closed:
             return ""
         self._closed = True

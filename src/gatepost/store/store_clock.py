@@ -7,7 +7,8 @@ from gatepost.store.place import check_library, find_place, get_place
 
 
 def get_clock(home: Home, config: Config | None = None) -> Clock:
-    """Where machines share a store, the database's. Without `config` the settings are read."""
+    """Return the clock of the store: the database's if machines share it, else the system's. Without `config` the
+    settings are read."""
     place = find_place(home) if config is None else get_place(home, config)
     if not place.url:
         return SystemClock()

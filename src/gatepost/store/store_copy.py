@@ -1,7 +1,7 @@
 """Copies a whole store from one engine to the other: every table, every id, every sequence; all of it or nothing.
 
-Rows are streamed, so memory does not grow with the store. What was written is read again and compared, by the number of
-rows and a hash that does not depend on their order. The index for searches is made anew.
+Rows are streamed, so memory does not grow with the store. The copy is read again and compared, by the number of rows
+and a hash that does not depend on their order. The index for searches is made anew.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -53,8 +53,8 @@ class Table(Generic[S]):
         return db.row(sql, (*(astuple(new) if new is not None else ()), *values.values()))
 
     def insert_rows(self, db: Db, rest: str, names: tuple[str, ...], rows: Sequence[Row], /, **same: Any) -> Rows:
-        """Many rows of these columns, in their order, in as few statements as they fit into. `same`: what all of them
-        have, which is given to the store once. What `rest` returns comes in any order."""
+        """Insert rows of these columns, in their order, in as few statements as possible. `same` holds values that all
+        rows share, which are given to the store once. Rows that `rest` returns come in any order."""
         found: Rows = []
         for at in range(0, len(rows), MOST_ROWS):
             some = rows[at : at + MOST_ROWS]

@@ -122,7 +122,7 @@ def find_valid(db: Db, kind: TokenKind, token: str, now: int) -> Token | None:
 
 @quick
 def find(db: Db, kind: TokenKind, token: str) -> Token | None:
-    """Whether it is valid or not. For whoever has used it: to others one that is not valid looks unknown."""
+    """Return a token, valid or not. Only for somebody who has used it: to others an invalid one must look unknown."""
     return TOKENS.get(db, "WHERE hash = ? AND kind = ?", hash_token(token), kind)
 
 
@@ -193,7 +193,7 @@ def _remove_old(db: Db, now: int) -> None:
 
 
 def _remove_secrets(db: Db, rows: list[Row]) -> None:
-    """Of links that are no more. Their names are ours, and no two links share one."""
+    """Remove the secrets of removed links. Their names are ours, and no two links share one."""
     for (name,) in rows:
         if name:
             secrets.remove_named(db, name)

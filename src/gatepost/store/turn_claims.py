@@ -201,13 +201,14 @@ def claim(
     ready: bool = False,
     begun: frozenset[int] = frozenset(),
 ) -> TurnClaim | None:
-    """The next batch of a session: an interrupted turn first, else the oldest waiting rows of one (room, thread) and
-    one rights class, and of one person where it matters whose they are. A row that waits for its retry holds back the
-    later ones, so that order is kept.
+    """Claim the next batch of a session: an interrupted turn first, else the oldest waiting rows of one (room, thread)
+    and one rights class. If it matters whose they are, they are of one person. A row that waits for its retry holds
+    back the later ones, so that order is kept.
 
-    `ready`: the provider gets the batch with this claim, unless a command may be among it: that needs a query of its
-    own, and its batch is given piece by piece. `begun`: rows that the runner before announced and perhaps did not hand
-    over to its provider. Those that count as given in the interrupted turn are shown again."""
+    `ready` means that the provider gets the batch with this claim, unless a command may be among it. A command needs a
+    query of its own, so that batch is given piece by piece. `begun` are rows that the runner before announced and
+    perhaps did not hand over to its provider. Those that count as given in the interrupted turn are shown again.
+    """
     claimed = claim_waiting(db, session_id, provider, owner, now, lease, most, ready=ready)
     unfinished = find_open(db, session_id) if claimed is None else None
     return claimed if unfinished is None else _claim_interrupted(db, unfinished, provider, owner, now, lease, begun)
@@ -270,11 +271,13 @@ def claim_waiting(
 def _claim_interrupted(
     db: Db, turn: Turn, provider: str, owner: str, now: int, lease: int, begun: frozenset[int]
 ) -> TurnClaim | None:
-    """The next attempt. It is given a system row that lists what was already said and done, what its conversation may
-    not hold (`begun`), and the whole prompt only if the provider never named a conversation that could hold it.
+    """Claim the next attempt of an interrupted turn. It gets a system row that lists what was already said and done,
+    and the rows that its conversation may not hold (`begun`). The whole prompt is given only if the provider never
+    named a conversation that could hold it.
 
-    The runner's word on `begun` is believed for rows of this turn alone: what is not given here was given back when the
-    turn broke, and is claimed like any other message."""
+    The runner's word on `begun` is believed for rows of this turn alone. Rows that are not given here were given back
+    when the turn broke, and are claimed like any other message.
+    """
     if turn.state != TurnState.INTERRUPTED or turn.next_at > now:
         return None
     changed = db.run(

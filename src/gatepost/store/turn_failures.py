@@ -92,16 +92,16 @@ def record_failure(
 
 
 def record_sleep(db: Db, turn_id: str, epoch: int, policy: TurnRetryPolicy, now: int) -> TurnFailure | None:
-    """It waits for a person, and its sandbox is gone: it goes on when somebody has decided, or when nobody has in time.
-    What was decided while the sandbox ended is seen here, so no decision is missed."""
+    """Record that a turn waits for a person, and that its sandbox is gone. It goes on when somebody has decided, or
+    when nobody has in time. Decisions made while the sandbox ended are seen here, so none is missed."""
     wait = sleeping_turns.find_wake_time(db, turn_id, now) - now
     cause = FailureCause(reason=sleeping_turns.ASLEEP, wait=wait, counts_as_failure=False, keeps_continuation=True)
     return record_failure(db, turn_id, epoch, cause, policy, now)
 
 
 def record_timeout(db: Db, turn_id: str, epoch: int, now: int) -> TurnFailure | None:
-    """Its time ran out: it ends for good, also one that was to be continued. What it had said stays said, and what it
-    had not seen yet is given back. None if it is not this attempt's to end."""
+    """End a turn for good because its time ran out, also one that was to be continued. Its messages stay, and rows that
+    it had not seen yet are given back. Return None if another attempt has the turn by now."""
     turn = turns.get(db, turn_id)
     if turn is None or turn.epoch != epoch or turn.ended_at is not None:
         return None
@@ -180,8 +180,9 @@ def _fail(
     now: int,
     finished: frozenset[int] | None = None,
 ) -> TurnFailure:
-    """What was answered stays answered: nobody is told that a message failed whose answer he has. `finished`: the rows
-    that the provider was done with before; None: it was cut off and could not say."""
+    """Fail the rows of a turn. Answered ones stay answered: nobody is told that a message failed whose answer they
+    have. `finished` are the rows that the provider was done with before; None means that it was cut off and could not
+    say."""
     spoke = outbox.has_done_any(db, turn.id)
     answered, failed = _find_answered(db, turn, entries, cut=finished is None), []
     for entry, message in entries:
@@ -205,7 +206,8 @@ def _find_answered(db: Db, turn: Turn, entries: list[tuple[InboxEntry, Message]]
 
 
 def _continue_later(db: Db, turn: Turn, reason: str, now: int, wait: int) -> TurnFailure:
-    """What the old attempt had committed is still delivered; the next attempt is told of it when it is claimed."""
+    """Continue a turn later. Effects that the old attempt committed are still delivered; the next attempt is told of
+    them when it is claimed."""
     db.run("UPDATE inbox SET next_at = ? WHERE turn_id = ? AND state = 'working'", (now + wait, turn.id))
     kept = OVERTIME if turn.error == OVERTIME else reason  # whatever else happens to it, its time is up
     db.run("UPDATE turns SET state = 'interrupted', error = ?, next_at = ? WHERE id = ?", (kept, now + wait, turn.id))

@@ -172,8 +172,8 @@ _EXTENDS_AT = (
 def claim_bytes(
     db: Db, turn_id: str, epoch: int, size: int, most: int, *, session_id: str, attempt: int
 ) -> tuple[Turn, int | None] | None:
-    """An open turn that says so many bytes more, counted at once, and when that extends the engagement of its group
-    there; None if it is not that session's at that attempt and epoch, or would have said more than `most` then."""
+    """Count so many more bytes of an open turn. Return the turn, and when this extends the engagement of its group
+    there. Return None if the session has no such turn at that attempt and epoch, or the turn would exceed `most`."""
     row = db.row(
         "UPDATE turns SET said_bytes = said_bytes + ? WHERE id = ? AND epoch = ? AND ended_at IS NULL"
         " AND session_id = ? AND attempt = ? AND said_bytes + ? <= ?"

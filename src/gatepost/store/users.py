@@ -51,7 +51,8 @@ def list_all(db: Db) -> list[User]:
 
 @quick
 def get_roles(db: Db, identity: str) -> SenderRoles:
-    """Of the person who has this identity. In one question, because it is asked with every message that comes in."""
+    """Return the roles of the person who has this identity. It is one query, because it runs with every message that
+    comes in."""
     rows = db.rows(
         "WITH own (person) AS (SELECT COALESCE((SELECT person FROM identities WHERE identity = ?), ?)),"
         " names (id) AS (SELECT person FROM own UNION SELECT i.identity FROM identities i JOIN own o"

@@ -60,8 +60,9 @@ def find_pending(db: Db, turn_id: str) -> str:
 
 
 def count_pending(db: Db) -> tuple[int, int]:
-    """How many wait for whoever may decide about a group, and how many of those were shown to nobody. What is asked of
-    whoever manages an agent is not among them: it has no card. A question is seen where it is asked."""
+    """Count the requests that wait for somebody who may decide about a group, and those of them that were shown to
+    nobody. Requests to the manager of an agent do not count: they have no card. A question is seen where it is
+    asked."""
     row = db.row(
         "SELECT COUNT(*), COALESCE(SUM(CASE WHEN r.kind = 'question'"
         " OR EXISTS (SELECT 1 FROM request_cards c WHERE c.request_id = r.id AND c.open = 1)"
@@ -97,8 +98,8 @@ def list_due(db: Db, now: int, most: int) -> list[Request]:
 
 
 def list_short_of_cards(db: Db, most: int) -> list[Request]:
-    """Those that wait for whoever may decide about a group and were shown to fewer than must agree. The oldest first.
-    What is asked of whoever manages an agent has no card."""
+    """Return the requests that were shown to fewer people than must agree, the oldest first. They wait for somebody who
+    may decide about a group. Requests to the manager of an agent have no card and are left out."""
     return REQUESTS.list(
         db,
         "WHERE state = 'pending' AND kind <> 'question'"

@@ -1,5 +1,5 @@
-"""Pages of groups: who sees which path, and which host names lead to a group's `public_html`. What a row means is
-decided in `flow/web_routes.py`."""
+"""Pages of groups: who sees which path, and which host names lead to a group's `public_html`. `flow/web/web_routes.py`
+decides the meaning of a row."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -76,7 +76,8 @@ class Caller:
 
     @property
     def lane(self) -> str:
-        """Of the store's writer: one caller's writes keep their order, and hardly delay anybody else's."""
+        """The caller's lane of the store's writer. Writes of one caller keep their order, and hardly delay those of
+        others."""
         return self.session_id or self.folder
 
 
@@ -163,7 +164,7 @@ class CallHolder(Protocol):
         """How many people must agree to such a call."""
 
     async def hold(self, call: "ToolCall", held: "HeldCall") -> str:
-        """Ask for a decision; the id of the request. What was asked before is one request."""
+        """Ask for a decision and return the id of the request. Asked again, it is the same request."""
         ...
 
 
@@ -356,7 +357,8 @@ def _bind_args(fn: Callable[[Db, *Ts], T], args: tuple[*Ts]) -> Callable[[Db], T
 
 
 async def run_to_completion(work: Coroutine[Any, Any, T]) -> T:
-    """Do it to its end. Who is cancelled meanwhile is so when it is over, with its error as the cause."""
+    """Run work to its end. A caller that is cancelled meanwhile gets the cancellation when it is over, with the work's
+    error as the cause."""
     task, cancelled = asyncio.ensure_future(work), None
     while not task.done():
         try:

@@ -73,8 +73,8 @@ async def engage(call: ToolCall, jid: Jid = None, topic: Topic = None) -> Engage
 async def disengage(call: ToolCall, jid: Jid = None, topic: Topic = None) -> DisengagedPlace:
     """Leave the conversation of a room: people must speak to you again, by a mention or a reply.
 
-    For when they are done with you and talk among themselves. Where routes give you every message, they still do. To
-    come back by yourself use engage.
+    For when they are done with you and talk among themselves. Routes that give you every message still do. To come back
+    by yourself use engage.
     """
     place = _get_place(call, topic)
     removed = await call.write(engagements.remove, *place, call.caller.folder)
@@ -103,7 +103,8 @@ def _find_way(db: Db, call: ToolCall, place: tuple[str, str, str]) -> RouteChoic
 
 
 def _check_room(db: Db, call: ToolCall, place: tuple[str, str, str]) -> None:
-    """An agent may name threads that do not exist. Where a route has no end, nothing would remove their rows."""
+    """Refuse another engagement if the group has too many in this room. An agent may name threads that do not exist,
+    and if a route has no end, nothing would remove their rows."""
     folder = call.caller.folder
     if engagements.get(db, *place, folder) is None and engagements.count(db, *place[:2], folder, MOST) >= MOST:
         why = f"you are in {MOST} conversations of this room; leave some with disengage"

@@ -113,7 +113,7 @@ async def list_sessions(
 
 
 def _may_read(call: ToolCall, folder: str) -> bool:
-    """Of the own part of the tree, or by a row that reaches beyond it."""
+    """Return True for a group in the caller's part of the tree, or if a row reaches beyond it."""
     if may_act_on(TreeScope.SUBTREE, call.caller.folder, folder):
         return call.allows(folder)
     return call.allows_across(folder)
@@ -241,7 +241,7 @@ async def reset_session(
 ) -> SessionReset:
     """Let a group forget its conversations, so that the next message starts a new one. Files and work.md stay.
 
-    When somebody asks for a fresh start, or the context is confused. Of your own group only this conversation is
+    When somebody asks for a fresh start, or the context is confused. In your own group only this conversation is
     forgotten, from the next turn on, unless you name a topic. To say something into one use inject_message.
     """
     folder = groupFolder or call.caller.folder
@@ -324,8 +324,9 @@ async def inject_message(
 
 
 def _find_injected(db: Db, call: ToolCall, *, named: bool, session_id: str | None) -> Session:
-    """The conversation that is meant: the one that the caller names; without a room its own; in a room that it names
-    the one of its thread, and of several there the one that is not its own. More than one such: it must choose."""
+    """Return the conversation that is meant. It is the one that the caller names, or without a room its own. In a named
+    room it is the one of its thread. Among several there, the caller's own does not count; if more than one is left,
+    the caller must choose."""
     own, place = call.caller, call.place
     if place.instance in _NOBODYS_ROOMS:
         why = f"nobody hears what is said there for a message of this kind; {_NOBODYS_ROOMS[place.instance]}"

@@ -14,7 +14,7 @@ from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import replace
 from gatepost.flow.gateways.folder_check import check_folder_stays
-from gatepost.flow.groups import FolderPrototype, make_group, read_prototype
+from gatepost.flow.groups.groups import FolderPrototype, make_group, read_prototype
 from gatepost.flow.intake import routing
 from gatepost.flow.schedule.prototype_tasks import SEED_FILE, SeedPlace, add_seed, pop_seed, read_seed
 from gatepost.flow.schedule.task_changes import read_rules
@@ -294,7 +294,7 @@ async def set_observe_window(
     chars: Annotated[Most | None, Meta(description="Most characters; -1: the same.")] = None,
     folder: Folder = None,
 ) -> ObserveWindow:
-    """Say how much of what it only observes a group is shown with a turn. What is left out stays as it is.
+    """Say how much of what it only observes a group is shown with a turn. An argument that is left out changes nothing.
 
     A route's own window wins over this. To watch another group use observe_group.
     """
@@ -325,8 +325,8 @@ def _change(db: Db, folder: str, values: Mapping[str, Any]) -> None:
 async def observe_group(
     call: ToolCall, source: Annotated[str, Meta(description="The group to watch, in your world.")]
 ) -> GroupObservation:
-    """Watch another group: what people write to it is shown to you as context with your next turn, and asks nothing
-    of you. Of a sibling you are also shown what it only observes itself.
+    """Watch another group: what people write to it is shown to you as context with your next turn, and asks nothing of
+    you. From a sibling you are also shown what it only observes itself.
 
     A group below you, or a sibling while it is open (set_group_open). To end it use unobserve_group.
     """

@@ -141,8 +141,8 @@ async def fetch_history(
 ) -> FetchedHistory:
     """Ask the platform what was said in a room, also before this gateway was there, and keep it.
 
-    To know what went before on first contact, or after reset_session. Where the platform cannot tell, what is known
-    here is given. For that alone use inspect_messages.
+    To know what went before on first contact, or after reset_session. If the platform cannot tell, what is known here
+    is given. For that alone use inspect_messages.
     """
     place, most = call.place, min(max(limit, 1), MOST)
     cursor = await call.read(_cursor, place, before)
@@ -260,7 +260,7 @@ def _render_message(seen: RoomHistoryEntry, call: ToolCall) -> HistoryMessage:
 
 
 def _line(seen: RoomHistoryEntry, zone: ZoneInfo, call: ToolCall) -> str:
-    """As the agent is shown messages in a turn. What people never got is left out."""
+    """Render a message as the agent is shown messages in a turn. One that people never got is left out."""
     message = seen.message
     if message.direction == Direction.OUT and seen.state == EffectState.FAILED:
         return ""

@@ -9,9 +9,10 @@ from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid
-from gatepost.flow import invitations, link_tokens
+from gatepost.flow import invitations
 from gatepost.flow.intake.routing import MADE_BY
 from gatepost.flow.invitations import MOST_USES, IssuedInvitation, NewInvitation
+from gatepost.flow.links import link_tokens
 from gatepost.store.port import Db
 from gatepost.store.tokens import TokenKind
 from gatepost.tools.call import ToolCall

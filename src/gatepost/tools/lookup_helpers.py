@@ -39,7 +39,8 @@ def parse_time(text: str, field: str) -> int:
 
 
 async def update_search_index(call: ToolCall) -> None:
-    """What was said last is found, too. On a full disk it is not, which is no reason to find nothing."""
+    """Bring the index up to date, so that the latest messages are found, too. On a full disk they are not; the search
+    still runs."""
     with suppress(Unavailable):
         for _ in range(MOST_CAUGHT_UP):
             if not await call.read(search.is_behind):

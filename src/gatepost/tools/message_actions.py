@@ -1,6 +1,6 @@
 """Acts of an agent on messages that are there: its own, and other people's.
 
-Where a channel has no such verb, the call is refused before anything is written, with a call that works.
+If a channel has no such verb, the call is refused before anything is written. The refusal names a call that works.
 """
 
 from collections.abc import Mapping

@@ -33,8 +33,8 @@ async def send(
 ) -> SendReceipt:
     """Say something new in a room: an announcement, or news in a room other than the one you are answering.
 
-    What you write as your answer is delivered by itself; do not send it as well. To answer one message in particular
-    use reply, for a file use send_file (its caption is the text).
+    Your answer is delivered by itself; do not send it as well. To answer one message in particular use reply, for a
+    file use send_file (its caption is the text).
     """
     said = outbox_effects.check_text("text", text)
     return await outbox_effects.commit_effects(call, lambda db: _add_message(db, call, said))

@@ -54,7 +54,8 @@ async def _set_rule(call: ToolCall, host: str, folder: str, *, allow: bool) -> N
 
 @tool(tier=Tier.ROOT, group="network", effects=(Subject.CHANGE_RIGHTS,), idempotent=True)
 async def network_allow(call: ToolCall, host: Host, folder: Folder = "") -> NetworkRule:
-    """Let a group's agents reach a host. What they can read, they can then send there: allow what is needed, no more.
+    """Let a group's agents reach a host. They can then send there all that they can read: allow what is needed, no
+    more.
 
     Hosts of this machine or of a private network cannot be allowed here. To take a host away again use network_deny.
     """

@@ -57,7 +57,8 @@ async def commit_effects(call: ToolCall, effects: Callable[[Db], Sequence[Outbox
 
 
 def _extend_engagement(db: Db, call: ToolCall, said: OutboxEffect) -> None:
-    """What a turn says by a tool where it was asked is as good as its final words."""
+    """Extend the engagement if a turn speaks by a tool in the room where it was asked. That counts like its final
+    answer."""
     turn = call.turn
     if turn is None or said.op not in MESSAGES:
         return

@@ -1,4 +1,4 @@
-"""Tasks: a prompt or a text at a time, once or again and again. What is done when is in `flow/schedule`."""
+"""Tasks: a prompt or a text at a time, once or again and again. `flow/schedule` fires them."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
@@ -195,7 +195,7 @@ def _given(value: T | None) -> T | UnsetType:
 
 
 def _read_context(said: str) -> TaskContext:
-    """Whatever is not isolated is the group's, as callers of old have it."""
+    """Return the context of a task. Every value but `isolated` means the group's, as older callers expect."""
     return TaskContext.ISOLATED if said == TaskContext.ISOLATED else TaskContext.GROUP
 
 
@@ -258,8 +258,8 @@ async def update_task(
     maxRuns: Runs | None = None,
     expiresAt: Expires | None = None,
 ) -> TaskChanged:
-    """Change what a scheduled task does, or when. What you leave out stays; maxRuns 0, an empty
-    expiresAt and an empty script take these away.
+    """Change what a scheduled task does, or when. Arguments left out change nothing; maxRuns 0, an empty expiresAt and
+    an empty script take these away.
 
     Another schedule counts from now. A task that delivers a text is not changed: cancel it and schedule a new one.
     """
@@ -293,7 +293,7 @@ async def pause_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
 
 @tool(tier=Tier.WORKER, group="scheduling", effects=(Subject.SCHEDULE,), idempotent=True)
 async def resume_task(call: ToolCall, taskId: TaskId) -> TaskChanged:
-    """Let a paused task run again, from its next time on. What it missed meanwhile is not made up for.
+    """Let a paused task run again, from its next time on. Runs missed meanwhile are not made up for.
 
     One that paused itself after five failed runs is resumed the same way. One that is over cannot be resumed.
     """

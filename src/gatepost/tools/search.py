@@ -63,9 +63,9 @@ async def find_messages(
 ) -> FoundMessages:
     """Find messages by what they say, in the rooms that you may read; the best first, of equal ones the newest.
 
-    Of very many hits only the newest 400 are compared: narrow a common word by sender, since or scope. Of a very long
-    message the first 16,000 characters are searched. To read on around a hit use inspect_messages with a `before`; for
-    one topic get_thread.
+    If there are very many hits, only the newest 400 are compared: narrow a common word by sender, since or scope. Only
+    the first 16,000 characters of a very long message are searched. To read on around a hit use inspect_messages with a
+    `before`; for one topic get_thread.
     """
     most = min(max(limit, 1), MOST)
     wanted = SearchQuery(

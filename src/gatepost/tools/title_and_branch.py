@@ -1,4 +1,4 @@
-"""Names of an agent and its work: the title of its session, and the branch of its worktree. Who calls is known by its
+"""Names of an agent and its work: the title of its session, and the branch of its worktree. The caller is known by its
 socket or token; nobody names another."""
 
 from typing import Annotated

@@ -1,5 +1,5 @@
 """Tokens for the caller's part of the tree: chat links and webhooks are made here, and every kind is listed and
-revoked. What answers chat links is in `serve/web/widget`, what answers webhooks in `serve/web/links`."""
+revoked. `serve/web/widget` answers chat links, `serve/web/links` webhooks."""
 
 from typing import Annotated
 
@@ -13,9 +13,9 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.keyring import Keyring
 from gatepost.core.records import replace
-from gatepost.flow import link_tokens
 from gatepost.flow.intake.routing import MADE_BY
-from gatepost.flow.link_tokens import LONGEST_INSTRUCTIONS, IssuedLink, NewLink
+from gatepost.flow.links import link_tokens
+from gatepost.flow.links.link_tokens import LONGEST_INSTRUCTIONS, IssuedLink, NewLink
 from gatepost.store import tokens
 from gatepost.store.port import Db
 from gatepost.store.tokens import SignatureScheme, Token, TokenKind, TokenState
@@ -77,7 +77,7 @@ class RevokedTokens(Struct, frozen=True):
 async def issue_chat_link(
     call: ToolCall, target_folder: Group = None, jid_suffix: Suffix = "", origins: Origins = ()
 ) -> CreatedLink:
-    """Make a link to a web chat with a group that needs no account. Whoever has it may write there.
+    """Make a link to a web chat with a group that needs no account. Everybody who has it may write there.
 
     The link is shown once. To take it back use revoke_token. For programs that report something use issue_webhook.
     """
@@ -160,7 +160,7 @@ async def revoke_token(
 ) -> RevokedTokens:
     """Take back tokens for your group or those below it. They do not work from then on.
 
-    Who came in by an invitation stays a member.
+    People who came in by an invitation stay members.
     """
     if bool(jid) is bool(id):
         raise Invalid("jid", "name either a room by `jid` or one token by `id`")

@@ -10,10 +10,10 @@ from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
 from gatepost.core.clock import iso
-from gatepost.flow import web_routes
 from gatepost.flow.intake.routing import MADE_BY
-from gatepost.flow.web_paths import parse_site_path
-from gatepost.flow.web_routes import NewWebRoute, RouteMaker, read_hostname
+from gatepost.flow.web import web_routes
+from gatepost.flow.web.web_paths import parse_site_path
+from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, read_hostname
 from gatepost.store import web_routes as rows
 from gatepost.store.port import Db
 from gatepost.store.web_routes import WebAccess, WebHost, WebRoute
@@ -96,7 +96,7 @@ async def set_web_route(
     idempotent=True,
 )
 async def del_web_route(call: ToolCall, path: Path) -> str:
-    """Take back what set_web_route said about a path. What stands above it decides then."""
+    """Take back what set_web_route said about a path. The rule above it decides then."""
 
     def remove(db: Db) -> WebRoute:
         return web_routes.remove_route(db, path, _make_maker(call))

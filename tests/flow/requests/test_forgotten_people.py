@@ -18,7 +18,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
-from gatepost.flow.person_erasure import PersonErasure
+from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.requests.asking import ask
 from gatepost.flow.requests.choices import ALLOW_ONCE
 from gatepost.flow.requests.deciding import decide

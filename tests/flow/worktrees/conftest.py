@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.flow.groups import make_folder
+from gatepost.flow.groups.groups import make_folder
 from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.store import groups
 from gatepost.testing.gateway import running_gateway

@@ -12,7 +12,7 @@ import pytest
 
 from gatepost.core.records import replace
 from gatepost.gate.tool_socket import ToolSocket
-from gatepost.inside.acp.options import read_env
+from gatepost.inside.acp.agent import read_env
 from gatepost.inside.providers.acp import Acp
 from gatepost.inside.providers.contract import (
     Batch,

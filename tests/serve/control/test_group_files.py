@@ -14,7 +14,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow import group_files
+from gatepost.flow.groups import group_files
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import audit
 from gatepost.store.sqlite_store import SqliteStore

@@ -11,10 +11,10 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow import personal_routes
-from gatepost.flow.groups import ensure_defaults
+from gatepost.flow.groups.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
-from gatepost.flow.personal_routes import PersonalChat
+from gatepost.flow.people import personal_routes
+from gatepost.flow.people.personal_routes import PersonalChat
 from gatepost.serve.control.arguments.group_links import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import audit, destinations, engagements, groups, inbox, ledger, routes, sessions

@@ -13,7 +13,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups import ensure_defaults
+from gatepost.flow.groups.groups import ensure_defaults
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store import acl, agents, audit, firings, groups, inbox, rooms, sessions, tasks
 from gatepost.store.agents import NewAgent

@@ -10,7 +10,8 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import NotFound
-from gatepost.flow import pairing, personal_routes
+from gatepost.flow import pairing
+from gatepost.flow.people import personal_routes
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store import groups, identities, messages, users
 from gatepost.store.port import Db

@@ -8,9 +8,17 @@ from gatepost.core.keeper_process import read_clock
 from gatepost.store import gateways
 from gatepost.store.gateways import GatewayIdentity, GatewayRow
 from gatepost.store.postgres.connection import open_connection
-from gatepost.store.postgres.gateway_lease import BEAT_S, LEASE_S, LEAST_S, GatewayLease, LeaseTimes, choose_pause
+from gatepost.store.postgres.gateway_lease import (
+    BEAT_S,
+    LEASE_S,
+    LEAST_S,
+    SILENT_S,
+    GatewayLease,
+    LeaseTimes,
+    SeenLeases,
+    choose_pause,
+)
 from gatepost.store.postgres.postgres_db import PostgresDb
-from gatepost.store.postgres.seen_leases import SILENT_S, SeenLeases
 from gatepost.testing.empty_database import EmptyDatabase
 
 

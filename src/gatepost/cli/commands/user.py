@@ -132,7 +132,7 @@ def forget(home: Home, args: dict[str, Any], as_json: bool, target: Path | None,
         _print_known(known)
     if target is not None:
         from gatepost.cli.person_export import write_export
-        from gatepost.flow.person_erasure import NOT_LOOKED
+        from gatepost.flow.people.person_erasure import NOT_LOOKED
 
         files = write_export(home, args["id"], target.expanduser().absolute())
         rest = "; files on other gateways are not in it" if NOT_LOOKED in known["left"] else ""

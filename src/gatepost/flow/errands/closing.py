@@ -1,7 +1,7 @@
 """Conversations of errands end: when nothing of one is under way and nobody went on with it for a while, it is closed.
 So is that of a single run of a task which gave out an errand, once the results are worked on.
 
-What was said stays in the ledger. Its sandbox ends and its files go. The row is closed first, judged in the transaction
+The messages stay in the ledger. Its sandbox ends and its files go. The row is closed first, judged in the transaction
 that closes it. A gateway that is killed before the files are gone removes them at its next start.
 """
 
@@ -89,11 +89,11 @@ class ErrandSessionCloser:
         await self._sleep.end(session_id, REASON)
 
     def _find_limit(self, wanted: Setting[float], now: int) -> int:
-        """What was last used before this moment is closed."""
+        """Return the moment before which a conversation must have been used last to be closed."""
         return now - to_microseconds(self._config[wanted]) if self._config[wanted] > 0 else NEVER
 
     async def _find_leftovers(self) -> None:
-        """What an earlier gateway closed, and was killed before it had removed the files."""
+        """Find sessions that an earlier gateway closed without removing their files, because it was killed."""
         names = await asyncio.to_thread(_list_folders, self._home)
         for start in range(0, len(names), NAMES):
             self._left.update(await self._store.read(errands.list_closed_sessions, names[start : start + NAMES]))
@@ -113,6 +113,6 @@ def _list_folders(home: Home) -> list[str]:
 
 
 def _remove_folder(home: Home, session_id: str) -> None:
-    """What cannot be removed now is left to retention."""
+    """Remove a session's folder. Retention removes what cannot be removed now."""
     with suppress(GatepostError, OSError), open_untrusted(home.sessions) as root:
         root.remove_tree(session_id)

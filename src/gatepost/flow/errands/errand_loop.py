@@ -13,8 +13,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.flow.errands.returning import return_result
-from gatepost.flow.errands.stopping import stop_errand
-from gatepost.store import errands
+from gatepost.store import errands, inbox, turns
 from gatepost.store.errands import Errand
 from gatepost.store.port import Db, Store
 
@@ -91,3 +90,16 @@ class ErrandLoop:
 def _has_work(db: Db, rooms: list[str] | None) -> bool:
     """One look, for it is mostly in vain."""
     return bool(errands.list_stopping(db, 1)) or (rooms != [] and bool(errands.list_finished(db, rooms, 1)))
+
+
+def stop_errand(db: Db, errand: Errand, now: int) -> bool:
+    """End the work for an errand whose caller was stopped, and mark the errands that it gave out itself. Return True if
+    its turn was running: then its sandbox is to be ended. The next level is only marked, so that a unit of the writer
+    stays small however far errands reach."""
+    turn = turns.find_open(db, errand.session_id)
+    own = turn is not None and (turn.instance, turn.thread) == (errands.INSTANCE, errand.id)
+    ended = turn is not None and own and turns.cancel(db, turn.id, errand.reason, now)
+    inbox.cancel_waiting(db, errand.session_id, errand.reason, now, thread=errand.id)
+    errands.mark_stopping(db, errands.list_children(db, errand.id), errand.reason)
+    errands.cancel(db, errand.id, now)
+    return ended

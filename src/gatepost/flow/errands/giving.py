@@ -1,7 +1,7 @@
 """An agent gives work to another one: a message in a room without people, in the transaction of the call.
 
-Where the result returns, who is behind it and how many steps lie there is written by the gateway. Nothing that the text
-says changes any of it.
+The gateway itself records where the result returns, who is behind it and how many steps led there. The text of the
+message changes none of it.
 """
 
 from collections.abc import Sequence
@@ -90,8 +90,8 @@ def give_errand(db: Db, call: ToolCall, order: ErrandOrder) -> Errand:
 
 
 def _find_denial(db: Db, folder: str, chain: OriginChain) -> str:
-    """Why those who are behind a turn may not have that group work for them; '' if they may. Who is shut out of a group
-    reaches it by no other agent, and root works for owners alone, however they reach it."""
+    """Return why the people behind a turn may not have that group work for them; '' if they may. Somebody who is shut
+    out of a group cannot reach it through another agent. Root works for owners alone."""
     people = [each.person for each in chain.origins if is_person(each.person) and each.person]
     rights = ["owner" if each == OPERATOR else sender_rights.find_rights(db, each, folder) for each in people]
     if None in rights:

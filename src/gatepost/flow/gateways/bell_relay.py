@@ -1,6 +1,8 @@
-"""Bells from gateway to gateway. What is rung here is rung at the others, unless it concerns this one alone.
+"""The relay of bells between gateways. A bell that rings here rings at the others, unless it concerns this gateway
+alone.
 
-A gateway that is alone says nothing: a word costs the database a transaction. Whoever comes says so.
+A gateway that is alone sends nothing, since each notice costs the database a transaction. A gateway that starts
+announces itself.
 """
 
 import asyncio
@@ -58,7 +60,7 @@ class BellRelay:
             self.board.post((bell, *args))
 
     def receive(self, notices: list[Notice]) -> None:
-        """What the others rang. On the loop."""
+        """Ring the bells that others rang. Runs on the loop."""
         if notices:
             self._heard_until = time.monotonic() + HEARD_S
         else:

@@ -1,7 +1,7 @@
 """Commands between gateways: asks another to do something about a session that it runs, and does what others ask here.
 
-A bell names the gateway that should look; a look every two seconds finds what no bell was heard for. What is asked for
-stands in the store until it is answered, so it is done once, whoever dies meanwhile.
+A bell names the gateway that should look; a look every two seconds finds what no bell was heard for. A command stands
+in the store until it is answered, so it is done once even if one of them dies meanwhile.
 """
 
 import asyncio

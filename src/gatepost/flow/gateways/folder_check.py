@@ -1,10 +1,11 @@
-"""The check that a group's folder is here. Several gateways on one store may each have folders of their own: whoever
+"""The check that a group's folder is here. Several gateways on one store may each have folders of their own. Code that
 reads or writes one for somebody else than its agent asks here first. An agent runs where its folder is.
 
 A gateway by itself, or with shared folders, has them all, and nothing is read for that.
 
-Groups that came with a copied store lie on no gateway yet. Whoever has the files claims them; nobody else does, because
-its agents would begin anew in an empty folder. If nobody has them, their messages wait: files may yet come back.
+Groups that came with a copied store lie on no gateway yet. The gateway that has the files claims them. No other does,
+because its agents would begin anew in an empty folder. If no gateway has them, their messages wait: the files may yet
+come back.
 """
 
 import asyncio

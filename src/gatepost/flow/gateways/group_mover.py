@@ -130,7 +130,8 @@ class GroupMover:
             number += 1
 
     async def _end_sessions(self, world: str) -> None:
-        """Turns may end by themselves for a while. What is open then goes on at the target, as after a restart."""
+        """End the sessions of a world. Turns get some time to end by themselves; the rest go on at the target, as after
+        a restart."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         while not await self._is_at_rest(world):
@@ -192,7 +193,7 @@ class GroupMover:
                 number += 1
 
     async def _sweep(self) -> None:
-        """What moves left here that ended while this gateway was away."""
+        """Remove the files of moves that ended while this gateway was away."""
         for move_id in await asyncio.to_thread(_list_left, self._home.path):
             move = await self._store.read(group_moves.get, move_id)
             if move is not None and move.state in (GroupMoveState.WANTED, GroupMoveState.PACKED):
@@ -209,8 +210,8 @@ def _list_left(home: Path) -> list[str]:
 
 
 def _prepare(home: Path, move: GroupMove) -> Path:
-    """An empty folder for what comes. Raises Unavailable if the disk has no room for it, and Invalid if it is not that
-    of the folders where it belongs: what has come is put there in one step."""
+    """Make an empty folder for the files that arrive. Raises Unavailable if the disk has no room for them. Raises
+    Invalid if it is on another disk than the target folders, since the files are moved there in one step."""
     own = home / FOLDER / move.id
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = own / NEW
@@ -227,7 +228,7 @@ def _prepare(home: Path, move: GroupMove) -> Path:
 
 
 def _place(home: Path, move: GroupMove) -> Path | None:
-    """Put what was unpacked where it belongs. What lay there before is kept; where, if there was anything."""
+    """Put the unpacked files where they belong. Files that lay there before are kept; return their folder, or None."""
     own = home / FOLDER / move.id
     tops = list_tops(move.world, move.sessions)
     if not (own / PLACED).exists():

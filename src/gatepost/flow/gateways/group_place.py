@@ -168,7 +168,8 @@ def _has_any(folder: Path) -> bool:
 
 
 def check_mark(db: Db, folder: Path, gateway: str) -> None:
-    """Writes nothing. Where no gateway has put a mark yet, any folder will do."""
+    """Check that this is the folder that the gateways share, without writing. Any folder passes if no gateway has
+    marked one yet."""
     known = shared_folders.find(db)
     if known is not None:
         compare_mark(folder, read_mark(folder), known, gateway)

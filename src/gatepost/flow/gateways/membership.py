@@ -200,7 +200,8 @@ class GatewayMembership:
             self._contact.clear()
 
     def _update_keeper(self) -> None:
-        """In any thread. Who is not in contact tells it nothing, so it acts when the time is over."""
+        """Tell the keeper until when the lease holds. May run in any thread. A gateway out of contact sends nothing, so
+        the keeper acts when the time is over."""
         if self._lease.in_contact:
             self._keeper.set_time(self._lease.stops_at, self._lease.epoch)
 

@@ -27,7 +27,8 @@ class OtherHomes:
         return [each.name for each in others]
 
     async def erase(self, identity: str, now: int) -> dict[str, Answer]:
-        """By gateway, what each has erased. Whoever does not answer in time is asked again by the next try."""
+        """Return what each gateway has erased, by its name. The next try asks those again that did not answer in
+        time."""
         names = await self.list_names(now)
         given = {"id": identity}
         asked = (self._commands.ask_gateway(CommandKind.FORGET, each, given, WITHIN_S) for each in names)

@@ -1,6 +1,6 @@
 """Which gateway runs a session. One by itself runs all of them, and writes nothing about it.
 
-Where folders are not shared, a group's sessions are run by the gateway that has its folder, and by no other.
+If folders are not shared, a group's sessions are run by the gateway that has its folder, and by no other.
 """
 
 import asyncio
@@ -98,7 +98,8 @@ class StoredClaims:
         return [each for each in due if group_places.get_world(each[1]) in here]
 
     async def _is_here(self, folder: str, runner: str | None) -> bool:
-        """What nobody has is claimed by who has its files, and by nobody else."""
+        """Return True if this gateway runs the group. A group that no gateway has may be claimed only by the one that
+        has its files."""
         return await self._find_files(folder) if runner == "" else runner == self.gateway
 
     async def _find_files(self, folder: str) -> bool:

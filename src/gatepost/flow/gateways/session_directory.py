@@ -42,7 +42,8 @@ class SessionDirectory:
     # What is asked here.
 
     async def stop(self, session_id: str, by: str) -> bool:
-        """As `SessionSupervisor.stop`. Where its gateway does not answer, it is written down from here."""
+        """Stop a session as `SessionSupervisor.stop` does. If its gateway does not answer, the stop is recorded from
+        here."""
         answer = await self._ask(CommandKind.STOP, session_id, by=by)
         return bool(answer["stopped"]) if answer is not None else await self._here.stop(session_id, by)
 
@@ -56,7 +57,7 @@ class SessionDirectory:
             await self._here.end(session_id, reason)
 
     def renew(self, session_id: str) -> None:
-        """What a session is told when it wakes has changed: it starts anew, after its turn if one runs."""
+        """Restart a session, after its turn if one runs, because its instructions at the start have changed."""
         self._here.renew(session_id)
         if self._commands is not None and not self._here.is_awake(session_id):
             self._commands.post(CommandKind.RENEW, session_id)
@@ -85,7 +86,7 @@ class SessionDirectory:
         return replace(done, ended=done.ended + await self._count_ended(asked))
 
     async def _ask_others(self) -> list[Pending]:
-        """To do as the switches say. Who cannot be asked finds it by itself."""
+        """Ask the other gateways to follow the switches. One that cannot be asked finds them by itself."""
         if self._commands is not None:
             with suppress(Unavailable):
                 return await self._commands.add_for_others(CommandKind.OBEY)

@@ -1,8 +1,8 @@
-"""The takeover of what a dead gateway had: one transaction, by whoever notices first.
+"""The takeover from a dead gateway: one transaction, by the gateway that notices first.
 
-Its sessions are anybody's, its turns are continued as after a restart, what it had set aside for model calls is booked
-in full, its duties are nobody's. What it was sending is looked up or becomes uncertain, as ever, by whoever sends there
-next.
+Its sessions become free for any gateway, and its turns are continued as after a restart. Its reservations for model
+calls are booked in full, and its duties are free. The next sender to a room looks up the messages that it was sending;
+those that cannot be found become uncertain.
 """
 
 from collections.abc import Callable

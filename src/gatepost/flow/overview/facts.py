@@ -29,7 +29,7 @@ _Budgets = Mapping[tuple[BudgetScopeKind, str], Sequence[BudgetStatus]]
 
 
 def find_tightest(folder: str, known: _Budgets) -> BudgetStatus | None:
-    """Of the budgets that the group's calls must fit into, whoever asks for them: the one nearest to its end."""
+    """Return the budget nearest to its end among those that every call of the group must fit into."""
     every = [each for scope in budgets.list_scopes(folder, "") for each in known.get((scope.kind, scope.name), ())]
     return max(every, key=_get_share, default=None)
 

@@ -155,7 +155,7 @@ def _notify(db: Db, request: Request, now: int) -> bool:
 
 
 async def _find_room(call: ToolCall) -> ReachableRoom:
-    """Of the turn; between two turns, the session's own."""
+    """Return the room of the turn, or the session's own between two turns."""
     turn, session_id = call.turn, call.caller.session_id
     if session_id is None:
         raise Refused(call.caller.folder, call.tool, why="nobody can be asked here")

@@ -1,11 +1,12 @@
-"""Answers to requests that people give in a chat: by a button, by a number or a word where there are no buttons, by
-words of their own where a question takes them, or by `/approve`, `/deny` and `/answer`. All in the transaction that
-accepts the message.
+"""Answers to requests that people give in a chat: by a button, or by a number or a word if there are no buttons. A
+question may take free text, and `/approve`, `/deny` and `/answer` always work. All of it happens in the transaction
+that accepts the message.
 
 A decision is about what was shown. So words that name no request allow something only if the platform confirmed its
 card some seconds before, and no agent spoke or worked in the room around it. An agent that asks "1 or 2?" must not get
 its own call allowed. A button and a reply refer to the card themselves, `/approve ID` does for whoever was shown the
-request. A no is always safe."""
+request. A no is always safe.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -168,8 +169,9 @@ def _read_command(
     db: Db, reach: ChannelInstances, said: PersonMessage, cards: tuple[RequestCard, ...], now: int, settles: int
 ) -> GivenAnswer:
     """`/approve ID`, `/approve ID {JSON}` with other arguments, `/deny ID WORDS` and `/answer ID WORDS`; without an id,
-    the only request that waits in this room. Whoever approves names what is approved, or nothing at all: a slip in an
-    id must not allow something else. An agent knows the id, so it must have been shown to whoever names it."""
+    the only request that waits in this room. An approval names an existing request or none at all: a typing error in an
+    id must not allow something else. An agent knows the id, so the request must have been shown to the person who names
+    it."""
     _, _, rest = said.text.strip().partition(" ")
     named, words = [*rest.split(None, 1), "", ""][:2]
     request = requests.get(db, named) if named and len(named) <= LONGEST_ID else None
@@ -238,7 +240,7 @@ def _read_answer_words(
 def _refuse_words(
     db: Db, reach: ChannelInstances, request: Request, question: AgentQuestion, said: PersonMessage, now: int
 ) -> GivenAnswer:
-    """What can be answered is told to whoever may."""
+    """Refuse an answer that the question does not take, and list the possible answers to a person who may decide."""
     _, refusal = find_to_decide(db, reach, request.id, said.sender, said.where, now)
     if refusal is not None:
         return GivenAnswer(f"not decided {request.id}", refusal.said, refusal)

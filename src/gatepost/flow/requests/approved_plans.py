@@ -51,8 +51,8 @@ def render_consequences(request: Request) -> str:
 
 
 def follow(db: Db, request: Request, now: int) -> bool:
-    """In the transaction that allows it. Whether its session is told something else from here on. A mode belongs to
-    its provider: if the conversation has another by now, it is left out."""
+    """Apply an approved plan, in the transaction that allows it. Return True if its session must be told about a
+    change. A mode belongs to its provider: it is left out if the conversation has another provider by now."""
     session = sessions.get(db, request.session_id) if request.session_id is not None else None
     if request.kind is not RequestKind.PLAN or session is None or session.closed_at is not None:
         return False

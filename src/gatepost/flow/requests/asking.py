@@ -10,7 +10,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.requests.card_delivery import UNDELIVERED, show_card, show_decision, show_question
 from gatepost.store import (
     acl,
@@ -68,7 +68,8 @@ class AskedRequest(Struct, frozen=True):
 
 
 def ask(db: Db, reach: ChannelInstances, rules: AskingRules, new: NewRequest, now: int) -> AskedRequest:
-    """Asked twice, it is one request with one card. What was asked in its place before is withdrawn."""
+    """Store a request and show its card. Asked twice, it is one request with one card. An earlier request that it
+    replaces is withdrawn."""
     rung = [room for each in requests.withdraw_replaced(db, new, now) for room in show_decision(db, reach, each, now)]
     end = min(new.expires_at or now + rules.expire, now + rules.expire)
     if new.kind is RequestKind.QUESTION:  # anybody in the room may answer, so nobody else is asked later
@@ -149,8 +150,9 @@ def list_approvers(db: Db, folder: str) -> list[str]:
 def find_next_approver(
     db: Db, reach: ChannelInstances, request: Request, asked: set[str], before: AskedPeople
 ) -> tuple[str, DirectRoom] | None:
-    """Return the next who is asked, and where. Who gave the agent its work comes first if they may decide: they know
-    what it is about. They are asked where they gave it, if that is a room of the gateway's own page or terminal."""
+    """Return the next person to ask, and the room. The person who gave the agent its work comes first if they may
+    decide: they know what it is about. They are asked where they gave it, if that is a room of the gateway's own page
+    or terminal."""
     asker = costs.find_asker(db, request.turn_id) if request.turn_id else ""
     first = identities.get_person(db, asker) if asker else ""
     ranked = sorted(list_approvers(db, request.folder), key=lambda each: each != first)

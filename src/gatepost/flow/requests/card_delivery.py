@@ -278,8 +278,8 @@ def _show_line_in_card(
 def show_failure(
     db: Db, reach: ChannelInstances, request: Request, failure: str, now: int
 ) -> tuple[tuple[str, str], ...]:
-    """The cards of a call that was allowed and failed say so where they can be edited. Whoever allowed it reads it in
-    any case: in a line below their card, or in their direct room if they have none. The rooms to ring."""
+    """Write on the cards of an allowed call that it failed, if they can be edited. People who allowed it are told in
+    any case: below their card, or in their direct room if they have none. Return the rooms to ring."""
     by = request.answered_by
     deciders = request_votes.split_names(by)
     said = f"{render_decision(request, by, name=find_name(db, by))} {failure}"

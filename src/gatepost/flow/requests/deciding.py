@@ -12,7 +12,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.records import replace
 from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.groups import OWNER
+from gatepost.flow.groups.groups import OWNER
 from gatepost.flow.requests import approved_plans, refused_hosts, restored_rows, unknown_rooms, unknown_senders
 from gatepost.flow.requests.card_delivery import find_name, show_decision
 from gatepost.flow.requests.choices import (
@@ -77,9 +77,9 @@ def may_decide(
     where: tuple[str, str] | None = None,
     group: str = "",
 ) -> bool:
-    """Judged when they decide, whoever the card was shown to. What root asks is for owners alone. Who runs the
-    gateway's commands may decide everything. `where`: the room in which they do. `group`: the one that is chosen for a
-    room; its admins may."""
+    """Return True if somebody may decide this request now; it does not matter who was shown the card. Only owners
+    decide what root asks. An operator at the command line may decide everything. `where` is the room of the decision.
+    `group` is the group chosen for a room; its admins may decide."""
     folder = group or request.folder
     rights = sender_rights.find_rights(db, by, folder) if by != OPERATOR else "owner"
     if request.kind is RequestKind.QUESTION and request.instance not in ("", agents.INSTANCE):
@@ -88,7 +88,7 @@ def may_decide(
 
 
 def may_see_arguments(db: Db, request: Request, by: str) -> bool:
-    """Who may decide about what an agent asks may read all of it; a card shows an excerpt."""
+    """Return True if somebody may read all arguments, of which a card shows an excerpt. Those may who may decide."""
     return senders.may_decide_about(sender_rights.find_rights(db, by, request.folder), request.folder)
 
 
@@ -146,14 +146,16 @@ def decide(
 
 
 def _list_agreeing(db: Db, reach: ChannelInstances, request: Request) -> list[str]:
-    """Everybody who agrees and may. Whoever runs the gateway's commands is its owner, who has one vote."""
+    """Return everybody who agrees and may decide. An operator at the command line counts as the owner, who has one
+    vote."""
     voters = [each for each in request_votes.list_voters(db, request.id) if may_decide(db, reach, request, each)]
     owner = identities.get_person(db, OWNER) if OPERATOR in voters else ""
     return list(dict.fromkeys(owner if each == OPERATOR else each for each in voters))
 
 
 def _choose_group(request: Request, choice: AnswerChoice, given: dict[str, Any]) -> tuple[AnswerChoice, dict[str, Any]]:
-    """Who allows a room says who answers there: by a button, by a folder, or by nothing where one group is offered."""
+    """Return the choice with the group that shall answer in a room. It is named by a button or a folder; a single
+    offered group needs no name."""
     if choice.state is not RequestState.ALLOWED:
         return choice, {}
     offered = list_groups(request)
@@ -181,8 +183,8 @@ def find_to_decide(
 
 
 def withdraw_outdated(db: Db, reach: ChannelInstances, request: Request, now: int) -> Decision | None:
-    """What asks nothing any more: its group is gone, or who wrote is no stranger by now. Nobody decides about somebody
-    as the stranger that they were. None: it goes on, or is over."""
+    """Withdraw a request that asks nothing any more: its group is gone, or its sender is known by now. Nobody decides
+    about somebody as the stranger that they were. Return None if it stays open or is already decided."""
     if request.state is not RequestState.PENDING:
         return None
     if request.folder and groups.get(db, request.folder) is None:
@@ -263,7 +265,7 @@ def close(
 
 
 def follow_decision(bells: EventBus, decision: Decision) -> None:
-    """What is due once a decision is committed."""
+    """Ring the bells for a decision that is committed."""
     for room in decision.rooms:
         bells.room(*room)
     for session_id in decision.wake:
@@ -275,7 +277,7 @@ def follow_decision(bells: EventBus, decision: Decision) -> None:
 
 
 def notify_agent(db: Db, request: Request, outcome: dict[str, Any], now: int) -> bool:
-    """What became of a call that the agent was told is pending, as a message of the gateway's own. Once."""
+    """Tell the agent, once, the outcome of a call that was pending, as a message of the gateway itself."""
     if request.session_id is None or not requests.record_notified(db, request.id, now):
         return False
     session = sessions.get(db, request.session_id)
@@ -294,8 +296,9 @@ def notify_agent(db: Db, request: Request, outcome: dict[str, Any], now: int) ->
 
 
 def _find_origins(db: Db, request: Request, session_id: str) -> OriginChain:
-    """The agent goes on for whoever it asked for, and by the words of who answered: what they are denied stays denied,
-    and who asked first pays. It is no step to another agent. Where nothing is known of the turn, the last one counts.
+    """Return the people behind the turn that an answer causes: those behind the asking turn, and the person who
+    answered. So their denials still bind, and the first one pays. This is no step to another agent. If the turn is
+    unknown, the session's last one counts.
     """
     chain = origins.get_for_turn(db, request.turn_id) if request.turn_id else OriginChain()
     if not chain.origins:

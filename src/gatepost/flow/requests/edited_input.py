@@ -32,14 +32,14 @@ def parse_edited(text: str) -> dict[str, Any]:
 
 
 def is_editable(request: Request) -> bool:
-    """Return True if whoever decides can be offered a form. What `check_edited` refuses in any case is not offered."""
+    """Return True if a form for editing can be offered. It is not if `check_edited` would refuse any change."""
     asked = request.kind in (RequestKind.CALL, RequestKind.TOOL) and bool(request.input)
     return asked and request.editable and not request.cut and request.quorum == 1
 
 
 def check_edited(request: Request, given: Mapping[str, Any], lasts: AnswerLasts) -> dict[str, Any]:
-    """Return what takes the place of a request's arguments, empty if they stay as they are. Whoever edits them decides
-    alone and about this one call: nobody else has seen them. A room that they leave out is the one on the card."""
+    """Return the new arguments of a request, empty if they stay as they are. An edit decides alone and for this one
+    call: nobody else has seen it. A room that they leave out is the one on the card."""
     if not given or dict(given) == request.input:
         return {}
     if request.kind in (RequestKind.QUESTION, RequestKind.ROOM):

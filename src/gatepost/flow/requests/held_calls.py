@@ -220,7 +220,8 @@ def _remove_folders(folders: Sequence[Path]) -> None:
 
 
 def _list_allowed(db: Db, place: str | None) -> list[Request]:
-    """Of groups that lie on this gateway. Empty: on none in particular. None: wherever they do."""
+    """Return allowed calls of groups placed on the gateway `place`. '' means groups without a place, None means all
+    groups."""
     if place is None:
         return requests.list_unnotified(db, (RequestKind.CALL,), AT_ONCE)
     runners = group_places.list_runners(db)

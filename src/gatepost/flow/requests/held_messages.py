@@ -138,8 +138,8 @@ class ReleaseWay(Struct, frozen=True):
 def _choose(
     db: Db, reach: ChannelInstances, message: Message, room: SeenRoom, folder: str, now: int
 ) -> ReleaseWay | None:
-    """The way to a group as if it were said now; to any, if it is held for none. What would be a choice of its sender
-    (`@group` alone) was held as words for an agent, and stays so."""
+    """Route a held message as if it were said now, to the group that it is held for, or to any. `@group` alone would
+    now choose a group, but it was held as words for an agent and stays so."""
     rules = RuleCache()
     said = _make_routed(db, reach, message, room)
     question, spoken = make_question(db, rules, said), read_spoken(db, rules, said, now)

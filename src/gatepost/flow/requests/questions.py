@@ -210,6 +210,6 @@ def _render_text(question: AgentQuestion) -> str:
 
 
 def _show(text: str, longest: int) -> str:
-    """Where there is no room for a digest."""
+    """Shorten a text for a place that has no room for a digest."""
     shown = show_hidden(text[: longest + 1])
     return shown if len(shown) <= longest and len(text) <= longest else f"{shown[: longest - 1]}…"

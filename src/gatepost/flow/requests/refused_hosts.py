@@ -1,5 +1,6 @@
-"""A host that no rule speaks of, where a group's option `egress` is `ask`: the connection is refused at once, one card
-asks, and the answer holds for the conversation or is a rule, which `gatepost egress list` shows and can take back."""
+"""Requests about hosts that no rule mentions, for groups whose option `egress` is `ask`. The connection is refused at
+once, and one card asks. The answer holds for the conversation, or becomes a rule that `gatepost egress list` shows and
+can take back."""
 
 from msgspec import Struct
 
@@ -162,7 +163,7 @@ def make_lasting(state: RequestState, lasts: AnswerLasts) -> AnswerLasts:
 
 
 def follow(db: Db, request: Request, now: int) -> None:
-    """Write down what lasts. What an operator said meanwhile about the same host stays."""
+    """Store an answer that lasts as a rule. A rule that an operator made meanwhile for the same host stays."""
     requests.settle(db, request.id, now)
     if request.lasts is not AnswerLasts.ALWAYS:
         return

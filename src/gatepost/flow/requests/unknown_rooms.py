@@ -1,5 +1,6 @@
-"""A chat that goes nowhere, where rooms ask first: what is said to us there is held, one card asks which group shall
-answer, and the answer is a route: to that group, or to nobody. Both are visible, and can be taken back."""
+"""Requests about chats without a route, if unknown rooms ask first. Messages to us there are held, and one card asks
+which group shall answer. The answer becomes a route to that group or to nobody; both are visible and can be taken
+back."""
 
 import json
 import re

@@ -1,5 +1,5 @@
-"""Somebody unknown writes to a room that asks before it lets people in: what they write is held, one card asks about
-them, and the answer delivers or refuses all of it, once, in order."""
+"""Requests about unknown senders in a room that asks before it lets people in. Their messages are held, and one card
+asks about them. The answer delivers or refuses all of them, once, in order."""
 
 import json
 

@@ -1,8 +1,8 @@
 """A clock that was far ahead and is set back. Tasks that fired meanwhile wait for times that are far away then.
 
-Their next times are counted again, from now on. No time is fired twice: each that was fired, skipped or missed by the
-clock that was ahead has its row, and what was judged before that is not looked at again (`JudgedAhead`). A task that
-runs once keeps its time, and what has ended stays so.
+Their next times are counted again, from now on. No time is fired twice. Each that was fired, skipped or missed by the
+clock that was ahead has its row. Times that were judged before that are not looked at again (`JudgedAhead`). A task
+that runs once keeps its time, and an ended task stays ended.
 """
 
 from collections.abc import Sequence

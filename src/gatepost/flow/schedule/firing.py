@@ -1,9 +1,9 @@
-"""A task whose time has come: what is to be done is decided from values (`plan_firing`), then written in one
-transaction with the task's next time (`fire`). A second one who tries writes nothing.
+"""The firing of a task whose time has come. `plan_firing` decides from values; `fire` writes the plan in one
+transaction with the task's next time. A second attempt writes nothing.
 
-A prompt becomes a message of the ledger, kind `task`, for the session that works on it. It is nobody's: no command, no
-person's rights. What it costs and what is denied go by those on whose behalf the task was made. A text becomes a
-delivery, and no agent is woken.
+A prompt becomes a message of the ledger, kind `task`, for the session that works on it. It belongs to nobody: it is no
+command and has no person's rights. Costs and denials are those of the people on whose behalf the task was made. A text
+becomes a delivery, and no agent is woken.
 """
 
 from collections import Counter
@@ -100,9 +100,9 @@ def plan_firing(
 
 
 def make_move(plan: FiringPlan, ran: int) -> TaskMove:
-    """Return where its task goes once so many of its times are fired. A time that is skipped is no run, so it ends
-    none. Whose text is held is not over before the next look: until then it is not known which of its times are asked
-    about."""
+    """Return the task's next state once so many of its times are fired. A skipped time is no run, so it cannot end the
+    task. A task whose text is held does not end before the next look: only then is it known which of its times wait for
+    an answer."""
     task, open_ends = plan.task, plan.held is not None and bool(plan.fire)
     if task.max_runs is not None and task.runs + ran >= task.max_runs and not open_ends:
         return TaskMove(task, None, f"it has run {task.max_runs} times (maxRuns)", ran)
@@ -118,8 +118,8 @@ def count_parts(reach: ChannelInstances, task: Task) -> int:
 
 
 def fire_plans(db: Db, reach: ChannelInstances, plans: Sequence[FiringPlan], most_late: int, now: int) -> FiredRooms:
-    """All of a plan or nothing of it: nothing, if its task was moved on meanwhile. What is read and written is read and
-    written for all plans together."""
+    """Write each plan completely, or not at all if its task was moved on meanwhile. Rows are read and written for all
+    plans together."""
     paused = [_pause(db, reach, plan, now) for plan in plans if plan.broken or plan.refused]
     planned = [plan for plan in plans if not plan.broken and not plan.refused]
     if not planned:
@@ -219,8 +219,8 @@ def _join(fired: Iterable[FiredRooms]) -> FiredRooms:
 def _add_failures(
     db: Db, reach: ChannelInstances, failed: Sequence[tuple[JudgedTime, str]], now: int
 ) -> set[tuple[str, str]]:
-    """Nobody could be given these. The rooms to ring, where their owners are told: the last notice of a task says that
-    it is paused, and many late times have no more notices than that takes."""
+    """Record times that no session or room could take, and notify the owners of their tasks. Return the rooms to ring.
+    The last notice of a task says that it is paused; further late times add none."""
     rooms, told = set[tuple[str, str]](), Counter[str]()
     for each, why in failed:
         tasks.record_failure(db, each.task.id, why[: firings.LONGEST_REASON], now)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gatepost.core.errors import GatepostError, Invalid
-from gatepost.flow.groups import FolderPrototype
+from gatepost.flow.groups.groups import FolderPrototype
 from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, TaskRules, add_task, make_task
 from gatepost.flow.schedule.task_rights import find_makers_refusal

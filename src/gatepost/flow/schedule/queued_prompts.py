@@ -1,8 +1,8 @@
 """Prompts whose time has come, as messages of the ledger, kind `task`, for the sessions that work on them: all those of
 one look together.
 
-Such a message is nobody's: no command, no person's rights. What it costs and what is denied go by those on whose behalf
-its task was made.
+Such a message belongs to nobody: it is no command and has no person's rights. Costs and denials are those of the people
+on whose behalf its task was made.
 """
 
 from collections import Counter

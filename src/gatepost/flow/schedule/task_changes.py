@@ -196,9 +196,9 @@ class TaskChange(Struct, frozen=True, kw_only=True):
 def update_task(
     db: Db, task_id: str, change: TaskChange, rules: TaskRules, now: int, behind: OriginChain | None = None
 ) -> Task:
-    """Another schedule counts from now. A prompt takes the place of a text, and the other way round. `behind`: on whose
-    behalf it is changed, if an agent changes it. They stand behind it from then on, besides those for whom it was made:
-    else their words would be worked on at others' cost, and what they are denied would be done for others."""
+    """Change a task. Another schedule counts from now. A prompt takes the place of a text, and the other way round.
+    `behind` names the people on whose behalf an agent changes it. From then on they stand behind it besides those for
+    whom it was made. Otherwise others would pay for their words, and what they are denied would be done for others."""
     task = _get_live(db, task_id, change.id_field)
     changed = change_task(task, change, rules, now)
     tasks.replace(db, changed, now)

@@ -1,5 +1,5 @@
-"""Fires tasks when they are due: one timer at the earliest time, and a bell when tasks change. What a look costs
-depends on how many are due, not on how many there are."""
+"""Fires tasks when they are due: one timer at the earliest time, and a bell when tasks change. The cost of a look
+depends on the number of due tasks, not of all tasks."""
 
 import asyncio
 from collections.abc import Sequence
@@ -76,8 +76,8 @@ class TaskLoop:
         return len(plans) == AT_ONCE
 
     async def _fire(self, plans: Sequence[FiringPlan], most_late: int, now: int) -> Unavailable | None:
-        """In one transaction. One that cannot be written keeps back no other: then each has its own. What it waits for,
-        if some could not be fired now."""
+        """Write plans in one transaction. If that fails, each gets its own, so that none keeps back another. Return the
+        error to wait for if some could not be fired now."""
         try:
             self._ring(await self._store.write(fire_plans, self._reach, plans, most_late, now, lane=LANE))
         except Exception as error:  # noqa: BLE001  a mistake of ours is the trouble of one task
@@ -124,7 +124,8 @@ class TaskLoop:
             self._bells.room(*room)
 
     async def seconds_to_next(self) -> float:
-        """Until the next look. What is due in a panic stays due: it is not asked for again and again."""
+        """Return the seconds until the next look. Tasks that are due in a panic stay due, and are not looked up again
+        and again."""
         now = self._clock.now()
         due, stopped = await self._store.read(tasks.find_next_due)
         if due is None:

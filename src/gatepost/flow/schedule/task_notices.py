@@ -42,8 +42,9 @@ def add_refusal_notices(
 
 
 def find_owner_room(db: Db, reach: ChannelInstances, task: Task) -> NoticeRoom | None:
-    """The direct room of who made it, else of who had it made, else of who decides about its group; None: nobody can
-    be reached outside of the task's own room. Nothing is said to whom the access list shuts out."""
+    """Return the direct room of the task's maker, else of the person who had it made, else of somebody who decides
+    about its group. It is None if nobody can be reached outside of the task's own room. People whom the access list
+    shuts out are told nothing."""
     for person in _list_owners(db, task):
         if sender_rights.find_rights(db, person, task.folder) is None:
             continue

@@ -1,6 +1,6 @@
-"""The right of a task to do, when its time comes, what it was made for. It acts by the rights that those behind it have
-now: of its maker, of everybody on whose behalf it was made, and of its group in the room. So whichever way a right is
-lost, the next firing is refused. What holds an agent's `send` holds its texts, unless somebody agreed to it before."""
+"""The right of a task to act when its time comes. It has the rights that its maker, everybody on whose behalf it was
+made, and its group in the room have now. So whichever way a right is lost, the next firing is refused. A rule that
+holds an agent's `send` holds its texts, unless somebody agreed to that before."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +75,8 @@ def find_makers_refusal(db: Db, new: NewTask, behind: Sequence[Origin], now: int
 
 
 def agree_to_holds(db: Db, task: Task) -> None:
-    """What holds its text at this moment was agreed to: by whoever let the call through, or set the text."""
+    """Record that the rules which hold the task's text now were agreed to, by the person who allowed the call or set
+    the text."""
     held = TaskJudge(db, [task]).list_holds(task)
     scheduled_texts.add_agreed(db, task.id, [(each.folder, each.rule) for each in held])
 
@@ -145,7 +146,8 @@ class TaskJudge:
         return next((each.render() for each in policy.list_holds(ask)), "")
 
     def list_holds(self, task: Task) -> tuple[GroupHold, ...]:
-        """As for a `send` of the agent that made it. What people and operators made is theirs to say."""
+        """Return the rules that would hold a `send` of the agent that made the task. Tasks of people and operators are
+        never held."""
         policy = self._find_policy(task) if task.text else None
         if policy is None or not policy.holds:
             return ()
@@ -154,8 +156,8 @@ class TaskJudge:
         return tuple(each for each in found if (each.folder, each.rule) not in agreed)
 
     def _may_speak(self, task: Task, origin: Origin) -> bool:
-        """Return True if somebody could still ask for it where they asked. Who made it by a command needs another
-        right."""
+        """Return True if somebody could still ask for it where they asked. A person who made it by a command needs
+        another right."""
         person = origin.person
         if not person or person == OPERATOR or not is_person(person):
             return True
@@ -203,7 +205,7 @@ class TaskJudge:
         return all(map(policy.decide, asks))
 
     def _find_policy(self, task: Task) -> GroupPolicy | None:
-        """Of the agent that made it; None: no agent did, or its group is gone."""
+        """Return the policy of the agent that made it; None if no agent did, or its group is gone."""
         maker = task.created_by
         if maker not in self._policies:
             self._policies[maker] = self._load_policy(task) if maker.startswith(BY_AGENT) else None
@@ -233,7 +235,7 @@ class TaskJudge:
 
 @lru_cache(maxsize=1024)
 def _get_plain_policy(folder: str) -> GroupPolicy:
-    """Where nobody has said anything, which is the same each time."""
+    """Return the policy of a group without rules, which is the same each time."""
     return GroupPolicy(folder, NO_RULES)
 
 

@@ -291,8 +291,8 @@ def list_due(schedule: Schedule, first: int, now: int, most: int) -> DueTimes:
 
 
 def _list_newest(schedule: Schedule, first: int, now: int, most: int, known: int) -> DueTimes:
-    """The same from behind: more times lie between than are walked through. Where enough of them begin is found by
-    halving, because a schedule may have all its times in one half of the year."""
+    """Return the newest due times when there are more than can be walked through. Bisection finds the start of the last
+    ones, because a schedule may have all its times in one half of the year."""
     enough, few = max(MOST_WALKED, most + 10), list[int]()
     low, high, start = first, now, first  # there are too many from `low` on, too few from `high` on
     while True:

@@ -1,8 +1,8 @@
-"""Errands: something short that is done for an operator or an agent inside a sandbox, and its answer.
+"""Jobs: short programs that run inside a sandbox for an operator or an agent, and their answers.
 
-The sandbox has the limits and, if it needs one, the way out of a session of the group; of what the group owns it sees
-nothing, because what lies in a worktree decides what git runs there. What comes back was written where an agent may
-have had its hands, so it is bounded, and means nothing beyond that worktree.
+The sandbox has the limits of a session of the group and, if needed, its way out. It sees nothing else that the group
+owns, because the content of a worktree decides what git runs there. The answer was written where an agent may have
+changed things, so it is bounded, and means nothing beyond that worktree.
 
 A program of the operator's that only turns some bytes into others (`pipe`) has no worktree and no way out, either.
 """
@@ -287,7 +287,7 @@ def find_breach(home: Home, sandbox: Sandbox, bounds: Mapping[Path, int], memory
 
 
 def disk_bounds(places: Iterable[Path], most: int, saving: bool) -> dict[Path, int]:
-    """Return what each place may take. What an agent has filled beyond that can still be saved, so there it may
+    """Return the disk limit of each place. For saving, the limit of a place that an agent has filled beyond it may
     double."""
     sizes = [most << number for number in range(MOST_DOUBLED)] if saving else []
     # A tree that is too deep to be counted is larger than anything.
@@ -324,8 +324,8 @@ def _read_answer(home: Home, name: str, code: int, keep: Path | None, most: int)
 
 
 def _copy_bundle(root: UntrustedFolder, keep: Path, most: int) -> None:
-    """What was kept before stays until the new one is whole, and on the disk. A file with holes is as long as it says,
-    so it is held to what the sandbox itself might have written."""
+    """Replace the kept bundle once the new one is complete and on the disk. A sparse file counts with its full length,
+    so it is limited to what the sandbox itself could have written."""
     draft = keep.with_name(f".{keep.name}.part")
     draft.unlink(missing_ok=True)
     root.copy_out("out/work.bundle", draft, min(most, LARGEST_BUNDLE))
@@ -355,7 +355,8 @@ def _remove_job_files(home: Home, name: str) -> None:
 
 
 def remove_leftover_jobs(home: Home) -> None:
-    """What a daemon that was killed has left. In a shared folder there are those of others, which go on."""
+    """Remove the files of jobs of a daemon that was killed. Mailboxes lie on this machine, so jobs of other gateways go
+    on."""
     with open_untrusted(home.mailboxes) as root:
         left = root.list(begins=f"{PREFIX}-")
     for name in left:

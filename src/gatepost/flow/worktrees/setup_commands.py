@@ -1,7 +1,7 @@
 """Commands of a repository for a new worktree, and before one goes: `[worktree]` in its `.gatepost.toml`.
 
-It came with the repository, or with somebody's pull request, so it is only read here; it runs in the sandbox, and not
-before a person has trusted exactly these commands for this project. Pure.
+The file came with the repository, or with somebody's pull request, so it is only read here. Its commands run in the
+sandbox, and not before a person has trusted exactly these for this project. Pure.
 """
 
 import hashlib

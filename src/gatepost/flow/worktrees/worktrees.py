@@ -118,8 +118,8 @@ class Worktrees:
         return await self._store.read(lambda db: worktrees.list_all(db, archived=archived))
 
     def must_be_open(self, db: Db, cwd: str, folder: str) -> None:
-        """For whoever begins to work in a folder, while that is written down: refused if it is about to go, or another
-        group's. What lies in a worktree decides what runs there in the name of its group."""
+        """Refuse work in a worktree that is about to go or belongs to another group. Called in the transaction that
+        begins the work. The content of a worktree decides what runs there in the name of its group."""
         place = parse_worktree_path(self._home, cwd)
         if place is None:
             return
@@ -389,8 +389,8 @@ class Worktrees:
         return [each for each in worktrees.list_all(db) if not find_elsewhere(db, self._home, each.folder)]
 
     async def recover(self) -> None:
-        """What a daemon that was killed has begun with a worktree: what was being made never was, what was being put
-        away is. Another gateway does so with its own."""
+        """Finish what a killed daemon began: undo a worktree that was being made, and archive one that was being put
+        away. Each gateway does so with its own."""
         await asyncio.to_thread(sandbox_jobs.remove_leftover_jobs, self._home)
         for each in await self._store.read(self._list_here):
             try:

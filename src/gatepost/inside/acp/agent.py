@@ -1,26 +1,27 @@
 """An agent that speaks the Agent Client Protocol on its stdin and stdout.
 
 The protocol has no system prompt, so the group's is the first thing that a conversation is told, and again when it has
-changed. What the agent repeats when it loads a conversation is not said again. The agent is a stranger's program:
-nothing it says or leaves out holds up the runner.
+changed. Messages that the agent repeats when it loads a conversation are not sent again. The agent is a stranger's
+program: nothing it says or leaves out holds up the runner.
 """
 
 import asyncio
 import os
+import shlex
 from collections.abc import AsyncIterator, Coroutine, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from gatepost import __version__
-from gatepost.inside import prompt
-from gatepost.inside.acp import gateway_tools, protocol, workspace_files
-from gatepost.inside.acp.default_model import model_to_choose
+from gatepost.inside import programs, prompt
+from gatepost.inside.acp import protocol, workspace_files
 from gatepost.inside.acp.event_builder import AcpEventBuilder
-from gatepost.inside.acp.options import AcpOptions, read_command, read_env
 from gatepost.inside.acp.sent_prompts import AcpSentPromptLog
-from gatepost.inside.coding_agent import CodingAgent
+from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions
 from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure, JsonRpcProcess
+from gatepost.inside.mcp_client import McpClient
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
@@ -42,6 +43,44 @@ CHANGED = "What you were told about yourself has changed. From here on this hold
 GRACE = 3.0  # seconds in which a cancelled turn may end by itself
 
 T = TypeVar("T")
+
+
+class AcpOptions(CodingAgentOptions, frozen=True):
+    """Its `mode` is one of the agent's own."""
+
+    command: str = ""
+    agent: str = ""  # its name in the ACP registry, in the place of a command
+    env: dict[str, str] | list[str] | str = ""  # of the agent, as `A=b` or a table
+    permissions: str = "allow"  # or ask: the walls are the sandbox's
+    instructions: str = ""  # told, or own: it reads AGENTS.md itself; "": as is known of that program
+    auth: str = ""  # one of the agent's ways to log in
+    patience: float = 60.0  # seconds for an answer of the agent's own, not the model's
+
+    def __post_init__(self) -> None:
+        if self.instructions not in ("", "told", "own"):
+            raise ValueError(f"the option instructions is told or own, not {self.instructions!r}")
+
+
+def read_command(command: str) -> list[str]:
+    """The program's path, and its arguments."""
+    try:
+        program, *arguments = shlex.split(command)
+    except ValueError as error:
+        raise Misconfigured(f"the option command is no command: {error}: {command}") from None
+    return [programs.find(program), *arguments]
+
+
+def read_env(given: dict[str, str] | list[str] | str) -> dict[str, str]:
+    """A table, a list of `A=b`, or those in one line."""
+    if isinstance(given, dict):
+        return given
+    found = {}
+    for each in shlex.split(given) if isinstance(given, str) else given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise Misconfigured(f"the option env has {each[:80]!r}, which is not NAME=VALUE")
+        found[name] = value
+    return found
 
 
 class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | protocol.PromptResponse]):
@@ -278,7 +317,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         return [*blocks, *(block for block in shown if block is not None), protocol.text_block(sent.text)]
 
     async def _prompt_agent(self, client: JsonRpcProcess, blocks: list[Json]) -> None:
-        """What it comes to stands behind everything that the agent said meanwhile."""
+        """Send a prompt, and queue its outcome behind everything that the agent said meanwhile."""
         try:
             answer = await client.ask("session/prompt", {"sessionId": self._conversation, "prompt": blocks}, None)
             await self._messages.put(msgspec.json.decode(answer, type=protocol.PromptResponse))
@@ -321,7 +360,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
     async def _judge(self, asked: protocol.AcpPermissionRequest) -> Json:
         if self._stop.is_set() or self._prompting is None:
             return protocol.render_outcome(None)
-        if self._options.permissions == "allow" or await gateway_tools.is_gateway_tool(
+        if self._options.permissions == "allow" or await is_gateway_tool(
             self._place.router, asked.tool_call, self._titles
         ):
             return protocol.render_outcome(protocol.pick_option(asked.options, allow=True))
@@ -343,3 +382,55 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
             task.cancel()
             stop.cancel()
             await asyncio.gather(task, stop, return_exceptions=True)
+
+
+def model_to_choose(memory: Path, conversation: str, setter: protocol.SessionSetter, wanted: str) -> str:
+    """Return the model to choose; '' if none is. `memory` is the file that knows the conversation's first model.
+
+    The protocol cannot ask for the model that a conversation had before anything was chosen, and an agent may store a
+    chosen one with the conversation. So it is remembered, for a group that no longer chooses a model.
+    """
+    known, usual = _read_default_model(memory)
+    if known != conversation:
+        usual = setter.current
+        memory.write_text(f"{conversation}\n{usual}", encoding="utf-8")
+    if wanted:
+        return wanted if wanted != setter.current else ""
+    return usual if usual in setter.known and usual != setter.current else ""
+
+
+def _read_default_model(memory: Path) -> tuple[str, str]:
+    try:
+        known, _, usual = memory.read_text(encoding="utf-8").partition("\n")
+    except (FileNotFoundError, UnicodeDecodeError):
+        return "", ""
+    return known, usual
+
+
+async def is_gateway_tool(router: Path, asked: Json, titles: Mapping[str, str]) -> bool:
+    """Return True if an agent that asks wants one of the gateway's own tools: the gate judges those, and nobody is
+    asked twice. `titles` are those of the turn's calls, as they were first named.
+
+    An agent names a tool only by a title, which says little: for a command it is the command. So the call must never
+    have had another title, must be of no other kind, and the gateway must have a tool of just that name.
+    """
+    name = get_gateway_tool_name(asked, titles.get(str(asked.get("toolCallId") or "")))
+    if not name:
+        return False
+    try:
+        tools = await McpClient.connect(router)
+        try:
+            return name in {each.name for each in await tools.list_tools()}
+        finally:
+            await tools.close()
+    except (OSError, msgspec.ValidationError):
+        return False
+
+
+def get_gateway_tool_name(asked: Json, first: str | None) -> str:
+    """Return the name of the gateway's tool that it would be; '' if it can be none."""
+    title = str(asked.get("title") or "")
+    if asked.get("kind") not in (None, "", "other") or first not in (None, title):
+        return ""
+    begins = protocol.OURS.match(title)
+    return title[begins.end() :] if begins else ""

@@ -254,7 +254,7 @@ def render_outcome(option: str | None) -> Json:
 
 
 def text_of(content: object) -> str:
-    """Of one block; anything but text has none."""
+    """Return the text of one block; '' if it is no text."""
     found = content.get("text") if isinstance(content, dict) else None
     return found if isinstance(found, str) else ""
 
@@ -309,7 +309,7 @@ def usage_of(stopped: PromptResponse) -> dict[str, int]:
 
 
 def _details(data: object) -> str:
-    """For people: where agents put them. What else there is tells them nothing."""
+    """Return the details of an error for people, from the fields where agents put them; '' if there are none."""
     if isinstance(data, dict):
         data = next((data[key] for key in ("details", "message", "error") if isinstance(data.get(key), str)), "")
     return data if isinstance(data, str) else ""

@@ -1,7 +1,7 @@
 """claude: Claude Code, driven by claude-agent-sdk with the program it brings, as one long-lived client.
 
-Claude Code keeps the ids of prompts in its own transcript. What the transcript lacks is said again when a turn is
-continued.
+Claude Code keeps the ids of prompts in its own transcript. A prompt that the transcript lacks is sent again when a turn
+is continued.
 """
 
 import asyncio

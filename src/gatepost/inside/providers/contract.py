@@ -127,7 +127,7 @@ class Question(Struct, frozen=True):
 
 
 class UsageReport(Struct, frozen=True):
-    """As the provider reports it: information. What is booked is what the proxy measured."""
+    """Usage as the provider reports it, for information. The gateway books only what the proxy measured."""
 
     numbers: dict[str, Any]
 
@@ -185,8 +185,9 @@ class Misconfigured(Exception):
 
 
 class Provider(Protocol):
-    """`query` yields ToolUse before the tool's call is made, or soon after if the agent is a process of its own: what
-    was said before goes out before the tool's effect. One that cannot do so says `announces_calls = False`."""
+    """A model or an agent that works on turns. `query` yields ToolUse before the tool's call is made, or soon after if
+    the agent is a process of its own. So earlier messages go out before the tool's effect. A provider that cannot do so
+    sets `announces_calls = False`."""
 
     takes_pushes: bool  # False: follow-ups wait for the next turn
 

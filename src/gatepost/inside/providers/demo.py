@@ -269,7 +269,7 @@ class Demo:
 
 
 def _first_sentence(text: str) -> str:
-    """Of a text whose lines are broken anywhere; the next one begins with a capital letter."""
+    """Return the first sentence of a wrapped text. The next one is known by its capital letter."""
     paragraph = " ".join(text.strip().partition("\n\n")[0].split())
     return _NEXT_SENTENCE.split(paragraph, maxsplit=1)[0].rstrip(".") + "."
 

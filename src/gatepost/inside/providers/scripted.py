@@ -1,7 +1,7 @@
 """scripted: a provider that does what a JSON file says. The test instrument of the whole project, in a real process.
 
-It answers every message of a batch separately and in order, and keeps its conversation on disk, written before it
-answers: a later process goes on exactly where this one stopped. The format is described in docs/extend/scripted.md.
+It answers every message of a batch separately and in order. Its conversation is written to disk before it answers, so a
+later process goes on exactly where this one stopped. The format is described in docs/extend/scripted.md.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Locks of a transaction: advisory ones, in one order for all, so that nobody waits in a circle.
 
-A unit cannot always know beforehand what it will need. A lock that comes out of the order is taken only if it is free;
-else the unit is undone, and run again with all that it has asked for so far taken first, in the order.
+A unit cannot always know beforehand which locks it will need. A lock that comes out of the order is taken only if it is
+free. Else the unit is undone and run again, with all locks that it has asked for so far taken first, in order.
 """
 
 from collections.abc import Iterable

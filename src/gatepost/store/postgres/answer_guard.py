@@ -1,7 +1,7 @@
 """Ends connections on which the server owes an answer for too long.
 
-What stands between may keep a connection open for ever after the server is gone from behind it: a proxy, a balancer, a
-tunnel. Neither keepalives nor the server's own timeouts end such a wait. Who waits is told as if the connection had
+A proxy, a balancer or a tunnel may keep a connection open for ever after the server behind it is gone. Neither
+keepalives nor the server's own timeouts end such a wait. The waiting thread gets an error as if the connection had
 broken, and connects anew.
 """
 
@@ -48,7 +48,7 @@ class AnswerGuard:
         return awaited
 
     def renew(self, awaited: AwaitedAnswer, seconds: float) -> None:
-        """What comes now has so many seconds."""
+        """Give the next answer so many seconds."""
         awaited.since = self._now()
         awaited.until = awaited.since + seconds
 
@@ -86,6 +86,6 @@ class AnswerGuard:
 
 
 def _cut(connection: pq.abc.PGconn) -> None:
-    """Whoever waits in libpq finds the connection closed. To close it is theirs."""
+    """Shut down the socket, so that a thread that waits in libpq finds it closed. That thread closes the connection."""
     with suppress(OSError, Error), socket.socket(fileno=os.dup(connection.socket)) as same:
         same.shutdown(socket.SHUT_RDWR)

@@ -82,7 +82,8 @@ def render_place(url: str) -> str:
 
 
 def check_url(url: str) -> None:
-    """What of it no server would make good. Nothing of a part that may hold a password is repeated."""
+    """Check the address for errors that no server could make good. The message repeats no part that may hold a
+    password."""
     try:
         given = conninfo.conninfo_to_dict(url)
     except psycopg.Error as error:

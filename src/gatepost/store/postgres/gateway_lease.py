@@ -6,7 +6,7 @@ renew, this life is over (`is_over`), and the gateway begins another with `begin
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import psycopg
 
@@ -26,7 +26,6 @@ from gatepost.store.postgres.database_time import measure_clock, read_time
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_away
-from gatepost.store.postgres.seen_leases import SeenLeases
 from gatepost.store.postgres.server_life import ServerLife
 
 LEASE_S, BEAT_S, STOP_S = 6.0, 1.5, 4.5  # how long it lasts, how often it is renewed, when its holder stops by itself
@@ -36,6 +35,30 @@ BEGIN_S = 10.0  # in which a life begins
 LEAST_S = 0.02  # between two beats, whatever ends in between
 
 _log = log.get("gateways")
+SILENT_S = 3.0  # twice the time between two renewals
+
+
+class SeenLeases:
+    """The renewals of others, by the clock of this machine.
+
+    The database's clock says when a lease is over. Somebody may set it, and then every lease is over at once, or none
+    for an hour. So a gateway that was seen to renew just now is not judged, and no lease lasts longer than leases do.
+    """
+
+    def __init__(self, now: Callable[[], float] = read_clock) -> None:
+        self._now = now
+        self._since: dict[tuple[str, int, int], float] = {}  # (name, epoch, until): when it was first seen so
+
+    def set_seen(self, rows: Iterable[GatewayRow]) -> None:
+        """All that live, as they are now."""
+        now = self._now()
+        keys = [(each.name, each.epoch, each.until) for each in rows]
+        self._since = {key: self._since.get(key, now) for key in keys}
+
+    def find_silence(self, row: GatewayRow) -> float:
+        """Seconds until it was not renewed for as long as it takes any gateway that lives; 0 or less: it was not."""
+        since = self._since.get((row.name, row.epoch, row.until))
+        return SILENT_S if since is None else since + SILENT_S - self._now()
 
 
 class LeaseTimes:
@@ -56,11 +79,12 @@ class LeaseTimes:
         return self._now() - self._sent < STOP_S
 
     def find_judging(self, overdue_s: float) -> float:
-        """Seconds until it may judge another whose lease has been over for so long; 0 or less: it may now.
+        """Return the seconds until this gateway may judge one whose lease has been over for `overdue_s`; 0 or less
+        means now.
 
-        Who was in contact for a whole lease judges everybody. After a restart of the database nobody was, so nobody is
-        judged before all had the time to renew. Who began later judges those whose lease went on for two more beats
-        after that: they let these pass while the database answered.
+        A gateway that was in contact for a whole lease judges everybody. After a restart of the database nobody was, so
+        nobody is judged before all had the time to renew. A gateway that began later judges those whose lease lasted
+        two more beats after that: they did not renew although the database answered.
         """
         contact = self._now() - self._since
         saw_two_beats = contact - overdue_s > 2 * BEAT_S
@@ -171,7 +195,7 @@ class GatewayLease:
         threading.Thread(target=self._guard.run, args=(self._ending,), name="gateway-guard", daemon=True).start()
 
     def stop(self) -> None:
-        """Renew no more. What is held is released by whoever drains, or taken over."""
+        """Stop renewing. The lease is released by a drain, or taken over by another gateway."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join(2 * BEAT_S)

@@ -83,7 +83,8 @@ def _migrate(db: PostgresDb, url: str, clock: Clock, own: tuple[str, str]) -> in
 
 
 def _check_nobody_else(db: PostgresDb, own: tuple[str, str], newest: int) -> None:
-    """Of the columns of another version only these are counted on."""
+    """Check that no other gateway lives on this store. It may have another version, so only columns that all versions
+    have are read."""
     if db.row("SELECT to_regclass('gateways') IS NULL") == (1,):
         return
     living = db.rows(

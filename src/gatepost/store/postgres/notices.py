@@ -1,8 +1,8 @@
 """Words from gateway to gateway by NOTIFY: that there is something to look at, never what.
 
-A thread connects; the loop says and hears, and never waits for the server. What is to be said within a few milliseconds
-goes out together, in one statement: NOTIFY takes one lock for the whole server. A lost word costs time only: whoever
-waits for one also looks every few seconds.
+A thread connects; the loop sends and receives, and never waits for the server. Notices of a few milliseconds go out
+together in one statement, because NOTIFY takes one lock for the whole server. A lost notice costs time only: its
+receivers also look every few seconds.
 """
 
 import asyncio

@@ -46,7 +46,8 @@ def drop_answer(connection: pq.abc.PGconn) -> None:
 
 
 def _flush(connection: pq.abc.PGconn) -> None:
-    """psycopg's connections do not wait when they send. Who is answered meanwhile reads, lest both sides wait."""
+    """Send everything that is queued; psycopg's connections do not wait when they send. Answers that come meanwhile are
+    read, so that the two sides do not wait for each other."""
     while connection.flush():
         waiting = select.poll()
         waiting.register(connection.socket, select.POLLIN | select.POLLOUT)

@@ -1,6 +1,8 @@
 """A connection as `Db`: prepared statements on libpq itself, which is several times as fast as a cursor."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from psycopg import errors, pq
@@ -18,10 +20,8 @@ from gatepost.store.postgres.advisory_locks import (
     make_number,
 )
 from gatepost.store.postgres.dialect import translate, translate_definition
-from gatepost.store.postgres.opening import Opening
 from gatepost.store.postgres.pipeline import Statement, drop_answer, execute_together, send_commit
 from gatepost.store.postgres.postgres_full_text import PostgresFullText
-from gatepost.store.postgres.upkeep import PostgresUpkeep
 from gatepost.store.postgres.values import DECODERS, decode_text, encode
 
 MOST_PREPARED = 2000  # statements that a connection keeps
@@ -34,6 +34,69 @@ Columns = list[tuple[int, Callable[[bytes], Any]]]
 _GOOD = frozenset({pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK})
 _BINARY = pq.Format.BINARY
 _LAST_WORDS = frozenset({b"57P01", b"57P02", b"57P03", b"57P05", b"25P03"})  # after which the server hangs up
+
+
+class Opening:
+    """The beginning of a transaction, in one statement: the fence, the first lock, and the state of the rules. Until it
+    is sent, it can take a lock and a question along.
+
+    Each statement costs the server and this process, even if it travels with others; nearly every unit has all three.
+    """
+
+    def __init__(self, fence: str) -> None:
+        """`fence` finds one value at most; without it nothing else is found."""
+        self._fence = fence
+        self.lock: int | None = None
+        self.asks_rules = False
+
+    def render(self) -> tuple[str, tuple[int, ...]]:
+        sql = render_opening(self._fence, self.lock is not None, self.asks_rules)
+        return sql, () if self.lock is None else (self.lock,)
+
+    def read_rules(self, found: Row) -> list[Row]:
+        """As if they were asked for alone."""
+        return [found[-2:]] if self.asks_rules and found[-1] is not None else []
+
+
+@lru_cache(maxsize=256)
+def render_opening(fence: str, locks: bool, asks_rules: bool) -> str:
+    """The lock is taken behind the fence's lock of its row: so does whoever takes over from a gateway."""
+    if not locks and not asks_rules:
+        return fence
+    columns = ["value", *["pg_advisory_xact_lock(?)"] * locks, *["name, places"] * asks_rules]
+    rules = " LEFT JOIN rule_state ON true" if asks_rules else ""
+    return f"SELECT {', '.join(columns)} FROM ({fence}) AS fence (value){rules}"
+
+
+class PostgresUpkeep:
+    """Mostly nothing: PostgreSQL does by itself what SQLite's files need from us. Autovacuum uses freed space again,
+    and its next ANALYZE replaces the planner's samples of keys."""
+
+    def __init__(self, db: "PostgresDb") -> None:
+        self._db = db
+
+    def find_damage(self, table: str = "") -> str:
+        return ""
+
+    def can_shrink(self) -> bool:
+        return True
+
+    def release_pages(self, pages: int) -> int:
+        return 0
+
+    def remove_statistics(self) -> None:
+        """Nothing of one person can be taken out of them; the next ANALYZE writes them anew."""
+
+    def get_size(self) -> int:
+        row = self._db.row("SELECT pg_database_size(current_database())")
+        return int(row[0]) if row else 0
+
+    def get_last_id(self, table: str) -> int:
+        row = self._db.row("SELECT pg_sequence_last_value(pg_get_serial_sequence(?, 'id')::regclass)", (table,))
+        return int(row[0] or 0) if row else 0
+
+    def copy_to(self, path: Path) -> None:
+        """A database has no file here."""
 
 
 class PostgresDb:

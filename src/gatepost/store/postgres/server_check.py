@@ -127,8 +127,9 @@ def check_pooler(url: str, connection: psycopg.Connection) -> None:
 
 
 def _find_pooler(connection: psycopg.Connection, second: psycopg.Connection) -> str:
-    """Between two transactions a pooler may give our backend to somebody else: its number then changes while another
-    transaction is under way, or what was listened for is heard by nobody."""
+    """Return the trouble with a pooler that changes connections between transactions; '' if there is none. Such a
+    pooler may give our backend to somebody else. Its number then changes while another transaction is under way, or
+    nobody gets the notices that were listened for."""
     trouble = (
         "is behind a pooler that changes connections between transactions, which breaks locks and notifications;"
         " use its session mode, or name the database itself in store.url"

@@ -217,7 +217,8 @@ class UnitWorker:
             raise psycopg.OperationalError("the database has failed over; what was open is held first")
 
     def _is_committed(self, number: int) -> bool:
-        """What became of a transaction whose connection broke. While the server has not noticed, it is under way."""
+        """Return True if a transaction whose connection broke was committed. Until the server notices the break, it
+        counts as under way."""
         until = time.monotonic() + UNSURE_S
         while time.monotonic() < until:
             try:

@@ -16,9 +16,9 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.listen_address import parse
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow import link_tokens
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.link_tokens import IssuedLink, NewLink
+from gatepost.flow.links import link_tokens
+from gatepost.flow.links.link_tokens import IssuedLink, NewLink
 from gatepost.messages.inbound import Direction
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.links.hook import HookDeps

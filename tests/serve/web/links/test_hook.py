@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
-from gatepost.flow import link_tokens
-from gatepost.flow.link_tokens import NewLink
+from gatepost.flow.links import link_tokens
+from gatepost.flow.links.link_tokens import NewLink
 from gatepost.serve.web.hook_admission import HookBusy
 from gatepost.serve.web.links import hook
 from gatepost.serve.web.links.hook import HookLinks, LinkRates

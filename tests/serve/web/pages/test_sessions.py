@@ -6,7 +6,7 @@ import pytest
 from tests.serve.control.test_session_control import ADA, ADMIN, seed
 
 from gatepost.core.clock import SystemClock
-from gatepost.flow.page_logins import issue_for_person
+from gatepost.flow.web.page_logins import issue_for_person
 from gatepost.serve.web.dashboard.text_difference import MOST_WORDS, mark_difference
 from gatepost.serve.web.dashboard.view import CompareBlock, FormBlock, TextPart, TimelineBlock, Tone
 from gatepost.serve.web.pages.replays import make_replay_view

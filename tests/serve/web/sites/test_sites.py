@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from gatepost.core.clock import SystemClock
-from gatepost.flow.web_routes import NewWebRoute, RouteMaker, bind_host, set_route
+from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, bind_host, set_route
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store import groups, logins, users

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from gatepost.core.clock import SECOND, SystemClock
-from gatepost.flow import link_tokens, link_visits
-from gatepost.flow.link_tokens import IssuedLink, NewLink
+from gatepost.flow.links import link_tokens, link_visits
+from gatepost.flow.links.link_tokens import IssuedLink, NewLink
 from gatepost.serve.web.widget import rates, visitor_streams
 from gatepost.serve.web.widget.page_policy import render_headers
 from gatepost.store import groups, link_visitors, routes, tokens

@@ -116,7 +116,7 @@ def render_config(
 
 
 def _table(values: Json) -> str:
-    """What is written so in JSON is the same in TOML."""
+    """Render values as TOML. Strings, numbers, booleans and arrays are written the same way in JSON."""
     return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in values.items())
 
 
@@ -173,7 +173,8 @@ def _outcome(item: Json) -> str:
 
 
 def read_usage(params: Json, key: str = "last") -> Counter[str]:
-    """Of one request to the model. What was read from a cache is not among the input, as everywhere in the gateway."""
+    """Return the usage of one request to the model. Tokens read from a cache do not count as input, as everywhere in
+    the gateway."""
     told = (params.get("tokenUsage") or {}).get(key) or {}
     cached = int(told.get("cachedInputTokens") or 0)
     return Counter(

@@ -147,7 +147,7 @@ def render_prompt(
 
 
 def part_ids(id: str, shown: int) -> list[str]:
-    """Of a message's words, then of what is shown beside them."""
+    """Return the ids of a message's parts: of its text, then of the media beside it."""
     name = f"prt{id.removeprefix('msg')}"
     return [name, *(f"{name}{number}" for number in range(shown))]
 
@@ -211,7 +211,8 @@ class OpencodeEventReader:
         return []
 
     def _delta(self, about: dict[str, Any]) -> list[Event]:
-        """Of a text for people; thoughts grow in the same way."""
+        """Return the draft that a delta leads to, if it belongs to a text for people. Thoughts grow in the same way and
+        are left out."""
         id = str(about.get("partID"))
         if id not in self._written or about.get("field") != "text":
             return []

@@ -15,7 +15,7 @@ from gatepost.egress.audio import ENDPOINT_SETTINGS
 from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_base
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
-from gatepost.flow.groups import WORLD
+from gatepost.flow.groups.groups import WORLD
 from gatepost.flow.sessions.effective_group import FOLDER
 from gatepost.flow.sessions.isolation import find_isolation
 from gatepost.flow.sessions.session_deps import PROVIDER

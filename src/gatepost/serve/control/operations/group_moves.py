@@ -7,7 +7,7 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.gateways.folder_check import NOWHERE, FolderElsewhere
 from gatepost.flow.gateways.group_place import PLACE
-from gatepost.flow.groups import complete_folders
+from gatepost.flow.groups.groups import complete_folders
 from gatepost.serve.control.arguments.group_moves import MoveGroupArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store import gateways, group_moves, group_places, groups, lost_worlds, worktrees

@@ -16,8 +16,8 @@ from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
 from gatepost.flow.gateways.folder_check import FolderElsewhere, claim_folder_here, find_elsewhere
-from gatepost.flow.group_removal import archived_worktrees, find_leftovers, remove_leftovers
-from gatepost.flow.groups import DEFAULTS, make_group
+from gatepost.flow.groups.group_removal import archived_worktrees, find_leftovers, remove_leftovers
+from gatepost.flow.groups.groups import DEFAULTS, make_group
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.extra_mounts import (
     find_key_file,

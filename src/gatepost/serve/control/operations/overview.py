@@ -10,7 +10,7 @@ from gatepost.access.operation_rights import OperationRights
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.periods import Period, start_of
 from gatepost.core.settings import Config
-from gatepost.flow.groups import WORLD
+from gatepost.flow.groups.groups import WORLD
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.flow.overview.facts import (
     AwakeSandbox,

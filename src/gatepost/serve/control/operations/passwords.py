@@ -7,7 +7,7 @@ from msgspec import Struct
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import Invalid, NotFound, Refused, SetupError
 from gatepost.core.settings import Config
-from gatepost.flow.groups import WEB_PERSON
+from gatepost.flow.groups.groups import WEB_PERSON
 from gatepost.serve.control.arguments.logins import WRITE
 from gatepost.serve.control.arguments.passwords import RemovePasswordArgs, SetPasswordArgs, ShowSignInArgs
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation

@@ -11,7 +11,7 @@ from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.flow.retention import MEDIA, ROWS, SESSIONS, Retention, RetentionCounts
+from gatepost.flow.upkeep.retention import MEDIA, ROWS, SESSIONS, Retention, RetentionCounts
 from gatepost.serve.control.arguments.retention import RunRetentionArgs, ShowRetentionArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store import retention

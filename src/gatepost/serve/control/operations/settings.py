@@ -205,7 +205,7 @@ def _parse_value(each: Setting[Any], text: str) -> FileValue:
 
 def _check_start(home: Home, found: Config, changed: Config) -> None:
     """Raises what `gatepost up` would say of the change. What was wrong before is no reason to refuse another mend."""
-    import gatepost.flow.start_check  # noqa: F401  heavy: it has the checks of the flows
+    import gatepost.flow.upkeep.start_check  # noqa: F401  heavy: it has the checks of the flows
 
     before = {str(error) for error in list_start_errors(home, found)}
     for error in list_start_errors(home, changed):

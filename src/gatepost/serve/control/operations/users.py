@@ -7,10 +7,11 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.home_lock import read_holder
 from gatepost.core.records import asdict, replace
-from gatepost.flow import grant_changes, pairing, personal_routes
+from gatepost.flow import grant_changes, pairing
 from gatepost.flow.channel_specs import check_platform
-from gatepost.flow.groups import OWNER
-from gatepost.flow.person_erasure import ErasureReport, PersonErasure
+from gatepost.flow.groups.groups import OWNER
+from gatepost.flow.people import personal_routes
+from gatepost.flow.people.person_erasure import ErasureReport, PersonErasure
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments import routes

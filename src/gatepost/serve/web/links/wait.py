@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gatepost.core.event_bus import EventBus
-from gatepost.flow.link_messages import INSTANCE
+from gatepost.flow.links.link_messages import INSTANCE
 from gatepost.serve.web.hook_admission import HookBusy
 from gatepost.store import link_outcomes
 from gatepost.store.link_outcomes import LinkOutcome

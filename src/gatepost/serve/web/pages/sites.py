@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-from gatepost.flow.web_paths import SiteKind, render_url
+from gatepost.flow.web.web_paths import SiteKind, render_url
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, code, link, made, make_table, moment, text
 from gatepost.serve.web.dashboard.view import Action, Badge, Block, Cell, EmptyState, Link, Note, PageView, Tone

@@ -1,7 +1,7 @@
 """The first steps: name yourself, connect an agent, add a channel, say hello. Each may be left out."""
 
 from gatepost.flow.channel_specs import SpecOrigin
-from gatepost.flow.groups import WORLD
+from gatepost.flow.groups.groups import WORLD
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import Answer, code, link, make_table, text
 from gatepost.serve.web.dashboard.view import (

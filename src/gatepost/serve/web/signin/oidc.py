@@ -21,7 +21,7 @@ from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.core.start_checks import start_check
-from gatepost.flow.page_logins import get_page_identity
+from gatepost.flow.web.page_logins import get_page_identity
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way

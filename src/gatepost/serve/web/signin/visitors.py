@@ -3,7 +3,7 @@ their own."""
 
 from msgspec import Struct
 
-from gatepost.flow.groups import WEB_PERSON, WEB_ROOM
+from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
 from gatepost.store import identities, logins, users
 from gatepost.store.logins import BrowserLogin
 from gatepost.store.port import Db, quick

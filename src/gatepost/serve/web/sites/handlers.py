@@ -18,10 +18,10 @@ from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.thread_pools import BoundedThreadPool
-from gatepost.flow import web_routes
 from gatepost.flow.gateways.folder_check import is_here
-from gatepost.flow.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url
-from gatepost.flow.web_routes import SitePage
+from gatepost.flow.web import web_routes
+from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url
+from gatepost.flow.web.web_routes import SitePage
 from gatepost.serve.web.browser_security import READS, read_allowed
 from gatepost.serve.web.file_response import OpenFile, OpenFileResponse
 from gatepost.serve.web.signin.visitors import WebVisitor

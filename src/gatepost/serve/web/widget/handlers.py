@@ -20,8 +20,8 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.event_bus import EventBus
-from gatepost.flow import link_visits
-from gatepost.flow.link_visits import LinkFacts, TooManyVisitors
+from gatepost.flow.links import link_visits
+from gatepost.flow.links.link_visits import LinkFacts, TooManyVisitors
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.text import clean
 from gatepost.serve import room_events

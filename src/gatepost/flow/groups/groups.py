@@ -1,0 +1,256 @@
+"""Groups come with a folder that an agent can start in, and a gateway comes with two of them: `root`, and the world
+`home`, where the default route leads.
+
+A group's folder belongs to its agent: it is touched through `core/untrusted_files.py` alone, and nothing that is there
+is ever overwritten.
+"""
+
+import asyncio
+import re
+import stat
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from gatepost.core import log
+from gatepost.core.clock import Clock
+from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.core.settings import Config
+from gatepost.core.untrusted_files import open_untrusted
+from gatepost.flow.gateways.folder_check import NOWHERE, check_stays, claim_found
+from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.store import group_places, groups, identities, rooms, routes, users
+from gatepost.store.groups import Group
+from gatepost.store.port import Db, LockKind, Store
+from gatepost.store.rooms import RoomPolicy
+from gatepost.store.routes import Route
+from gatepost.store.users import UserRole
+
+ROOT, WORLD = "root", "home"
+DEFAULTS = (ROOT, WORLD)
+DEFAULT_SEQ = 1000  # last: everything that an operator adds comes before it
+MOST_FILES, LARGEST_PROTOTYPE, DEEPEST_PROTOTYPE = 1000, 10_000_000, 8
+_NAMES = {ROOT: "Root", WORLD: "Home"}
+OWNER = "terminal:owner"  # whoever may open that channel at all; the others are the same person
+OWNERS_IDENTITIES = ("web:user/owner",)
+WEB_PERSON, WEB_ROOM = "web:user/", "web:people/"  # what identities and people's own rooms of the page begin with
+_OWNERS_ROOMS = (
+    ("terminal", "terminal:main", "Terminal", RoomPolicy.PUBLIC),
+    ("web", "web:home", "Home", RoomPolicy.STRICT),
+)
+
+AGENTS = """# {name}
+
+You are {name}, an agent of this gateway. Your place in it is the group `{folder}`, and this folder is your own:
+what you write here is here the next time you wake.
+
+## How to be
+
+- Answer in the language of whoever writes, briefly and to the point. Say so when you do not know.
+- Several people may talk in one room. Look at who said what before you answer.
+- Ask before you do something that cannot be undone.
+
+## What lies here
+
+- `work.md`: what you are doing and what comes next. Read it when you start; keep it current and short.
+- `skills/`: one folder for each thing that you learnt to do, with a `SKILL.md` that says when to use it.
+- This file says who you are. Improve it when you are told to.
+
+Everything outside this folder is reached through your tools alone.
+"""
+WORK = """# Work
+
+Nothing is open.
+"""
+
+
+_FILES = frozenset({"AGENTS.md", "CLAUDE.md", "work.md"})
+_DRAFT = re.compile(r"\..+\.tmp")  # what a kill leaves of a file that was being written
+_making: set[Path] = set()  # folders, while they are made
+
+T = TypeVar("T")
+_log = log.get("groups")
+
+
+class FolderPrototype(Struct, frozen=True):
+    """The first contents of a child's folder: files by path, and folders, each before what is in it."""
+
+    files: dict[str, bytes]
+    folders: list[str]
+
+
+def make_folder(
+    home: Home, folder: str, uid: int | None = None, *, name: str = "", prototype: FolderPrototype | None = None
+) -> None:
+    """Give a group what a new agent needs; what exists stays as it is, but for what the prototype has."""
+    with open_untrusted(home.groups) as root:
+        place = ""
+        for segment in folder.split("/"):
+            place = f"{place}/{segment}" if place else segment
+            if not root.exists(place):
+                root.make_dir(place, 0o700, uid=uid)  # of one world, so of one uid
+        # Everything by its way from the top: a parent's agent could have put a link where its child's folder should be.
+        if prototype is not None:
+            for below in prototype.folders:
+                if not root.exists(f"{folder}/{below}"):
+                    root.make_dir(f"{folder}/{below}", 0o700, uid=uid)
+            for below, data in prototype.files.items():
+                root.write_bytes(f"{folder}/{below}", data, mode=0o600, uid=uid)
+        if not root.exists(f"{folder}/AGENTS.md"):
+            text = AGENTS.format(name=name or folder, folder=folder)
+            root.write_bytes(f"{folder}/AGENTS.md", text.encode(), mode=0o600, uid=uid)
+        if not root.exists(f"{folder}/CLAUDE.md"):
+            root.make_link(f"{folder}/CLAUDE.md", "AGENTS.md")
+        if not root.exists(f"{folder}/work.md"):
+            root.write_bytes(f"{folder}/work.md", WORK.encode(), mode=0o600, uid=uid)
+        if not root.exists(f"{folder}/skills"):
+            root.make_dir(f"{folder}/skills", 0o700, uid=uid)
+
+
+def read_prototype(home: Home, parent: str) -> FolderPrototype:
+    """Return what lies in the parent's `prototype/`: plain files alone, no links, within bounds."""
+    found = FolderPrototype({}, [])
+    with open_untrusted(home.groups) as root:
+        if not root.exists(f"{parent}/prototype"):
+            raise NotFound("folder", "prototype", "make one in your folder first: it is copied for each child")
+        waiting, size = [""], 0
+        while waiting:
+            place = waiting.pop()
+            for name in root.list(f"{parent}/prototype/{place}".rstrip("/")):
+                target = f"{place}/{name}" if place else name
+                kind = root.stat(f"{parent}/prototype/{target}").st_mode
+                if stat.S_ISDIR(kind) and target.count("/") < DEEPEST_PROTOTYPE:
+                    found.folders.append(target)
+                    waiting.append(target)
+                elif stat.S_ISREG(kind):
+                    found.files[target] = root.read_bytes(f"{parent}/prototype/{target}", LARGEST_PROTOTYPE)
+                    size += len(found.files[target])
+                if max(len(found.files), len(found.folders)) > MOST_FILES or size > LARGEST_PROTOTYPE:
+                    raise Invalid("prototype", f"holds more than {MOST_FILES} files or {LARGEST_PROTOTYPE} bytes")
+    for name in _FILES & {*found.folders}:
+        raise Invalid("prototype", f"has a folder {name}, which must be a file")
+    if "skills" in found.files:
+        raise Invalid("prototype", "has a file skills, which must be a folder")
+    return found
+
+
+def add_defaults(db: Db, now: int) -> bool:
+    """The rows of a first start; True if it was one. Later starts bring back no route that an operator removed."""
+    db.alone(LockKind.DEFAULTS)
+    groups.add(db, ROOT, _NAMES[ROOT], "", now)
+    first = groups.add(db, WORLD, _NAMES[WORLD], "", now)
+    if first:
+        routes.add(
+            db,
+            Route(seq=DEFAULT_SEQ, match="", target=WORLD, folder=WORLD, created_by="gatepost", created_at=now),
+        )
+    for identity in (OWNER, *OWNERS_IDENTITIES):
+        users.add(db, identity, "Owner", now)
+        identities.add(db, identity, OWNER, "gatepost", now)
+    users.add_role(db, OWNER, UserRole.OWNER, "", "gatepost", now)
+    for instance, address, name, policy in _OWNERS_ROOMS:
+        rooms.add(db, instance, address, name, True, policy, now)
+    return first
+
+
+async def make_group(
+    store: Store,
+    home: Home,
+    folder: str,
+    uid: int | None,
+    commit: Callable[[], Awaitable[T]],
+    *,
+    name: str,
+    prototype: FolderPrototype | None = None,
+) -> T:
+    """Make a group: the folder first, then the row, so that a group is absent or complete whenever the gateway is
+    killed. If the commit fails, the folder is removed again, unless it was there before. Raises FolderElsewhere before
+    it does anything."""
+    await check_stays(store, home, folder)
+    if (place := home.group(folder)) in _making:
+        raise Invalid("folder", f"{folder} is being made by another call right now")
+    _making.add(place)
+    try:
+        ours = not await asyncio.to_thread(_exists, home, folder)
+        try:
+            await asyncio.to_thread(make_folder, home, folder, uid, name=name, prototype=prototype)
+            return await commit()
+        except Exception:
+            if ours:
+                await asyncio.to_thread(_remove_folder, home, folder)
+            raise
+    finally:
+        _making.discard(place)
+
+
+def _exists(home: Home, folder: str) -> bool:
+    with open_untrusted(home.groups) as root:
+        return root.exists(folder)
+
+
+def _remove_folder(home: Home, folder: str) -> None:
+    with open_untrusted(home.groups) as root:
+        root.remove_tree(folder)
+
+
+def complete_folders(home: Home, made: Sequence[Group]) -> list[str]:
+    """Groups whose folder is missing, or was left half-made: an older gateway was killed in `group add`. A folder in
+    which anybody has changed or added something is left alone. They become the agents' own when those wake. The groups
+    that were completed."""
+    completed = []
+    children: dict[str, set[str]] = {}
+    for group in made:
+        parent, _, last = group.folder.rpartition("/")
+        children.setdefault(parent, set()).add(last)
+    for group in made:
+        try:
+            if _is_half_made(home, group, children.get(group.folder, set())):
+                make_folder(home, group.folder, name=group.name)
+                completed.append(group.folder)
+        except GatepostError as error:
+            _log.warning("a group's folder cannot be completed", folder=group.folder, error=str(error))
+    return completed
+
+
+def _is_half_made(home: Home, group: Group, children: set[str]) -> bool:
+    with open_untrusted(home.groups) as root:
+        if not root.exists(group.folder):
+            return True
+        there = {name for name in root.list(group.folder) if not _DRAFT.fullmatch(name)} - children
+        if not there < {*_FILES, "skills"}:
+            return False
+        if "AGENTS.md" not in there:
+            return not there
+        text = AGENTS.format(name=group.name or group.folder, folder=group.folder).encode()
+        return root.read_bytes(f"{group.folder}/AGENTS.md", 4 * len(text)) == text
+
+
+def _add_defaults_here(db: Db, gateway: str, now: int) -> bool:
+    first = add_defaults(db, now)
+    for world in DEFAULTS if first and gateway else ():
+        group_places.claim(db, world, gateway, now)
+    return first
+
+
+async def ensure_defaults(
+    store: Store, home: Home, clock: Clock, config: Config | None = None, gateway: str = ""
+) -> bool:
+    """`root`, `home`, the default route and the owner exist; True if they were made now. Without `config`, their
+    folders are the daemon's own until they are woken. `gateway`: what lies on another one, or on none yet, is not made
+    here."""
+    first = await store.write(_add_defaults_here, gateway, clock.now())
+    made = await store.read(groups.list_all)
+    if gateway:
+        for world in await claim_found(store, home, [each.folder for each in made], clock.now()):
+            _log.warning("a group waits for its files", folder=world, why=NOWHERE)
+        places = await store.read(group_places.list_all)
+        made = [each for each in made if places.get(group_places.get_world(each.folder)) == gateway]
+    for folder in [each.folder for each in made if each.folder in DEFAULTS]:
+        uid = None if config is None else await group_uid(store, config, clock, folder)
+        make_folder(home, folder, uid, name=_NAMES[folder])
+    for folder in complete_folders(home, made):
+        _log.warning("a half-made group was completed", folder=folder)
+    return first

@@ -1,0 +1,208 @@
+"""Pages of groups: whose part of the address space a path lies in, who sees it, and who may change that.
+
+A path belongs to the deepest group whose folder it begins with, and a row counts for that group alone: `/pub/acme` says
+nothing about the pages of `acme/eng`. Without a row nothing is public. The longest path decides, but what somebody
+higher has closed stays closed.
+"""
+
+import socket
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from gatepost.access.tiers import ROOT_FOLDER, covers
+from gatepost.core import listen_address
+from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core.settings import Config, setting
+from gatepost.flow.operation_rights import read_operation_rights
+from gatepost.flow.pairing import PAGE_URL
+from gatepost.flow.sender_rights import read_standing
+from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, parse_hostname, parse_site_path, render_url
+from gatepost.store import groups, web_routes
+from gatepost.store.port import Db, quick
+from gatepost.store.web_routes import WebAccess, WebHost, WebRoute
+
+HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
+LONGEST_KEPT = 400  # characters of a path that has a row
+SEES = "op:groups.read"  # who has it sees a group's pages without being in the group
+_STRICTNESS = {WebAccess.PUBLIC: 0, WebAccess.REDIRECT: 0, WebAccess.AUTH: 1, WebAccess.DENY: 2}
+
+
+class RouteMaker(Struct, frozen=True, kw_only=True):
+    """The maker of a change to a row. `folder`: the group of an agent; '' for a person. `reaches`: the groups that it
+    may act on."""
+
+    folder: str
+    name: str
+    now: int
+    reaches: Callable[[str], bool]
+
+
+class NewWebRoute(Struct, frozen=True, kw_only=True):
+    path: str
+    access: WebAccess
+    redirect_to: str = ""
+
+
+class SitePage(Struct, frozen=True, kw_only=True):
+    """A browser's wish: a file (`parts`) of a group, and the row that decides who gets it."""
+
+    folder: str
+    kind: SiteKind
+    parts: tuple[str, ...]
+    access: WebAccess
+    redirect_to: str = ""
+
+
+@quick
+def find_page(db: Db, path: SitePath) -> SitePage | None:
+    """At our own address. None if it is no group's."""
+    folder = groups.find_deepest(db, path.list_folders())
+    return _find_in_group(db, path, folder, WebAccess.AUTH) if folder is not None else None
+
+
+@quick
+def find_hosted_page(db: Db, path: SitePath, folder: str) -> SitePage | None:
+    """Under a host name of a group, which was bound to show its pages to everybody."""
+    return _find_in_group(db, path, folder, WebAccess.PUBLIC)
+
+
+def _find_in_group(db: Db, path: SitePath, folder: str, default: WebAccess) -> SitePage | None:
+    """None for what lies in the folder of another group, which is named like one of pages."""
+    parts = path.segments[folder.count("/") + 1 :]
+    inside = SitePath(path.kind, (*folder.split("/"), path.kind.folder, *parts))
+    if groups.find_deepest(db, inside.list_folders()) not in (folder, None):
+        return None
+    row = decide(web_routes.list_on_way(db, folder, path.list_prefixes()))
+    return SitePage(
+        folder=folder,
+        kind=path.kind,
+        parts=parts,
+        access=row.access if row is not None else default,
+        redirect_to=row.redirect_to if row is not None else "",
+    )
+
+
+def decide(rows: Sequence[WebRoute]) -> WebRoute | None:
+    """Return the row that decides about a page; `rows` are those on its way, the longest path first. The first decides,
+    unless an owner of higher rank is stricter."""
+    chosen = rows[0] if rows else None
+    for row in rows[1:]:
+        assert chosen is not None
+        if outranks(row.owner, chosen.owner) and _STRICTNESS[row.access] > _STRICTNESS[chosen.access]:
+            chosen = row
+    return chosen
+
+
+def outranks(owner: str, other: str) -> bool:
+    """A person stands above every agent, and an agent above those below its group."""
+    return owner != other and (not owner or (bool(other) and covers(owner, other)))
+
+
+def may_see(db: Db, person: str, folder: str) -> bool:
+    """Return True if a person may see what a group shows to its own people."""
+    return read_sight(db, person)(folder)
+
+
+def read_sight(db: Db, person: str) -> Callable[[str], bool]:
+    """The same for many groups: what it depends on is read once."""
+    standing, operations = read_standing(db, person), read_operation_rights(db, person)
+
+    def sees(folder: str) -> bool:
+        rights = standing.judge(folder)
+        return rights is not None and (rights != "guest" or operations.allows(SEES, folder))
+
+    return sees
+
+
+def set_route(db: Db, new: NewWebRoute, maker: RouteMaker) -> WebRoute:
+    path = parse_site_path(new.path)
+    if len(path.text) > LONGEST_KEPT or any(sign in path.text for sign in "%?#"):  # a list shows it decoded
+        raise Invalid("path", f"is longer than {LONGEST_KEPT} characters, or has a sign that no route may have")
+    folder = get_slot(db, path, maker)
+    if path.kind is SiteKind.PRIVATE and new.access is WebAccess.PUBLIC:
+        raise Invalid("access", "private pages are never public; put the files into public_html")
+    known = web_routes.get_route(db, path.text)
+    if known is not None and known.folder == folder:
+        _check_owner(maker, known.owner, path.text)
+    if known is None and web_routes.count_routes_in_world(db, folder) >= web_routes.MOST_IN_WORLD:
+        raise Invalid("path", f"there are {web_routes.MOST_IN_WORLD} web routes in this world; remove some first")
+    made = WebRoute(
+        path.text, folder, new.access, _check_target(db, path, folder, new), maker.folder, maker.name, maker.now
+    )
+    web_routes.put_route(db, made)
+    return made
+
+
+def get_slot(db: Db, path: SitePath, maker: RouteMaker) -> str:
+    """The group in whose part a path lies."""
+    folder = groups.find_deepest(db, path.list_folders())
+    if folder is None:
+        raise NotFound("group", path.place[:80], "a path begins with /pub/ or /priv/ and the folder of a group")
+    if not maker.reaches(folder):
+        raise Refused(maker.name, "change pages", path.text[:80], f"they are those of {folder}")
+    return folder
+
+
+def _check_target(db: Db, path: SitePath, folder: str, new: NewWebRoute) -> str:
+    """Return where a redirect leads: into the same group's pages, and not to itself."""
+    if (new.access is WebAccess.REDIRECT) is not bool(new.redirect_to):
+        raise Invalid("redirect_to", "is needed for access=redirect, and for nothing else")
+    if not new.redirect_to:
+        return ""
+    target = parse_site_path(new.redirect_to, "redirect_to")
+    if groups.find_deepest(db, target.list_folders()) != folder:
+        raise Invalid("redirect_to", f"{target.text[:80]!r} is not among the pages of {folder}")
+    if target.is_below(path):
+        raise Invalid("redirect_to", f"{target.text[:80]!r} lies below {path.text[:80]!r}, so it leads to itself")
+    return render_url(target.kind, *target.segments, slash=target.slash)
+
+
+def remove_route(db: Db, text: str, maker: RouteMaker) -> WebRoute:
+    """Unknown and somebody else's look alike."""
+    path = parse_site_path(text).text
+    known = web_routes.get_route(db, path)
+    if known is None or not maker.reaches(known.folder) or not _may_change(maker, known.owner):
+        raise NotFound("web route", path[:80], "it is not there, or not this group's")
+    web_routes.remove_route(db, path)
+    return known
+
+
+def bind_host(db: Db, hostname: str, folder: str, maker: RouteMaker) -> WebHost:
+    """`hostname`: as `parse_hostname` gives it."""
+    if groups.get(db, folder) is None:
+        raise NotFound("group", folder[:80], "a host name leads to one that exists")
+    known = web_routes.get_host(db, hostname)
+    if known is not None and not maker.reaches(known.folder):
+        raise Refused(maker.name, "bind", hostname, "it leads to the pages of another group")
+    if known is not None:
+        _check_owner(maker, known.owner, hostname)
+    if known is None and web_routes.count_hosts_in_world(db, folder) >= web_routes.MOST_HOSTS_IN_WORLD:
+        most = web_routes.MOST_HOSTS_IN_WORLD
+        raise Invalid("hostname", f"there are {most} host names in this world; the operator removes some first")
+    made = WebHost(hostname, folder, maker.folder, maker.name, maker.now)
+    web_routes.put_host(db, made)
+    return made
+
+
+def read_hostname(text: str, config: Config) -> str:
+    """A name that a group's pages may have on this gateway."""
+    listen = listen_address.parse(config[listen_address.LISTEN])
+    if not listen.host and not list_own_names(config):  # a socket file: whoever stands before it knows our name
+        raise Invalid("hostname", "the gateway's own name is not known; name it in web.hosts or web.url first")
+    return parse_hostname(text, (*list_own_names(config), listen.host, socket.gethostname()))
+
+
+def list_own_names(config: Config) -> list[str]:
+    """By which the gateway's own page is asked for."""
+    return [name for name in map(normalize_host, (*config[HOSTS], config[PAGE_URL])) if name]
+
+
+def _check_owner(maker: RouteMaker, owner: str, what: str) -> None:
+    if not _may_change(maker, owner):
+        raise Refused(maker.name, "change", what[:80], f"{owner or 'a person'} made it")
+
+
+def _may_change(maker: RouteMaker, owner: str) -> bool:
+    """A person changes everything; an agent what it or one below it made; root's agent all."""
+    return maker.folder in ("", ROOT_FOLDER) or (bool(owner) and covers(maker.folder, owner))
