@@ -8,7 +8,7 @@ import pytest
 from gatepost.channels.contract import ChannelKind
 from gatepost.core import ids
 from gatepost.flow import invitations, pairing
-from gatepost.flow.codes import mask_codes
+from gatepost.flow.codes import INVITATION, PAIRING, mask_codes, may_hold_code
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups.groups import add_defaults
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
@@ -107,3 +107,10 @@ def test_a_link_that_works_once_is_masked_wherever_it_stands(db: Db) -> None:
 )
 def test_other_words_stay_as_they_are(text: str) -> None:
     assert mask_codes(text) == text
+
+
+def test_a_text_that_has_neither_a_code_nor_a_link_fails_at_once() -> None:
+    codes = (PAIRING.render("2345ABCDEFGH"), INVITATION.render("2345ABCDEFGHJKMN"))
+    links = (f"/pair/{ids.token()}", f"?TOKEN={ids.token()}", f"#token={ids.token()}")
+    assert all(may_hold_code(f"see {each} there") and may_hold_code(each.lower()) for each in (*codes, *links))
+    assert not any(map(may_hold_code, ("", "hello", "what is the time?", "/stop", "@bot: see #12")))

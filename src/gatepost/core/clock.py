@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,6 +12,10 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+
+_boot_ns: Callable[[], int] = (  # counts a suspend of the machine, where the system can tell
+    partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns
+)
 
 
 class Clock(Protocol):
@@ -111,12 +116,6 @@ class DatabaseClock:
 
     def ago(self, age: int) -> int:
         return self._steps.subtract(self.now(), age)
-
-
-def _boot_ns() -> int:
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    return time.monotonic_ns()
 
 
 def to_microseconds(value: float) -> int:

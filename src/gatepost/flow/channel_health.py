@@ -120,8 +120,8 @@ class ChannelHealth:
 
     def record_event(self) -> None:
         """Record an event: it is evidence, too, also of a channel that never beats."""
-        self._event_at = self._clock.now()
         self.pulse.beat()
+        self._event_at = self._beat_at
 
     def _record_beat(self) -> None:
         self._beat_at, self._failing_since = self._clock.now(), None

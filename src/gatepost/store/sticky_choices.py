@@ -1,5 +1,5 @@
 """Sticky choices: the group and the topic that somebody chose for what they write in one thread of a room.
-`flow/intake/addressing.py` decides if a choice still leads anywhere."""
+`flow/intake/target_decision.py` decides if a choice still leads anywhere."""
 
 from msgspec import Struct
 
