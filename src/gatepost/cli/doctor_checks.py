@@ -80,7 +80,7 @@ def run_checks(home: Home) -> list[Finding]:
 
 
 def drop_repeated(findings: list[Finding]) -> list[Finding]:
-    """Why the store cannot be read is told once, where it belongs. Whoever else wanted to read it says no more."""
+    """Drop the findings of other checks that repeat why the store cannot be read: its own check says so once."""
     causes = {each.text for each in findings if (each.level, each.subject) == ("fail", "store")}
     return [each for each in findings if each.subject == "store" or not any(cause in each.text for cause in causes)]
 
@@ -250,7 +250,7 @@ def _store(home: Home, config: Config) -> Iterator[Finding]:
 
 
 def _gateways(home: Home, config: Config) -> Iterator[Finding]:
-    """Of a store that several may share."""
+    """Check the gateways on a store that several may share."""
     place = get_place(home, config)
     if not place.url:
         return

@@ -86,7 +86,7 @@ class Dashboard:
         return serve
 
     async def show_missing(self, request: Request, visitor: WebVisitor) -> Response:
-        """Of a path that leads nowhere, with the way back."""
+        """Show the page for an unknown path, with the way back."""
         request.state.visitor, request.state.user = visitor, visitor.user
         view = PageView(title="Not found", blocks=[MISSING])
         return await self._render(request, None, view, 404)
@@ -207,7 +207,7 @@ def _wants_json(request: Request) -> bool:
 
 
 def _make_pattern(path: str) -> str:
-    """What fills a hole at the end may have slashes: a group's folder, a person's address."""
+    """Make the route of a page. Its last parameter may have slashes: a group's folder, a person's address."""
     return f"{path[:-1]}:path}}" if path.endswith("}") else path
 
 

@@ -1,7 +1,7 @@
 """A browser's words about itself, in a few that a person knows it by. It may say anything."""
 
 LONGEST_READ = 400  # characters of a User-Agent that are looked at
-# What stands in a User-Agent, and what people call it. The first one that is there counts: most claim to be others.
+# Words of a User-Agent, and the names that people know. The first match counts: most browsers claim to be others, too.
 _BROWSERS = (
     ("Edg/", "Edge"),
     ("EdgA/", "Edge"),

@@ -1,8 +1,8 @@
 """The chat of a link: `/chat/<token>`, a page of its own for whoever holds the token, also in a frame of another site.
 
-No cookie counts here. The token stands in the path of the first request alone: the page moves it into the fragment,
-which no server and no referrer sees, and redeems it for a visitor's own secret. That secret, in a header, is all that
-the rest asks for. A visitor sees their own room: others who hold the same link do not read what they say.
+No cookie counts here. The token stands in the path of the first request alone. The page moves it into the fragment,
+which no server and no referrer sees, and redeems it for a visitor's own secret. Every other request needs only that
+secret, in a header. A visitor sees their own room: others with the same link do not read it.
 """
 
 import asyncio
@@ -201,7 +201,8 @@ def _get_secret(request: Request) -> str:
 
 
 def _answer_errors(handler: Any) -> Any:
-    """What only this page answers so: closed, and too fast. The rest is answered as everywhere."""
+    """Answer the errors of this page: a closed link, too many visitors, and too fast. Others are answered as
+    everywhere."""
 
     async def answer(request: Request) -> Response:
         try:
