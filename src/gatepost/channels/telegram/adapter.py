@@ -241,7 +241,7 @@ class TelegramChannel:
             await api.call_chat(chat, "sendChatAction", payload, "show typing")
 
     async def open_direct(self, sender: str) -> str:
-        """The room of a person has the person's number. Whether the bot may write there, only a try tells."""
+        """Return the room of a person, which has the person's number. Only a try shows if the bot may write there."""
         person = parse_person(sender)
         if person is None:
             raise NotFound("person", sender, "a person on Telegram is telegram:user/<id>")

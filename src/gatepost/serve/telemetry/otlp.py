@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ENDPOINT = setting(
     "telemetry.otlp_endpoint",
-    help="The receiver of traces, by OTLP over HTTP, such as http://127.0.0.1:4318. Empty: nowhere. It needs gatepost[otel].",
+    help="Receiver of traces (OTLP over HTTP), as in http://127.0.0.1:4318. Empty: nowhere. It needs gatepost[otel].",
 )
 HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"  # the variable that every such program reads: name=value, separated by commas
 PATH = "/v1/traces"

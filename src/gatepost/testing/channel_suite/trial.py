@@ -149,7 +149,7 @@ class ChannelTrial:
     def has_ended(self) -> bool:
         return self._listening is not None and self._listening.done()
 
-    # What people do, and what the channel makes of it.
+    # Actions of people, and the events of the channel.
 
     def write(self, text: str, **more: Any) -> str:
         """Somebody writes in the room. CheckImpossible or FeatureMissing if nobody can do that there."""
@@ -187,7 +187,7 @@ class ChannelTrial:
         assert not any(map(matches, self.received.events)), f"{verb} is received and not declared"
         raise FeatureMissing(f"{verb} is not received")
 
-    # What the bot does.
+    # Actions of the bot.
 
     def make_message(self, **more: Any) -> Outbound:
         self._keys += 1

@@ -1,8 +1,8 @@
 """Matrix for tests: a real Synapse, people who are matrix-nio clients, and a proxy before the bot that brings faults.
 
-The room `team` and the private rooms are encrypted unless `encrypted=False`. What can be seen is what people's own
-programs decrypt. Not covered: federation, cross-signing, verification of devices by emoji. A second poller is nothing
-to Matrix, the order of events is the server's own, and nothing is acknowledged: those faults do nothing.
+The room `team` and the private rooms are encrypted unless `encrypted=False`. Messages are seen as people's own programs
+decrypt them. Not covered: federation, cross-signing, verification of devices by emoji. A second poller is nothing to
+Matrix, the order of events is the server's own, and nothing is acknowledged: those faults do nothing.
 """
 
 import asyncio
@@ -198,7 +198,7 @@ class MatrixServer(EmulatedPlatform):
     def get_sender(self, person: str) -> str:
         return f"matrix:user/@{person}-{self._mark}:{SERVER_NAME}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         return self._run(self._send(given))
@@ -275,7 +275,7 @@ class MatrixServer(EmulatedPlatform):
         answer = await client.room_send(self._rooms[room], kind, content, ignore_unverified_devices=True)
         return str(answer.event_id)
 
-    # What can be seen.
+    # Visible state.
 
     def get_typing(self) -> list[str]:
         with self.changed:
@@ -328,7 +328,7 @@ class MatrixServer(EmulatedPlatform):
         name = content.get("filename") or content["body"]
         return [GivenFile(name, data, (content.get("info") or {}).get("mimetype", ""))]
 
-    # What stands between the bot and the server.
+    # The proxy between the bot and the server.
 
     async def _forward(self, request: Request) -> Response:
         path = request.scope["raw_path"].decode()
