@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import httpx2
+import peewee  # type: ignore[import-untyped]
 from nio import AsyncClient, AsyncClientConfig, Event, MatrixRoom
 from nio.crypto import decrypt_attachment
 from nio.store import SqliteMemoryStore
@@ -32,7 +34,6 @@ from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault
 from gatepost.testing.platforms.matrix_rules import BY_NAME
 from gatepost.testing.platforms.matrix_view import read_shown, read_shown_text
-from gatepost.testing.platforms.nio_stores import guard_stores
 from gatepost.testing.platforms.synapse import SERVER_NAME, get_synapse
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 from gatepost.testing.waiting import PATIENCE_S, until
@@ -45,6 +46,25 @@ _TYPING = re.compile(r"/_matrix/client/v3/rooms/([^/]+)/typing/")
 PASSWORD = "password"
 _NUMBERS = itertools.count(1)
 _SEND_FAULTS = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.NO_ANSWER)
+_STORES = threading.RLock()
+
+
+class _OneStoreAtATime(peewee._BoundModelsContext):  # type: ignore[misc]
+    """Key stores of matrix-nio in several threads of one process: in tests alone, a gateway has one.
+
+    matrix-nio points its tables, which all stores of a process share, at one store while it is used. The people here
+    and the bot of a test run in different threads, so they take turns.
+    """
+
+    def __enter__(self) -> Any:
+        _STORES.acquire()
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> Any:
+        try:
+            return super().__exit__(*error)
+        finally:
+            _STORES.release()
 
 
 class MatrixServer(EmulatedPlatform):
@@ -404,3 +424,7 @@ def refuse(name: str, **more: Any) -> Response:
     """The refusal of a rule, where the proxy makes it in the server's place."""
     code, _, error = BY_NAME[name].refusal.partition(": ")
     return JSONResponse({"errcode": code, "error": error, **more}, BY_NAME[name].status)
+
+
+def guard_stores() -> None:
+    peewee._BoundModelsContext = _OneStoreAtATime
