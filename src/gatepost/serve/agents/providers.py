@@ -120,7 +120,8 @@ def _find_missing_program(parts: SessionDeps, known: ProviderSpec) -> str:
 
 
 def _find_missing_connection(db: Db, parts: SessionDeps, known: ProviderSpec) -> str:
-    """Return the reason why no group has a command for this provider, or why the root group has no key; '' if none."""
+    """Return the reason why no group has a command for this provider, or why the group `home` has no key; '' if
+    none."""
     if known.command_options and not any(
         each.provider == known.name and has_command(known, each) for each in groups.list_all(db)
     ):

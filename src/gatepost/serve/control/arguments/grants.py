@@ -60,7 +60,7 @@ class AddAclRowArgs(OperationArgs, frozen=True):
         str, option("Only when this is known of the caller.", "when", examples=("platform=slack",))
     ] = ""
     grant_option: Annotated[bool, option("They may give it on.")] = False
-    by: Annotated[str, option("The giver, who must have it with the grant option.")] = OPERATOR
+    by: Annotated[str, option("The giver, who must be able to give it on.")] = OPERATOR
 
 
 @declares("acl.rm", right=WRITE)

@@ -86,7 +86,7 @@ def order_agents(agents: list[Answer]) -> list[Answer]:
 
 
 def make_connected(agents: list[Answer]) -> list[Note]:
-    """Say which agent answers the chat: the one of the root group."""
+    """Say which agent answers the chat: that of the group `home`."""
     name = next((each["title"] or each["agent"] for each in agents if WORLD in each["groups"]), "")
     return [Note(text=f"The chat is answered by {name}.", tone=Tone.GOOD, link=Link("Chat", CHAT))] if name else []
 
