@@ -61,8 +61,11 @@ class ChannelEnded(SetupError):
 
 
 class ChannelPulse:
-    """Evidence that a channel receives. It calls `beat` for each completed poll, heartbeat or event of the platform,
-    also for an empty one; a channel that is silent for longer than its `deaf_after_s` is started again."""
+    """Evidence that a channel receives.
+
+    The channel calls `beat` for each completed poll, heartbeat or event of the platform, also for an empty one. A
+    channel that is silent for longer than its `deaf_after_s` is started again.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -106,8 +109,10 @@ class ChannelCursor(Protocol):
 
     @property
     def term(self) -> int:
-        """It changes when this gateway gets the channel from another, or loses it: what was loaded before may be old by
-        then. What is kept from a load is loaded again in another term."""
+        """A number that changes when this gateway gets the channel from another, or loses it.
+
+        Values that were loaded in an earlier term may be old: load them again.
+        """
         ...
 
     async def load(self, name: str = "") -> str:
@@ -285,8 +290,10 @@ class SupportsHistory(Protocol):
     """Optional: tells what was said in a room earlier. Leave it out if the platform does not let bots look back."""
 
     async def history(self, address: str, before: int | None, limit: int) -> list[Inbound]:
-        """The newest messages before a moment (microseconds UTC; None: the newest of all), each with its `at`. What
-        this bot itself said has the sender `MYSELF`. Raise Unavailable if the platform does not answer."""
+        """Return the newest messages before a moment (microseconds UTC; None: the newest of all), each with its `at`.
+
+        The bot's own messages have the sender `MYSELF`. Raise Unavailable if the platform does not answer.
+        """
         ...
 
 
@@ -429,7 +436,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     per_server: bool = False  # a person's id is unique on one server only: each instance has people of its own
     load: Callable[[], object] | None = None  # imports what `make` needs; takes long, so it is called in a thread
     connection: ChannelConnection = ChannelConnection.ONE
-    # Whether the platform shows a card whole, with its buttons. None: if `render_text` of it fits `max_text`.
+    # True if the platform shows a card whole, with its buttons. None: if `render_text` of it fits `max_text`.
     fits_card: Callable[[Card], bool] | None = None
     # From a room and a reaction: what to use instead, '' if it works there. None: every emoji does.
     explain_reaction: Callable[[str, str], str] | None = None
@@ -437,7 +444,7 @@ class ChannelKind(Struct, frozen=True, kw_only=True):
     read_marks: bool = False  # messages that an agent takes are marked as read: its instance's option says so
     deletions_show: bool = False  # a line stays in the place of a deleted message, so interim lines are left standing
     unchecked: Mapping[AddCheck, str] = {}  # what `channel add` cannot find out, and why
-    # What an instance can do, where its settings say so: from its name and its settings. None: the same for all.
+    # Features of an instance, from its name and its settings. None: the same for all.
     tailor: "Callable[[ChannelKind, str, Config], ChannelKind] | None" = None
 
     @property
@@ -548,7 +555,7 @@ def _import_class(name: str, module: str, cls: str, extra: str) -> Callable[[Cha
 def make_draft_setting(kind: str) -> Setting[bool]:
     """The option of a channel that can edit. Without LOOKUP or KEYED, first words whose sending was interrupted stay
     above the answer: nobody can know their id."""
-    return setting(f"channels.{kind}.{DRAFTS}", False, help="Whether an answer is shown while it is written, by edits.")
+    return setting(f"channels.{kind}.{DRAFTS}", False, help="Show an answer while it is written, by edits.")
 
 
 def make_ca_setting(kind: str) -> Setting[str]:

@@ -1,9 +1,9 @@
 """The base of channels whose platform is the gateway itself (web, terminal).
 
-The ledger is their record: what a room shows is read from the store, so `send` delivers by ringing whoever watches the
-room, and an effect sent twice under one key is one thing. A ring carries no content and is never queued. Only files
-are kept here, because a delivery's own copies go when it is done. There is no `look_up`: after a crash only sending
-again makes sure that the files were kept, and it does no harm.
+The ledger is their record, and a room is read from the store. So `send` delivers by waking the watchers of the room,
+and an effect sent twice under one key is one thing. A wake-up carries no content and is never queued. Only files are
+kept here, because a delivery's own copies go when it is done. There is no `look_up`: after a crash only sending again
+makes sure that the files were kept, and it does no harm.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ class LocalChannel:
         return message.key
 
     def set_file_folder(self, folder: Path) -> None:
-        """Where files that were sent here stay; whoever shows the rooms says so."""
+        """Set the folder in which sent files stay. The server that shows the rooms sets it."""
         self._shelf = folder
 
     def kept(self, key: str, number: int) -> Path:

@@ -1,7 +1,7 @@
 """terminal: `gatepost chat`. Rooms are `terminal:<name>`, reached over control.sock: whoever may open it is the owner,
 and speaks there under any name that they vouch for.
 
-What is on a terminal cannot be taken back, so messages are not deleted here.
+Text on a terminal cannot be taken back, so messages are not deleted here.
 """
 
 from gatepost.channels.contract import channel

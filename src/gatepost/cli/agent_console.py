@@ -117,7 +117,7 @@ class AgentConsole:
             self._note(f"{self._agent} works on")
             return INTERRUPTED
 
-    # What is typed.
+    # Input.
 
     def _converse(self) -> int:
         warned = False
@@ -206,7 +206,7 @@ class AgentConsole:
             raise Invalid(str(number), "does not wait for an answer")
         self._do("permit.answer", parse_answer(verb, said, request))
 
-    # What comes.
+    # Output.
 
     def _listen(self) -> None:
         """Go on after a break where it broke off."""

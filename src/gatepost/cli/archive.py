@@ -1,9 +1,9 @@
 """The contents of a backup, as a tar: the store in one snapshot, settings, plug-ins, groups, conversations and media.
 
-The key ring and the control token are never in it: whoever has a backup must not have the secrets in it, too. Nor is
-`channels/`, where libraries keep tokens and keys of devices in the clear. An old copy of them must not be used, either:
-their ratchets would give out keys a second time. What
-sandboxes can write is read through directory handles; links are kept as links and never followed.
+The key ring and the control token are never in it: a backup must not open the secrets in it. Nor is `channels/`, where
+libraries keep tokens and keys of devices in the clear. An old copy of them must not be used, either: their ratchets
+would give out keys a second time. Files that sandboxes can write are read through directory handles; links are kept as
+links and never followed.
 """
 
 import errno
@@ -170,7 +170,7 @@ def _add(tar: tarfile.TarFile, root: UntrustedFolder, path: str, info: os.stat_r
 
 
 def _holes(fd: int, size: int) -> int:
-    """Bytes of a file that were never written. Where the system cannot tell, it has none."""
+    """Count the bytes of a file that were never written; 0 if the system cannot tell."""
     data = place = 0
     try:
         for _ in range(MOST_PIECES):

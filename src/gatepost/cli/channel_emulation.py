@@ -29,9 +29,13 @@ PORT = click.IntRange(0, 65535)
 
 @click.command()
 @click.argument("kind", required=False, default="")
-@click.option("--port", type=PORT, default=0, show_default="a free one", help="Of the emulated platform, on 127.0.0.1.")
-@click.option("--page-port", type=PORT, default=0, show_default="a free one", help="Of the web page, on 127.0.0.1.")
-@click.option("--name", default="", metavar="INSTANCE", help="What the channel is called here (default: the kind).")
+@click.option(
+    "--port", type=PORT, default=0, show_default="a free one", help="The port of the emulated platform, on 127.0.0.1."
+)
+@click.option(
+    "--page-port", type=PORT, default=0, show_default="a free one", help="The port of the web page, on 127.0.0.1."
+)
+@click.option("--name", default="", metavar="INSTANCE", help="The channel's name here (default: the kind).")
 @click.option("--add", is_flag=True, help="Add the channel, too; it is removed again at the end.")
 @click.pass_obj
 def emulate(home: str | None, kind: str, port: int, page_port: int, name: str, add: bool) -> int:

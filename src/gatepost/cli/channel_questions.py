@@ -19,7 +19,7 @@ STDIN = "-"
 
 @contextmanager
 def ending_with(words: str) -> Iterator[None]:
-    """Whoever breaks off a question is told what became of it."""
+    """Print these words if the user breaks off a question, so that they know the outcome."""
     try:
         yield
     except (click.Abort, KeyboardInterrupt):
@@ -28,7 +28,7 @@ def ending_with(words: str) -> Iterator[None]:
 
 
 def parse_secret_names(given: Iterable[str]) -> list[str]:
-    """Of `--secret NAME` or `--secret NAME=-`."""
+    """Parse the names of `--secret NAME` or `--secret NAME=-`."""
     names = []
     for each in given:
         name, equals, value = each.partition("=")
@@ -50,7 +50,8 @@ def check_settings(kind: ChannelKind, given: Mapping[str, str]) -> None:
 
 
 def _hide_argument(text: str) -> None:
-    """Whoever holds the home's lock writes its command line beside it, for people to see."""
+    """Remove a secret from `sys.argv`: the holder of the home's lock writes its command line beside it, for people to
+    see."""
     sys.argv[:] = ["…" if word.endswith(text) else word for word in sys.argv]
 
 
@@ -61,8 +62,11 @@ def list_secrets(kind: ChannelKind) -> list[str]:
 def ask_for_new(
     kind: ChannelKind, given: Mapping[str, str], named: Iterable[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """(settings, secrets): what the guide asks for and was not given, in its order, and the secrets that were named.
-    Where nobody can be asked, only secrets are read."""
+    """Ask for the settings and secrets of a new channel; return both.
+
+    The guide's values that were not given are asked for in its order, with the secrets that were named. Without a
+    terminal only secrets are read.
+    """
     wanted = _check_names(kind, named)
     if not sys.stdin.isatty():
         return {}, read_secrets(kind, [*wanted, *list_asked_secrets(kind)])

@@ -361,7 +361,7 @@ def _provider_of(db: Db, folder: str) -> str:
     return group.provider if group else ""
 
 
-# What there is.
+# The agents and their states.
 
 
 def show_states(home: Home, as_json: bool) -> int:

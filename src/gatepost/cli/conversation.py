@@ -194,7 +194,7 @@ class TerminalConversation:
             self._screen.print(f"refused: {reasons.render_reason(receipt['reason'])}", error=True)
 
     def _finish(self) -> bool:
-        """Whoever pipes text in wants the answers: wait for each, then print what the stream has not told yet."""
+        """Wait for the answer to each message of a pipe, then print the rest of the stream."""
         for message in self._sent:
             last = list(poll_outcome(self._control, message, self._timeout))[-1]
             self._well &= last["state"] in ANSWERED
@@ -206,7 +206,7 @@ class TerminalConversation:
         return self._well
 
     def _listen(self) -> None:
-        """What is said in the room, from now on; after a break go on where it broke off."""
+        """Print the messages of the room from now on; after a lost connection continue at its last one."""
         while True:
             try:
                 self._read_stream()

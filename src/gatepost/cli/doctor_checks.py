@@ -8,12 +8,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from gatepost import declarations
-from gatepost.cli.channel_checks import check_channels
-from gatepost.cli.model_checks import check_models
+from gatepost.cli.operation_runner import control_of
 from gatepost.cli.sandbox_isolation import get_isolation
 from gatepost.core import home_lock, listen_address, settings
 from gatepost.core.clock import SystemClock
@@ -21,6 +21,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.mistyped_variables import list_mistyped
 from gatepost.core.settings import SETTINGS, Config
+from gatepost.flow.channel_health import ChannelReport, parse_report
 from gatepost.flow.sessions.host_uids import uid_range
 from gatepost.flow.sessions.provider_specs import list_plugin_providers, load_spec
 from gatepost.flow.sessions.sandbox_plan import KIND
@@ -30,6 +31,7 @@ from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
 from gatepost.serve.control.client import ControlClient
 from gatepost.serve.health.agent_checks import check_agents
+from gatepost.serve.health.channel_checks import check_channel_rows, check_reports
 from gatepost.serve.health.findings import Finding, FindingLevel
 from gatepost.serve.health.gateway_checks import check_gateways
 from gatepost.serve.health.machine_checks import check_folder, check_space, check_walls
@@ -50,6 +52,7 @@ from gatepost.store.retention import can_shrink
 from gatepost.store.store_clock import get_clock
 
 PYTHON = (3, 11)
+ASK_MODELS_S = 30.0
 
 
 class SandboxAvailability(Struct, frozen=True):
@@ -80,7 +83,7 @@ def run_checks(home: Home) -> list[Finding]:
 
 
 def drop_repeated(findings: list[Finding]) -> list[Finding]:
-    """Why the store cannot be read is told once, where it belongs. Whoever else wanted to read it says no more."""
+    """Drop the findings of other checks that repeat why the store cannot be read: its own check says so once."""
     causes = {each.text for each in findings if (each.level, each.subject) == ("fail", "store")}
     return [each for each in findings if each.subject == "store" or not any(cause in each.text for cause in causes)]
 
@@ -250,7 +253,7 @@ def _store(home: Home, config: Config) -> Iterator[Finding]:
 
 
 def _gateways(home: Home, config: Config) -> Iterator[Finding]:
-    """Of a store that several may share."""
+    """Check the gateways on a store that several may share."""
     place = get_place(home, config)
     if not place.url:
         return
@@ -285,3 +288,77 @@ def _check_store(db: Db, config: Config, running: bool) -> list[Finding]:
         text = f"{account.overdue} rows are late: nothing is lost, but nobody has looked at them in their time"
         found.append(Finding("warn", "ledger", text, "the machine may be busy; `gatepost logs` may say why"))
     return [*found, *check_panic(db), *check_rows(db, config, now)]
+
+
+def check_channels(home: Home, config: Config) -> Iterator[Finding]:
+    """Check the channels: as the running gateway reports them, and their rows in the store.
+
+    Web and terminal are part of the gateway and left out.
+    """
+    place = get_place(home, config)
+    if place.exists():
+        try:
+            yield from read_snapshot(place, check_channel_rows, config)
+        except GatepostError as error:
+            yield Finding("fail", "channels", str(error))
+    yield from check_reports(list_running(home))
+
+
+def list_running(home: Home) -> list[ChannelReport]:
+    """List the channels as the running gateway sees them; none if it does not run or answer."""
+    if home_lock.find_holder(home) is None:
+        return []
+    try:
+        return [
+            parse_report(each) for each in control_of(home).get("/v1/status", timeout=5)["result"]["channel_health"]
+        ]
+    except (GatepostError, KeyError):  # of another version, or it does not answer: that is found elsewhere
+        return []
+
+
+def check_models(home: Home, config: Config) -> Iterator[Finding]:
+    """Ask the model endpoints if they are there and take the key. Nothing is spent.
+
+    A running gateway asks with its keys. Without one no key is shown, and only the connection is checked.
+    """
+    if not get_place(home, config).exists():
+        return
+    try:
+        if home_lock.find_holder(home) is not None:
+            found = control_of(home).post("/v1/ops/models.check", {}, ASK_MODELS_S)["result"]
+        else:
+            found = _check_without_keys(home, config)
+    except GatepostError as error:
+        yield Finding("warn", "models", f"the endpoints could not be asked: {error}", "`gatepost logs` may say why")
+        return
+    for each in found:
+        yield _make_model_finding(each)
+
+
+def _check_without_keys(home: Home, config: Config) -> list[dict[str, Any]]:
+    from gatepost.core.records import asdict
+    from gatepost.serve.control.operations.models import check_endpoints, list_model_uses
+
+    later = "whether it takes the key is asked while the gateway runs"
+    uses = read_snapshot(get_place(home, config), list_model_uses, home, config)
+    return [asdict(each) for each in asyncio.run(check_endpoints([(use, later) for use in uses]))]
+
+
+def _make_model_finding(found: dict[str, Any]) -> Finding:
+    groups, agent = ", ".join(found["folders"][:5]), found["provider"]
+    who = f"{groups}{' …' if len(found['folders']) > 5 else ''}: {agent}"
+    if not found["reachable"]:
+        way = (
+            f"is it the right address, and is there a way to it? gatepost connect {agent} --base-url URL names another"
+        )
+        return Finding("warn", "models", f"{who} cannot reach {found['url']}: {found['reason']}", way)
+    if found["accepted"] is False and found["key"]:
+        way = f"gatepost connect {agent} --folder {found['folders'][0]} --key-stdin < key.txt"
+        return Finding("fail", "models", f"{found['url']} refuses the key of {who} ({found['reason']})", way)
+    if found["accepted"] is False:
+        way = f"gatepost connect {agent} --folder {found['folders'][0]} --key-stdin < key.txt"
+        return Finding("fail", "models", f"{found['url']} wants a key, and {who} has none for it", way)
+    if found["accepted"]:
+        what = "answers and takes the key" if found["key"] else "answers without a key"
+        return Finding("ok", "models", f"{who}: {found['url']} {what}")
+    return Finding("ok", "models", f"{who}: {found['url']} can be reached; {found['reason']}")

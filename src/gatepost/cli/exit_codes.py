@@ -13,7 +13,7 @@ CODES = (
 
 
 def get_exit_code(told: dict[str, Any]) -> int:
-    """Of an agent's state, as the gateway tells it."""
+    """Return the exit code for an agent's state, as the gateway reports it."""
     if told.get("permission"):
         return ASKS
     if told.get("waitedOut"):

@@ -1,5 +1,7 @@
-"""Asking a gateway that may be restarted meanwhile. What only looks or waits is asked again once it is back; what may
-have been heard is not."""
+"""Calls to a gateway that may be restarted meanwhile.
+
+Calls that only read or wait are repeated once it is back. A change that it may have received is not.
+"""
 
 import time
 from collections.abc import Callable

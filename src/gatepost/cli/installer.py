@@ -18,7 +18,7 @@ from gatepost.serve.control.connectable_agents import has_library, has_program, 
 
 Tell = Callable[[str], None]
 
-# What a package manager needs of our environment. Its packages are other people's, and get none of our keys.
+# Variables of our environment that a package manager needs. Its packages are foreign code and get none of our keys.
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _KEPT_BEGINNINGS = ("npm_config_", "pip_", "node_extra_ca_certs", "xdg_")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "requests_ca_bundle", "curl_ca_bundle")
@@ -80,8 +80,10 @@ def clean_environment(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _run(command: list[str], tell: Tell, trouble: str) -> None:
-    """What it prints goes to stderr: our own answer may be read by a program. What it installs is read by sandboxes,
-    which are other users if we are root."""
+    """Run an installer. Its output goes to stderr, because a program may read our own.
+
+    The umask lets sandboxes read the installed files: they are other users if we are root.
+    """
     tell("running: " + " ".join(command))
     try:
         env = clean_environment(os.environ)

@@ -1,5 +1,5 @@
 """How a command acts on a home: through the daemon if one runs, else itself, under the same lock and with the same
-function. What only reads looks at the store directly."""
+function. An operation that only reads looks at the store directly."""
 
 import importlib
 import os

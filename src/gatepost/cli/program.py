@@ -1,6 +1,6 @@
 """The command group: commands are listed by file name, and a file is imported when its command is used.
 
-What reaches a user is an answer, or one line that says what is wrong and what to do; never a traceback.
+The user gets an answer, or one line that says what is wrong and what to do; never a traceback.
 """
 
 import ast
@@ -159,7 +159,7 @@ def _given_home() -> str | None:
 
 
 def _print_unexpected_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-    """What nobody expected: a line for the user, the rest for whoever looks."""
+    """Print one line for an unexpected error. GATEPOST_DEBUG=1 shows the traceback."""
     if os.environ.get("GATEPOST_DEBUG"):
         return sys.__excepthook__(kind, error, trace)
     log = _home().logs / "gatepost.log"

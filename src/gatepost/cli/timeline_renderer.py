@@ -1,6 +1,6 @@
 """An agent's timeline on a screen, entry by entry as they come, and the requests that wait for an answer.
 
-What is ours is coloured and what an agent says never is, so that it cannot pass off its words as the gateway's.
+Our own words are coloured and an agent's never are, so that it cannot pass off its words as the gateway's.
 """
 
 from typing import Any
@@ -122,7 +122,7 @@ def summarize_request(asked: dict[str, Any]) -> str:
 
 
 def render_waiting_agent(told: dict[str, Any]) -> str:
-    """Of an agent that waits for an answer: who asks what, and how it is answered."""
+    """Render an agent that waits for an answer: its request, and the commands that answer it."""
     asked = told["permission"]
     who = f"{told['title']} ({told['agentId']})" if told.get("title") else str(told["agentId"])
     kinds = {RequestKind.QUESTION: "asks", RequestKind.PLAN: "has a plan to approve"}

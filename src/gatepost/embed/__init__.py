@@ -1,4 +1,4 @@
-"""Serve Python functions to any CLI agent that speaks MCP. Of Gatepost it imports `gatepost.jsonrpc` alone.
+"""Serve Python functions to any CLI agent that speaks MCP. It imports `gatepost.jsonrpc` and nothing else of Gatepost.
 
     async with ToolHost([get_weather, book_table]) as host:
         config = host.mcp_config()

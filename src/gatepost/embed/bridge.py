@@ -129,7 +129,7 @@ class McpBridge:
     # From the client.
 
     def receive(self, line: bytes) -> None:
-        """One line. Whatever it is, the bridge lives. Blank lines are none."""
+        """Take one line of the client. No line ends the bridge; blank lines are skipped."""
         if not line.strip():
             return
         request: object = None
@@ -351,7 +351,7 @@ def serve(bridge: McpBridge, source: int, sink: int) -> None:
 
 
 def _handle_socket(bridge: McpBridge, events: int) -> None:
-    """What the program said, and what it will take."""
+    """Read from the program's socket and write to it, as far as it is ready."""
     link = bridge.link
     try:
         if events & select.POLLOUT:

@@ -1,8 +1,8 @@
 """One connection of a bridge: frames of four bytes of length and JSON, in both directions.
 
-A request with an id is a task of its own and is answered under that id; requests without one are answered in order.
-Whatever comes, and whatever a function raises, the connection lives and every request is answered once, except one that
-its client has cancelled: never.
+A request with an id is a task of its own and is answered under that id; requests without one are answered in order. No
+input and no error of a function ends the connection. Every request is answered once; one that its client has cancelled
+is not answered.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class ToolHostConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvloop's is its own
         if not self._is_open():
@@ -116,7 +116,7 @@ class ToolHostConnection(asyncio.BufferedProtocol):
             self.closed.set_result(None)
 
     def pause_writing(self) -> None:
-        """Who does not read is not read either."""
+        """Stop reading from a client that does not read its answers."""
         if self._transport is not None:
             self._transport.pause_reading()
 
@@ -171,7 +171,7 @@ class ToolHostConnection(asyncio.BufferedProtocol):
         return self._call(usual.id, usual.params)
 
     def _receive_any(self, payload: bytes | bytearray) -> None:
-        """What is something else, or wrong somewhere."""
+        """Receive a request that is not a plain call, or that is malformed."""
         try:
             request = _read_request(payload)
         except (ValueError, RecursionError) as error:
@@ -213,7 +213,7 @@ class ToolHostConnection(asyncio.BufferedProtocol):
                 self._fail(None, RuntimeError("the call was not begun: the one before it ended the program's task"))
 
     async def _answer(self, request: RequestId | None, params: _Call | msgspec.Raw) -> None:
-        """Whatever happens to the function, there is an answer."""
+        """Run a function and answer its request, also if the function fails."""
         try:
             call = params if isinstance(params, _Call) else _read_call(params)
             progress: Progress = _ignore_progress

@@ -17,7 +17,8 @@ class ParsedDocstring:
 
 
 def parse_docstring(text: str) -> ParsedDocstring:
-    """`text` as inspect.getdoc gives it. What is returned and raised stays in the text: a model may want it."""
+    """Parse `text` as inspect.getdoc gives it. Sections on results and errors stay in the text: a model may want
+    them."""
     kept: list[str] = []
     found: dict[str, list[str]] = {}
     lines = text.splitlines()

@@ -81,7 +81,8 @@ class ToolHost:
             raise
 
     async def stop(self) -> None:
-        """As often as wanted. What still runs is cancelled; a thread cannot be, and is left to its end."""
+        """Stop serving; may be called again. Running calls are cancelled; a thread cannot be, and is left to its
+        end."""
         server, made, pool = self._server, self._files, self._pool
         self._server = self._files = self._pool = None
         if server is not None:
@@ -129,7 +130,7 @@ class ToolHost:
             del error  # it holds this frame
         return await found if inspect.isawaitable(found) else found
 
-    # What clients are told.
+    # Answers to clients.
 
     @property
     def socket_path(self) -> Path:

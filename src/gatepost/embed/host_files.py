@@ -1,8 +1,8 @@
 """The two files of a host in the temporary folder: `gatepost_embed_<32 hex>.json` (what the tools are) and `.sock`.
 
-Whoever holds the lock on the .json is the owner and alive: the kernel lets go of it when a process ends, however it
-ends. Both files are made in a folder that nobody else can enter and moved out when they are complete, so they are
-locked, and only their owner's to read, from the first moment that anybody sees them.
+The process that holds the lock on the .json is the owner and alive: the kernel releases the lock when a process ends,
+however it ends. Both files are made in a folder that nobody else can enter, and are moved out when complete. So they
+are locked, and readable by their owner alone, from the first moment that anybody sees them.
 """
 
 import errno
@@ -87,7 +87,7 @@ def _complete_or_closed() -> Iterator[list[int | Socket]]:
 
 
 def remove_stale_files(folder: Path | None = None) -> list[Path]:
-    """Remove what dead owners left, and say what that was. What cannot be judged, or is not ours, stays."""
+    """Remove the files of dead owners, and return them. Files that cannot be judged, or are not ours, stay."""
     base = folder or Path(tempfile.gettempdir())
     removed: list[Path] = []
     for name in sorted(os.listdir(base)):

@@ -1,6 +1,6 @@
-"""The head of an answer waits for what is said in the same breath: one write, and whoever reads is woken once.
+"""Head and body of an answer in one write, so that the reader is woken once.
 
-uvicorn writes the two apart, and on a unix socket the second waking costs as much as all that we do for a short answer.
+uvicorn writes the two apart. On a unix socket the second wake-up costs as much as all our work for a short answer.
 """
 
 import asyncio
@@ -12,8 +12,11 @@ SMALL = 65_536  # bytes; beyond that a copy costs more than it saves
 
 
 class CoalescingTransport(asyncio.Transport):
-    """The part of a transport that uvicorn uses. Held back is never more than one head, and never beyond this turn of
-    the loop; what is no head but looks like one comes in its order all the same."""
+    """The part of a transport that uvicorn uses.
+
+    At most one head is held back, and never beyond this turn of the loop. Data that only looks like a head keeps its
+    order all the same.
+    """
 
     def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
 """Limits of a stranger on the HTTP servers: connections, time and memory are bounded before anybody is known.
 
 A head has so many lines and bytes, and so long to come; a body must keep coming. When there are too many connections,
-one makes way for a new one: the oldest on which nothing is being answered, else one whose request is still arriving,
-else one whose client does not read its answer or asks on without waiting for it. So only requests that are being
-worked on hold a place for good, one each.
+one is closed for a new one. First comes the oldest that is not being answered, then one whose request is still
+arriving. Last comes one whose client does not read its answer, or sends further requests without waiting for it. So
+only requests that are being worked on hold a place for good, one each.
 """
 
 import asyncio

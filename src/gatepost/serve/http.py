@@ -130,7 +130,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def _fail_soon(app: ASGIApp) -> ASGIApp:
-    """Whoever asks over HTTP is told when the store is away, and not left waiting."""
+    """Wrap an application so that its requests fail soon while the store is away, and do not wait for it."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         with FailingSoon():

@@ -78,7 +78,7 @@ def list_metrics(store: StoreMeasurements, gateway: GatewayMeasurements) -> list
     waiting = GaugeMetricFamily("gatepost_open_messages", "Messages on their way.", labels=["direction"])
     waiting.add_metric(["in"], store.open_inbound)
     waiting.add_metric(["out"], store.open_outbound)
-    up = GaugeMetricFamily("gatepost_channel_up", "Whether a channel is well.", labels=["channel", "kind"])
+    up = GaugeMetricFamily("gatepost_channel_up", "1 if a channel is well.", labels=["channel", "kind"])
     restarts = CounterMetricFamily("gatepost_channel_restarts", "Restarts of a channel.", labels=["channel", "kind"])
     for each in gateway.channels:
         up.add_metric([each.instance, each.kind], each.is_well)
@@ -92,7 +92,7 @@ def list_metrics(store: StoreMeasurements, gateway: GatewayMeasurements) -> list
         gauge("failed_messages", "Messages that an agent could not answer.", store.failed_inbound),
         gauge("pending_requests", "Requests that wait for a person.", store.pending_requests),
         gauge("active_tasks", "Tasks that have a next time.", store.active_tasks),
-        gauge("cost_today_dollars", "What models cost since midnight, UTC.", store.cost_micro / MICRO),
+        gauge("cost_today_dollars", "Cost of models since midnight, UTC.", store.cost_micro / MICRO),
         gauge("sessions_awake", "Conversations whose sandbox runs.", gateway.sessions_awake),
         gauge("sessions_waiting", "Conversations that wait for a sandbox.", gateway.sessions_waiting),
         CounterMetricFamily("gatepost_slow_steps", "Steps over 50 ms that held up all.", value=gateway.slow_steps),

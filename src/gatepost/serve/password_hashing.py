@@ -24,7 +24,7 @@ MODULE, EXTRA = "argon2", "password"
 AT_ONCE, MOST_WAITING = 2, 16
 MEMORY_KIB, ROUNDS = 64 * 1024, 3
 SHORTEST, LONGEST = 12, 1024  # characters
-# Of a password that nobody knows, at the same cost as ours.
+# The hash of a password that nobody knows, at the same cost as ours.
 NOBODYS = "$argon2id$v=19$m=65536,t=3,p=1$zBSx+eDHY0iirAE96dKL5g$cvBiViFisr6sxKfGYoX6QrnaYz9fmPfS7e+V6HQUD+s"
 
 T = TypeVar("T")

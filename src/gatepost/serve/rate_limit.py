@@ -1,8 +1,8 @@
-"""Requests of strangers at a bounded rate: who asks faster waits for the answer, and nobody else does.
+"""Requests of strangers at a bounded rate: a client that asks faster waits for its answer, and nobody else does.
 
-What waits holds its connection, and those of an address are bounded. An address that may be a proxy of everybody has a
-larger rate: all who come through it share it. Whoever is signed in is not slowed by strangers at
-the same address: their requests are judged by their login before they come here.
+A waiting request holds its connection, and the connections of an address are bounded. An address that may be a proxy of
+everybody has a larger rate, which all its clients share. People who are signed in are not slowed by strangers at the
+same address: their requests are judged by their login before they come here.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
 """A room as a person sees it, read from the ledger, and how to follow it without missing anything.
 
 A message becomes visible later than it gets its id (a reply waits for its delivery), and its state changes afterwards.
-So the cursor is not the last id shown but the id below which nothing can change any more; what lies above it is looked
-at again, and shown again only if it changed. Of that, what has come to its end is not read again: an agent that says
-much in one turn would else have all of it read with every further word. Whoever resumes at a cursor may see a message
-twice and must go by its id.
+So the cursor is not the last id shown but the id below which nothing can change any more. Messages above the cursor are
+looked at again, and shown again only if they changed. Those in a final state are not read again: a talkative turn would
+else be read as a whole with every further word. A client that resumes at a cursor may see a message twice and must
+compare ids.
 """
 
 import asyncio

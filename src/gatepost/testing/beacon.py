@@ -141,7 +141,7 @@ class BeaconChannel:
 def register_beacon() -> None:
     """The kind `beacon`, with the settings `token` (a secret) and `color`."""
     token = setting("channels.beacon.token", help="The key of the bot.", secret=True)
-    color = setting("channels.beacon.color", "red", help="Of the light.", choices=("red", "green", "blue"))
+    color = setting("channels.beacon.color", "red", help="The colour of the light.", choices=("red", "green", "blue"))
     BeaconChannel.settings = {"token": token, "color": color}
     channel(
         NAME,

@@ -20,7 +20,7 @@ class ServerCertificate:
     key: Path
 
     def make_context(self) -> ssl.SSLContext:
-        """Of a server that has it."""
+        """Make the context of a server with this certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.chain, self.key)
         return context

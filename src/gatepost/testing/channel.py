@@ -98,7 +98,7 @@ class FakeChannel:
             name=self.platform, make=make, features=self.features, max_text=self.max_text, pace=self.pace
         )
 
-    # What goes wrong.
+    # Faults.
 
     def script(
         self,
@@ -114,7 +114,7 @@ class FakeChannel:
         """Let go of what `SendFault.DELAY` holds, now and from here on."""
         self._released.set()
 
-    # What people do.
+    # Actions of people.
 
     async def say(
         self,

@@ -83,7 +83,7 @@ class DaemonProcess:
         self.stop(signal.SIGKILL)
 
     def pause(self) -> None:
-        """SIGSTOP: it stands still until `resume`. What it has started goes on."""
+        """Stop the process (SIGSTOP) until `resume`. Processes that it has started go on."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 

@@ -97,7 +97,7 @@ def _trigger(fault: FaultPoint) -> None:
     os._exit(137)  # the first process of a pid namespace does not get its own SIGKILL
 
 
-# What a test calls.
+# For tests.
 
 
 def into_daemon(home: Path, fault: FaultPoint) -> Path:

@@ -2,9 +2,9 @@
 
     done = run(["group", "list", "--json"], env)
 
-A new interpreter spends half a second on imports, a fork none of it; everything else is as in a real start: argv,
-environment, standard streams, signals, the end of threads, exit functions. Where the system forks badly (macOS), or
-where a test is about the start itself, a command is started the long way.
+A new interpreter spends half a second on imports, a fork nothing. Everything else is as in a real start: argv,
+environment, standard streams, signals, the end of threads, exit functions. If the system forks badly (macOS), or a test
+is about the start itself, a command is started the long way.
 """
 
 import atexit
@@ -211,7 +211,7 @@ class _ForkServerLoop:
                 return  # nobody wants to know
 
     def _become(self, line: socket.socket, streams: list[int], order: dict[str, object]) -> None:
-        """What a new process of that command would be."""
+        """Turn this fork into the process of a command: its streams, environment and arguments."""
         self._waiting.close()
         self._orders.close()
         line.close()
@@ -231,8 +231,10 @@ class _ForkServerLoop:
 
 
 def _exit_without_clearing(code: object) -> None:
-    """End as the interpreter does, but leave its modules as they are: to clear them copies nearly all the memory that
-    forks share, six sevenths of the work of a short command. Return where there is something to say at the end."""
+    """End as the interpreter does, but leave its modules as they are. Return if there is an error to print at the end.
+
+    Clearing the modules copies nearly all the memory that forks share, six sevenths of the work of a short command.
+    """
     if not isinstance(code, int | None):
         return
     threading._shutdown()  # type: ignore[attr-defined]  # what `multiprocessing` calls at the end of its forks

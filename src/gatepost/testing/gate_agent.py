@@ -1,7 +1,9 @@
-"""An agent in front of a real gate, without a sandbox: for tests of tools and of whatever serves them.
+"""An agent in front of a real gate, without a sandbox: for tests of tools and of their servers.
 
-agent = await GateAgent.create(home, store, "acme/eng")  # a group with a room, a session and a running turn
-answer = await agent.call("reply", text="hello")         # through the gate, as over the socket
+The group, its room, a session and a running turn are made by `create`:
+
+    agent = await GateAgent.create(home, store, "acme/eng")
+    answer = await agent.call("reply", text="hello")  # through the gate, as over the socket
 """
 
 import json
@@ -41,7 +43,7 @@ from gatepost.tools.contract import TOOLS, Tool
 PLATFORM = "fake"
 ROOM = "fake:room/1"
 MINUTE = 60_000_000
-# Of one group of each tier, each below the other.
+# One group of each tier, each below the other.
 FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.WORKER: "acme/eng/sre"}
 
 

@@ -122,7 +122,7 @@ class ManagementClient:
         return connect_client(self.gateway, self.transport)
 
     def release_agents(self, folder: str = "agents") -> None:
-        """What patient agents of a group wait for."""
+        """Write the file that patient agents of a group wait for."""
         with open_untrusted(self.gateway.home.group(folder)) as root:
             root.write_bytes("go", b"")
 

@@ -160,7 +160,8 @@ def _fill(text: str, words: dict[str, str]) -> str:
 
 
 def _word(words: dict[str, str], found: re.Match[str]) -> str:
-    """A word, or what lies in it where it is JSON (`{result.permission.id}`). What there is not stays as it is."""
+    """Return a word, or a value in it if it is JSON (`{result.permission.id}`). A name without a value stays as it
+    is."""
     name, path = found.groups()
     if not path:
         return words.get(name, found[0])

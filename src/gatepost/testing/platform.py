@@ -6,7 +6,7 @@
         platform.wait_for(lambda record: len(record) == 1)
 
 The record holds what people can see: every message that the platform accepted, in order, whatever it answered. The
-platform delivers an event until it was acknowledged, and perhaps more often; it may lose an acknowledgement, deliver in
+platform delivers an event until it was acknowledged, and perhaps more often. It may lose an acknowledgement, deliver in
 another order, refuse for a moment, or accept a message and never say so.
 """
 
@@ -83,7 +83,7 @@ class Platform:
         self._thread.join(PATIENCE_S)
         self._loop.close()
 
-    # What people and tests do.
+    # Actions of people and tests.
 
     def plug_into(self, home: Path) -> None:
         """The channel, as a plug-in file of a home, and the setting that turns it on."""

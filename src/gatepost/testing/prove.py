@@ -33,7 +33,7 @@ def parse_arguments(argv: Sequence[str], modes: Sequence[str]) -> argparse.Names
 
 
 def run_storms(storms: dict[str, Storm], seed: int, say: Callable[[str], None]) -> int:
-    """How many failed. What takes longer than its limit fails, too."""
+    """Run the storms and return how many failed. One that takes longer than its limit fails, too."""
     failed = 0
     for name, run in storms.items():
         begun = time.monotonic()

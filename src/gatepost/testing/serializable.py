@@ -1,12 +1,11 @@
-"""Finds what units decide by and do not have to themselves: run them at SERIALIZABLE, and see which ones PostgreSQL
-refuses.
+"""Find units that rely on rows without a lock: run them at SERIALIZABLE, and see which ones PostgreSQL refuses.
 
     with watch_conflicts() as conflicts:
         store = PostgresStore(make_serializable(url))
 
 A transaction takes its snapshot with its first statement, so one that waits for a lock after that would be refused for
 what the lock keeps apart. Each unit is therefore run once and undone, to learn its locks; it takes those before it
-begins for good. What is refused then is not kept apart by them.
+begins for good. Units that are refused then are not kept apart by their locks.
 """
 
 from collections import Counter
@@ -58,7 +57,7 @@ def list_unexplained(conflicts: Conflicts) -> list[str]:
 
 @contextmanager
 def watch_conflicts() -> Iterator[Conflicts]:
-    """Of all stores that are opened within the block."""
+    """Count the conflicts of all stores that are opened within the block."""
     found: Conflicts = Counter()
 
     class Watched(_SerializableWorker):

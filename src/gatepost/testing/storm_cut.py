@@ -61,8 +61,11 @@ class CutCounts(Struct, frozen=True, kw_only=True):
     answers: int  # to what was written when the other one had left
 
     def list_faults(self) -> list[str]:
-        """A gateway that runs knows that its life is over before it has something to write, most times: so commits that
-        the fence refuses are counted here, and not asked for. A command that writes is, and must fail."""
+        """List the faults of the run.
+
+        Mostly a cut-off gateway knows that its lease is over before it writes. So refused commits are counted, but not
+        required. A command that writes there is required to fail.
+        """
         wrong = {
             "a command at the cut-off gateway claimed success": not self.late_code,
             "what the cut-off gateway was asked to write was written": self.late_written,

@@ -1,5 +1,4 @@
-"""A storm in which the gateway that listens is drained with turns open, and has no time to end them. What it held goes
-on elsewhere."""
+"""A storm in which the listening gateway is drained with open turns and no time to end them. They go on elsewhere."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor

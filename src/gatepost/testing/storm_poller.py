@@ -246,7 +246,7 @@ def _find_poller(cluster: Cluster) -> str:
 
 
 def _count(cluster: Cluster, what: str) -> int:
-    """Of what people said: the gateways add words of their own."""
+    """Count the messages of people: the gateways add messages of their own."""
     said = "direction = 'in' AND event = 'message' AND starts_with(sender, 'telegram:')"
     return int(cluster.query(f"SELECT COUNT({what}) FROM messages WHERE {said}")[0][0])
 

@@ -73,7 +73,7 @@ _OPEN = (
 class RestoreRound(Struct, frozen=True, kw_only=True):
     """Places in the platform's record. `held`: questions that the owner's card is about. `unread`: those that nobody
     had taken from the platform when the gateway was killed. `open_before`: those that were under way in the backup.
-    `known_before`: all that it has. What was on its way from the platform just then is in none."""
+    `known_before`: all that it has. A message on its way from the platform at that moment is in none."""
 
     began: int
     backup_from: int

@@ -60,7 +60,8 @@ class ShortageCounts(Struct, frozen=True, kw_only=True):
 
 
 def judge(record: Sequence[ShownMessage]) -> tuple[int, int]:
-    """Return how many were lost, and how many said twice. Whoever was told that nobody answers has lost nothing."""
+    """Return how many messages were lost, and how many answered twice. One that was answered by an apology is not
+    lost."""
     lost = doubled = 0
     told = count_apologies(record)
     for each in list_exchanges(record):
@@ -127,7 +128,7 @@ def _open_small_disk(disk: Path) -> Iterator[None]:
 
 
 def _write_until_full(disk: Path, lasts: float) -> None:
-    """Whatever becomes free meanwhile is taken, too."""
+    """Keep the disk full: space that becomes free meanwhile is taken, too."""
     ends, path = time.monotonic() + lasts, disk / "filled"
     with path.open("wb", buffering=0) as file:
         while time.monotonic() < ends:

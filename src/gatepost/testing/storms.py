@@ -201,7 +201,8 @@ class StormPeople:
         return int(text[1:].partition("x")[0])
 
     def find_longest_wait(self, since: float) -> float:
-        """Of those that were answered after a moment; from that moment, or from when they were written."""
+        """Return the longest wait of messages that were answered after a moment, counted from then or from when they
+        were written."""
         waits = [at - max(since, self.sent_at[text]) for text, at in self.answered_at.items() if at > since]
         return max(waits, default=0.0)
 

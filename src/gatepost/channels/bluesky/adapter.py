@@ -1,6 +1,6 @@
 """The account at Bluesky.
 
-News of posts are a list, newest first, without a cursor forwards: it is read back to a minute before the newest moment
+News of posts are a list, newest first, without a cursor forwards. It is read back to a minute before the newest moment
 that was received, since posts may be listed late. News of private conversations are a log with a cursor.
 """
 

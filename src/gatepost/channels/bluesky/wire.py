@@ -159,7 +159,7 @@ def _read_like(note: Mapping[str, Any], sender: str, name: str, at: int | None) 
 
 
 def has_images(note: Mapping[str, Any]) -> bool:
-    """Of a post alone: any record may have a field of that name."""
+    """Return True if a post has images. Other records are left out: any may have a field of that name."""
     if note.get("reason") not in POSTS or not _URI.match(str(note.get("uri", ""))):
         return False
     return bool(get_in(note, "record", "embed", "images") or get_in(note, "record", "embed", "media", "images"))

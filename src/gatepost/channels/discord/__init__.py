@@ -15,7 +15,7 @@ from gatepost.messages.text_size import TextUnit
 
 TOKEN = setting("channels.discord.token", "", help="The bot's token, from the developer portal.", secret=True)
 API_URL = setting(
-    "channels.discord.api_url", "https://discord.com/api/v10", help="Where Discord's API is. For an emulator."
+    "channels.discord.api_url", "https://discord.com/api/v10", help="The address of Discord's API. For an emulator."
 )
 LARGEST_FILE = 10 * 1024 * 1024
 

@@ -1,7 +1,7 @@
 """Discord: the gateway brings events, the REST API sends.
 
-What was received is known in two ways. Within a session, the number of the last durable event is kept, and the platform
-replays what came after it. Where the session is gone, each room is read from its last message on.
+Missed events are found in two ways. Within a session, the number of the last durable event is kept, and the platform
+replays the events after it. If the session is gone, each room is read from its last message on.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ def check_intents(application: Payload) -> None:
 
 
 def check_connections(answer: Payload) -> None:
-    """Discord lets a token connect a number of times a day. Who has none left cannot receive until tomorrow."""
+    """Raise Unavailable if the token has no connection left: Discord lets it connect a number of times a day."""
     limit = answer.get("session_start_limit")
     if not isinstance(limit, dict) or limit.get("remaining") != 0:
         return

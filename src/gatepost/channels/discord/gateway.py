@@ -1,7 +1,7 @@
 """One connection to Discord's gateway: the handshake, heartbeats, and what its end means.
 
-The platform has no acknowledgement of an event. It replays what came after a number that we give when we resume, so
-`session` names the last event that was read; what was made durable is the adapter's to know.
+The platform has no acknowledgement of an event. It replays the events after a number that we give when we resume, so
+`session` names the last event that was read. The adapter knows which events are durable.
 """
 
 import asyncio

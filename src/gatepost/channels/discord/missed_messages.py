@@ -48,7 +48,7 @@ class DiscordMissedMessages:
             await self._around.cursor.save(json.dumps(self._direct), DIRECT)
 
     async def begin(self) -> None:
-        """What was said before we first listened is not for us."""
+        """Remember the moment when the channel first listened: earlier messages are not for us."""
         saved = await self._around.cursor.load(BEGUN)
         self._begun = int(saved or to_snowflake(self._around.clock.now()))
         if not saved:

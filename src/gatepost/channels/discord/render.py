@@ -149,7 +149,8 @@ def render_buttons(card: Card) -> list[dict[str, Any]]:
 
 
 def read_length(path: str) -> float:
-    """Of Opus in Ogg, in seconds: the position of its last page, of 48,000 a second. 1 if it cannot be read."""
+    """Return the length of Opus in Ogg in seconds, from the position of its last page (48,000 a second); 1 if
+    unreadable."""
     with Path(path).open("rb") as file:
         file.seek(0, 2)
         file.seek(max(file.tell() - TAIL, 0))
@@ -181,6 +182,6 @@ def _render_options(usage: str) -> list[dict[str, Any]]:
 
 
 def render_receipt(command: Inbound) -> dict[str, Any]:
-    """The answer that its person alone sees. What the command does comes as a message."""
+    """Render the answer to a command that its person alone sees. The command's result comes as a message."""
     words = command.text.replace("`", "'")[:200]
     return {"type": 4, "data": {"content": f"`{words}`", "flags": 1 << 6, "allowed_mentions": NOBODY}}

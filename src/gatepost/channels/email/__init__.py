@@ -1,6 +1,6 @@
 """E-mail: a mailbox read by IMAP, answers by SMTP. A person is a private room, a conversation of mails a thread.
 
-Who a mail says it is from proves nothing. It counts as the sender's word only if our own mail server confirms it
+The From of a mail proves nothing. A mail counts as the sender's only if our own mail server confirms it
 (`authserv_id`); else its verb is `untrusted`.
 """
 
@@ -57,7 +57,9 @@ AUTHSERV_ID = setting(
     "",
     help="The name under which your mail server writes Authentication-Results; empty: no sender is trusted.",
 )
-LARGEST_MAIL = setting("channels.email.largest_mail", 25 * 1024 * 1024, help="Of a larger mail only the head is read.")
+LARGEST_MAIL = setting(
+    "channels.email.largest_mail", 25 * 1024 * 1024, help="In bytes; only the head of a larger mail is read."
+)
 MOST_PER_HOUR = setting(
     "channels.email.most_per_hour", 60, help="So many mails go to one address in an hour; 0: no limit. It ends loops."
 )

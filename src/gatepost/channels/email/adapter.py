@@ -193,8 +193,11 @@ class Email:
         return get_address(self._read_person(sender))
 
     async def look_up(self, address: str, key: str) -> str | None:
-        """What never began was not sent. What was sent lies in our own mailbox, sooner or later. As long as it does
-        not, it stays open what became of it: the server may still have it in its queue."""
+        """Return the id of a mail that was sent, or None if its send never began.
+
+        A sent mail is in our own mailbox sooner or later. Until then its state is uncertain: the server may still have
+        it in its queue.
+        """
         attempt, own_id = await self._attempts.find(key), render_message_id(key, self._own)
         if attempt is None:
             return None
@@ -318,8 +321,8 @@ async def _read_whole(file: Attachment) -> bytes:
 
 
 class KnownHeads:
-    """The heads of recent mails, by room and id. Whoever was written to as well knows the id of somebody's mail, and
-    may use it for a mail of their own."""
+    """The heads of recent mails, by room and id. The room counts because another recipient knows the id of a mail, and
+    may reuse it."""
 
     def __init__(self) -> None:
         self._heads: OrderedDict[tuple[str, str], MailHead] = OrderedDict()

@@ -53,7 +53,7 @@ class FetchedMail(Struct, frozen=True):
 
 @contextlib.contextmanager
 def read_errors(host: str) -> Iterator[None]:
-    """What the libraries raise, as what the gateway knows."""
+    """Turn errors of the libraries into those of the gateway."""
     try:
         yield
     except MailboxLoginError as error:
@@ -192,8 +192,11 @@ class ImapSession:
 
 
 def _has_unread_answer(client: imaplib.IMAP4) -> bool:
-    """Return True if the server has said more than was read. What came in one piece with its last line is no longer in
-    the socket, where the library waits for it: a mail that arrived just then would be noticed minutes later."""
+    """Return True if the server has sent more than was read.
+
+    Lines that came in one piece with the last one are no longer in the socket, where the library waits for them.
+    Without this check a mail that arrived just then would be noticed minutes later.
+    """
     sock, buffered = client.sock, getattr(client, "_file", None)
     if isinstance(sock, ssl.SSLSocket) and sock.pending():
         return True

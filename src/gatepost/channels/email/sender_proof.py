@@ -110,7 +110,8 @@ def parse_domain(text: str) -> str:
 
 
 def parse_results(header: str, authserv_id: str) -> list[MethodResult]:
-    """Nothing if it is overlong or of another server. What stands in quotation marks is left out: others wrote it."""
+    """Parse the results; none if the header is overlong or of another server. Quoted text is left out: others wrote
+    it."""
     if len(header) > LONGEST_HEADER:
         return []
     plain, _ = split_quoted(header)

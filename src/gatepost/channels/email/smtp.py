@@ -63,8 +63,11 @@ async def open_smtp(login: MailServerLogin) -> SMTP:
 
 
 async def check_sender(login: MailServerLogin, sender: str) -> None:
-    """Whether this login may send as this address: a mail to itself is begun, and given up before its text. Servers
-    that put off their answer give it with the recipient."""
+    """Raise if this login may not send as this address.
+
+    A mail to itself is begun, and given up before its text. Servers that put off their answer give it with the
+    recipient.
+    """
     client = await open_smtp(login)
     try:
         await client.mail(sender)

@@ -135,8 +135,11 @@ def read_mail(raw: bytes, own: str, authserv_id: str, fallback_id: str, whole: b
 
 
 def mark_unproved(message_id: str, text: str) -> str:
-    """Whoever was written to as well knows the id of a mail. A forged copy that comes first is another mail than the
-    genuine one, which would be taken for its repetition else."""
+    """Make the id of an unproved mail from its id and its text.
+
+    Another recipient knows the id of a mail. Without the text in it, a forged copy that comes first would make the
+    genuine mail look like a repetition.
+    """
     return f"{message_id} {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:16]}"
 
 

@@ -110,7 +110,7 @@ class GitHubComments:
         return HookResponse(status=202)
 
     async def _wait_for_missed(self) -> None:
-        """What was missed is older than what a webhook brings now, so it goes first."""
+        """Wait until missed events are read: they are older than those of a webhook now, so they go first."""
         try:
             async with asyncio.timeout(HOOK_S), self._catching_up:
                 return

@@ -140,7 +140,7 @@ def read_delivery(event: str, payload: dict[str, Any], bot: BotNames) -> Inbound
 
 
 def read_closing(repository: str, issue: dict[str, Any], bot: BotNames) -> Inbound | None:
-    """Of an issue or pull request by itself: that it was closed. The webhook would have been the same event."""
+    """Read from an issue or pull request itself that it was closed. The event is the same as that of the webhook."""
     room, pull = _read_room(repository, issue), issue.get("pull_request")
     given = {**issue, "merged": bool(_object(pull).get("merged_at"))}
     change = _read_change("closed", given, "pull request" if isinstance(pull, dict) else "issue", {})
@@ -150,7 +150,7 @@ def read_closing(repository: str, issue: dict[str, Any], bot: BotNames) -> Inbou
 
 
 def read_comment(repository: str, comment: dict[str, Any], bot: BotNames, *, edited: bool = False) -> Inbound | None:
-    """Of the list of comments of a repository. Its issue is known by the end of a URL."""
+    """Read an entry of a repository's list of comments. The end of a URL names its issue."""
     number = _text(comment.get("issue_url")).rpartition("/")[2]
     room = _read_room(repository, {"number": int(number) if number.isascii() and number.isdecimal() else 0})
     return _read_event(room, "", comment, "", "edited" if edited else "opened", bot) if room else None
@@ -183,7 +183,7 @@ def _read_review(room: IssueRoom, title: str, review: dict[str, Any], action: st
 
 
 def read_issue(repository: str, issue: dict[str, Any], bot: BotNames, *, edited: bool = False) -> Inbound | None:
-    """Of the list of issues of a repository, which has the pull requests, too."""
+    """Read an entry of a repository's list of issues, which has the pull requests, too."""
     room = _read_room(repository, issue)
     title = _text(issue.get("title"))
     return _read_event(room, title, issue, "issue-", "edited" if edited else "opened", bot) if room else None

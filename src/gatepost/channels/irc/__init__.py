@@ -11,7 +11,7 @@ from gatepost.messages.text_size import TextUnit
 
 HOST = setting("channels.irc.host", "", help="The name of the server, such as irc.libera.chat.")
 PORT = setting("channels.irc.port", 6697, help="The port of the server.")
-TLS = setting("channels.irc.tls", True, help="Whether the connection is encrypted.")
+TLS = setting("channels.irc.tls", True, help="Encrypt the connection.")
 CA_FILE = make_ca_setting("irc")
 NICK = setting("channels.irc.nick", "gatepost", help="The nick of the bot. If it is in use, underscores are added.")
 ROOMS = setting("channels.irc.rooms", (), help="The channels that the bot joins, such as #team.")
@@ -20,7 +20,7 @@ PASSWORD = setting("channels.irc.password", "", help="The password of that accou
 TRUST_NICKS = setting(
     "channels.irc.trust_nicks",
     False,
-    help="Whether a nick alone proves who somebody is. Only for a server on which nobody can take another's nick.",
+    help="A nick alone proves who somebody is. Only for a server on which nobody can take another's nick.",
 )
 
 declare_channel(

@@ -67,7 +67,8 @@ class IrcChannel:
             await connection.close()
 
     async def check_poller(self) -> None:
-        """What `check` met: a second connection at once looks like a flood to some servers."""
+        """Raise ChannelEnded if `check` found the nick in use. A second connection at once looks like a flood to some
+        servers."""
         if self._is_nick_taken:
             host, nick = self._around.config[HOST], self._around.config[NICK]
             way_out = "stop the program that has it, or choose another nick"

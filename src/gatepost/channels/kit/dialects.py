@@ -1,7 +1,8 @@
 """Markup of each platform: a table per dialect, with its escapes and with what degrades to what.
 
-A mark that a platform does not have is empty there. A word that would call many people (`@everyone`), or anybody where
-a name alone does so, is broken with a space of no width; so is a sign that a platform has no escape for.
+A mark that a platform does not have is empty there. A word that would call many people (`@everyone`) is broken with a
+zero-width space. So is a name on platforms where a name alone calls somebody, and a sign that a platform has no escape
+for.
 """
 
 import html

@@ -12,16 +12,18 @@ from gatepost.messages.card import escape_line, escape_markdown
 from gatepost.messages.outbound import Outbound, OutboundFile
 
 USE_SEND = "use send with its text, and say whose it is"
-# Of an address the part that no dialect changes: escapes in it would lead elsewhere.
+# The part of an address that no dialect changes: escapes in it would lead elsewhere.
 _ADDRESS = re.compile(r"(https?://[A-Za-z0-9%/:?#@!$&'+,;=~._-]+)")
 
 
 def render_forwarded(
     message: Outbound, platform: str, dialect: Dialect, longest: int, takes: Callable[[OutboundFile], bool]
 ) -> Outbound:
-    """Return a forward as a message with a text and files: the comment, the author, and the words as a quotation, in
-    which nothing of somebody else's is a mark, a call or a command. Raise Unsupported if nothing could be passed on, or
-    not all of it. `takes`: False for files that the platform refuses; a line names these."""
+    """Return a forward as a message with a text and files: the comment, the author, and the words as a quotation.
+
+    Nothing in the quotation is a mark, a call or a command. Raise Unsupported if nothing could be passed on, or not all
+    of it. `takes`: False for files that the platform refuses; a line names these.
+    """
     passed = message.passed
     if passed is None or not (passed.text.strip() or any(takes(each) for each in passed.files) or passed.lost):
         raise Unsupported(

@@ -63,8 +63,11 @@ class HookInbox:
 
     @asynccontextmanager
     async def open(self, receive: Receive, *, skips_invalid: bool = True) -> AsyncIterator[None]:
-        """While `listen` runs. `skips_invalid`: an event that intake will never take is logged and left out, so that it
-        does not keep back what came with it; without it, whoever posts it is told so by Invalid."""
+        """Take events while `listen` runs.
+
+        `skips_invalid`: an event that intake will never take is logged and left out, so that it does not hold up others
+        of the same request. Without it, the sender gets Invalid.
+        """
         async with RoomQueues() as queues:
             self._queues, self._receive = queues, skip_invalid(receive) if skips_invalid else receive
             yield

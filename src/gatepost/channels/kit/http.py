@@ -39,8 +39,11 @@ NOT_OFFERED = 501  # the server is set so, and answers the same to each repetiti
 
 
 def list_socket_options() -> list[tuple[int, int, int]]:
-    """Where several gateways share a store, the kernel gives up what it cannot send: it would arrive when the link is
-    back, behind what another gateway has said meanwhile."""
+    """List the socket options of a channel's connections.
+
+    If several gateways share a store, the kernel drops unsent data after a while. Else it would arrive when the link is
+    back, after messages that another gateway has sent meanwhile.
+    """
     if MAY_ACT.get() is always or sys.platform != "linux":
         return []
     return [(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNANSWERED_MS)]

@@ -1,7 +1,7 @@
 """One markdown source, rendered for each platform: `render(text, DISCORD)`.
 
-Pure, and linear in the text. What a platform does not have degrades so that people see it: a table becomes aligned code
-or `name: value` lines, a heading is bold, an image is its link. A link leads to http, https or mailto, or is words.
+Pure, and linear in the text. Marks that a platform does not have degrade visibly: a table becomes aligned code or
+`name: value` lines, a heading is bold, an image is its link. A link leads to http, https or mailto, or is words.
 """
 
 import re
@@ -72,8 +72,11 @@ def render(text: str, dialect: Dialect) -> str:
 
 
 def render_within(text: str, dialect: Dialect, limit: int) -> str:
-    """Return the same in at most `limit` characters, if the text has no more. Where escapes would make it longer, its
-    marks stay as they were written, for a platform that reads markdown itself; still it calls nobody."""
+    """Render in at most `limit` characters, if the text has no more.
+
+    If escapes would make it longer, its marks stay as written, for a platform that reads markdown itself. It still
+    calls nobody.
+    """
     out = render(text, dialect)
     return out if len(out) <= limit else _CALL.sub("\uff20", clean_text(text))
 

@@ -1,7 +1,7 @@
 """Chat commands in a platform's own menu: how they are called there, and when the platform is told of them.
 
-One function decides for every platform: a hyphen is replaced where a name has none, a name that the platform keeps for
-itself gets a prefix, and what still does not fit is left out. It is typed there as before.
+One function decides for every platform. A hyphen is replaced if names have none there, and a name that the platform
+reserves gets a prefix. A command that still does not fit is left out, and is typed as before.
 """
 
 import hashlib

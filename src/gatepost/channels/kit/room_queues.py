@@ -4,9 +4,9 @@
         async for event in socket:
             await queues.put(event.room, partial(self._receive, event), mark=event.id)
 
-`put` waits while too much is under way, so a connection is read no faster than its events become durable. What was put
-is never dropped: a job that is Unavailable is tried again until it is done. One that is Invalid will never be done: it
-is logged, and the next one follows. Any other error ends the block and comes out of it.
+`put` waits while too much is under way, so a connection is read no faster than its events become durable. A job is
+never dropped: one that is Unavailable is tried again until it is done. One that is Invalid will never be done: it is
+logged, and the next one follows. Any other error ends the block and comes out of it.
 
 `mark` is where the platform's cursor stands behind an event. Events are done in any order; `save` gets the mark up to
 which all are done. `list_marks` has those that are not, for platforms that count otherwise.
@@ -95,7 +95,7 @@ class RoomQueues:
             await asyncio.wait(self._tasks)
 
     def list_marks(self) -> list[str]:
-        """Of what is not done, oldest first."""
+        """List the marks of jobs that are not done, oldest first."""
         return [item.mark for item in self._open if item.mark]
 
     async def _add(self, room: str, item: QueuedJob) -> None:

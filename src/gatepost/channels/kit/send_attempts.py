@@ -1,8 +1,9 @@
-"""Which sends began, and when. It is kept in the store before each send, for platforms that recognize a repeated key
-only for a while, or that can be asked about a message only if one knows where it would be.
+"""Which sends began, and when; kept in the store before each send.
 
-A send that is not here never reached the platform. One that is here may have. Where too many had to be kept at once,
-nothing is certain any more about one that is not here.
+It is for platforms that recognize a repeated key only for a while, or that find a message only by its place.
+
+A send that is not here never reached the platform. One that is here may have. After too many sends at once, nothing is
+certain about one that is not here.
 """
 
 import hashlib
@@ -94,8 +95,10 @@ class SendAttempts:
         return self._known if self._known is not None else loaded
 
     def _get_kept(self) -> dict[str, SendAttempt] | None:
-        """None: nothing was loaded since this gateway has the channel. What it knew before is worse than nothing: of a
-        send that another began it says that there was none."""
+        """Return the attempts of this term, or None if nothing was loaded since this gateway has the channel.
+
+        Attempts of an earlier term mislead: a send that another gateway began is missing in them.
+        """
         return self._known if self._term == self._cursor.term else None
 
     async def _save(self, known: dict[str, SendAttempt]) -> None:

@@ -21,7 +21,7 @@ TOKEN = setting("channels.mastodon.token", "", help="The access token of the acc
 VISIBILITY = setting(
     "channels.mastodon.visibility",
     "unlisted",
-    help="Who sees what the bot says without being asked. An answer is seen by those who see the question.",
+    help="The people who see unprompted posts of the bot. An answer is seen by those who see the question.",
     choices=("public", "unlisted", "private"),
 )
 CA_FILE = make_ca_setting("mastodon")

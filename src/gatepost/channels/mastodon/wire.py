@@ -68,7 +68,7 @@ def read_account(raw: Any) -> MastodonAccount | None:
 
 
 def get_account_id(address: str) -> str:
-    """Of `mastodon:direct/<id>` or `mastodon:account/<id>`, which may come from an agent."""
+    """Return the id in `mastodon:direct/<id>` or `mastodon:account/<id>`, which may come from an agent."""
     kind, _, account = address.removeprefix("mastodon:").partition("/")
     if kind not in ("direct", "account") or not ID.match(account):
         raise NotFound("room", address, f"Mastodon's are {FEED} and mastodon:direct/<account>")

@@ -1,6 +1,6 @@
 """Matrix: rooms of a homeserver, with end-to-end encryption. A room is a room, a thread a thread.
 
-The keys of encrypted rooms lie in the channel's own folder. Whoever can read that folder can read the rooms.
+The keys of encrypted rooms lie in the channel's own folder. Everybody who can read that folder can read the rooms.
 """
 
 from enum import StrEnum
@@ -43,13 +43,13 @@ CA_FILE = make_ca_setting("matrix")
 INVITES = setting(
     "channels.matrix.invites",
     InvitePolicy.LISTED.value,
-    help="Whose invitations the bot accepts: of nobody, of the people in `inviters`, of anybody.",
+    help="The invitations that the bot accepts: of nobody, of the people in `inviters`, of anybody.",
     choices=tuple(InvitePolicy),
 )
 INVITERS = setting(
     "channels.matrix.inviters",
     (),
-    help="Who may invite the bot: @ann:example.org, or *:example.org for a whole server.",
+    help="People who may invite the bot: @ann:example.org, or *:example.org for a whole server.",
 )
 DEVICES = setting(
     "channels.matrix.devices",

@@ -24,7 +24,7 @@ class RoomKeys:
         self._trusted = frozenset(trusted)
 
     async def refresh(self) -> None:
-        """What the last sync made necessary: publish keys, ask for those of others, answer requests."""
+        """Do the key exchange after a sync: publish keys, ask for those of others, answer requests."""
         client, run = self._session.client, self._session.run
         if client.should_upload_keys:
             await self._session.check_device_keys()

@@ -1,7 +1,7 @@
 """Invitations and private rooms.
 
-An invitation costs its sender nothing, and its room may be of any size. So it is accepted only from whom the setting
-`invites` names. What is said there is judged like everywhere: a room is strict until somebody opens it.
+An invitation costs its sender nothing, and its room may be of any size. So it is accepted only from people whom the
+setting `invites` names. Messages there are judged like everywhere: a room is strict until somebody opens it.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ class RoomInvitations:
             LOG.info("an invitation is not accepted", instance=self._instance, room=room_id, inviter=event.sender)
 
     async def accept(self, response: SyncResponse) -> None:
-        """What the homeserver cannot do now is tried again after the next sync."""
+        """Accept pending invitations. A join that the homeserver cannot do now is tried again after the next sync."""
         for room_id, (inviter, direct) in list(self._pending.items()):
             try:
                 if direct:  # first: stopped in between, we would be in a private room without knowing

@@ -1,7 +1,7 @@
 """The sync loop: each event of each room, in order, and the cursor behind them.
 
-The homeserver is asked for what came after the cursor, and the cursor moves once all of it is durable. Where it left
-out messages between two answers, they are fetched.
+The homeserver is asked for the events after the cursor, and the cursor moves once all of them are durable. Messages
+that it leaves out between two answers are fetched.
 """
 
 import asyncio
@@ -278,8 +278,8 @@ class MatrixReceiver:
 
 
 def find_own_arrival(events: Sequence[AnyEvent], own_id: str) -> int | None:
-    """Return where our story in this room begins: our invitation if it is among these, else our coming. What was said
-    between the two was said to us."""
+    """Return the place of our invitation to this room if it is among these, else of our join. Messages between the two
+    are for us, too."""
     found: dict[str, int] = {}
     for at, event in enumerate(events):
         source = event.source

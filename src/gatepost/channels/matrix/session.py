@@ -41,7 +41,7 @@ def find_retry_after(_: httpx2.Response, answer: Any) -> float | None:
 
 
 def check_response(response: Response) -> None:
-    """What matrix-nio got, read as the rest of the channel reads its answers."""
+    """Raise for an error response of matrix-nio, by the same rules as for the channel's own requests."""
     if not isinstance(response, ErrorResponse):
         return
     status = response.transport_response.status if response.transport_response else 0

@@ -1,6 +1,6 @@
 """Events of Matrix as our own words. Pure: an event is a dict as the homeserver gives it, already decrypted.
 
-What others write is hostile. An id is checked before it becomes an address, and nothing is trusted to have its type.
+The input is untrusted. An id is checked before it becomes an address, and no field is trusted to have its type.
 """
 
 import re
@@ -153,7 +153,7 @@ def is_mentioned(content: Mapping[str, Any], own_id: str) -> bool:
 
 
 def _read_text(content: Mapping[str, Any]) -> str:
-    """The words. Of a file its caption: a body that only repeats the file's name is none."""
+    """Read the text of a message, or the caption of a file: a body that only repeats the file's name is none."""
     body, kind = str(content["body"]), content.get("msgtype")
     if kind in _KINDS or "url" in content or "file" in content:
         name = content.get("filename")

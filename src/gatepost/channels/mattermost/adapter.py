@@ -199,7 +199,7 @@ class MattermostChannel:
             return found
         return wire.read_edit(found, post) if name == SocketEvent.EDITED else make_deletion(found)
 
-    # What was said while nobody listened.
+    # Messages that were missed.
 
     async def _receive_missed(self, receive: Receive) -> None:
         http, bot = await self._connect()

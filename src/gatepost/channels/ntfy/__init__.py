@@ -1,4 +1,4 @@
-"""ntfy: topics of an ntfy server as rooms. Whoever knows a topic writes there, and nothing proves who it was.
+"""ntfy: topics of an ntfy server as rooms. Everybody who knows a topic can write there, and nothing proves who it was.
 
 Rooms are `ntfy:topic/<name>`; everybody is `ntfy:user/anybody`.
 """

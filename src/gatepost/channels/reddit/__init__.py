@@ -33,7 +33,7 @@ SETTLE_S = setting(
     help="How long Reddit may take to list a comment. One that is not listed by then was not made.",
 )
 API_URL = setting("channels.reddit.api_url", "https://oauth.reddit.com", help="The API.")
-TOKEN_URL = setting("channels.reddit.token_url", "https://www.reddit.com", help="Where access tokens come from.")
+TOKEN_URL = setting("channels.reddit.token_url", "https://www.reddit.com", help="The address that gives access tokens.")
 
 declare_channel(
     "reddit",

@@ -62,7 +62,7 @@ class RedditAccount:
             await asyncio.sleep(self._config[POLL_S])
 
     async def history(self, address: str, before: int | None, limit: int) -> list[Inbound]:
-        """Of a post, what Reddit shows at once of its newest comments; of messages, the newest that came or went."""
+        """Return the newest comments of a post, as far as Reddit shows them at once, or the newest private messages."""
         room, me = wire.parse_address(address), await self._get_name()
         things = await (self._list_messages(room, me) if room.person else self._list_comments(room, me))
         events = [self._read_past(each, me) for each in wire.sort_things(things) if each.room == room]

@@ -214,7 +214,7 @@ class RedditPosting:
         return [each for each in read if each is not None], wire.read_after(page)
 
     async def _get_newest(self, kind: ThingKind) -> int:
-        """What comes after it is new. Asked for once: from then on it is known."""
+        """Return the number of our newest thing of a kind; later ones are new. Reddit is asked once."""
         if kind not in self._newest:
             try:
                 things, _ = await self._list_own(kind, LATEST)

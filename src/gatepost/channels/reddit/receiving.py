@@ -160,7 +160,7 @@ class RedditReceiving:
         return wire.read_event(thing, root, me)
 
     async def _find_root(self, thing: Thing) -> str:
-        """The comment at the top. What stands between is asked for once, and remembered."""
+        """Return the comment at the top. Comments in between are asked for once, and remembered."""
         if not thing.parent:
             return thing.name
         root = self._memory.find_root(thing.parent) or await self._climb(thing)

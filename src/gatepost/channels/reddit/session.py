@@ -93,7 +93,7 @@ class RedditSession:
         self._closed_until = self._around.clock.monotonic() + int(wait * SECOND)
 
     def _find_retry_after(self, response: httpx2.Response, answer: Any) -> float | None:
-        """Of a refusal: until the window ends, unless the usual header says something else."""
+        """Return the wait after a refusal: until the window ends, unless the usual header says something else."""
         if response.status_code != 429:  # every answer names the end of the window
             return None
         wait = _read_seconds(response, "retry-after", _read_seconds(response, "x-ratelimit-reset", -1.0))

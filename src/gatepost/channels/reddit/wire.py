@@ -115,7 +115,7 @@ def parse_person(sender: str) -> str:
     return found.lower()
 
 
-# What Reddit lists.
+# Listings of Reddit.
 
 
 def list_children(answer: Any) -> list[Mapping[str, Any]]:
@@ -187,7 +187,8 @@ def _read_words(kind: ThingKind, raw: Mapping[str, Any]) -> str:
 
 
 def _read_subject(kind: ThingKind, raw: Mapping[str, Any]) -> str:
-    """Of a post, its title; of a message, that of the first one. One of the chat has a subject in brackets."""
+    """Read the title of a post, or the subject of the first message. A message of the chat has a subject in
+    brackets."""
     if kind is ThingKind.POST:
         return _read_string(raw.get("title"))
     subject = _read_string(raw.get("subject")) if kind is ThingKind.MESSAGE else ""
@@ -256,11 +257,12 @@ def walk_comments(children: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str
         waiting += list_children(raw.get("replies") if isinstance(raw, Mapping) else None)[::-1]
 
 
-# What we send.
+# Outgoing.
 
 
 def render_text(text: str) -> str:
-    """What escapes make too long goes as it is: Reddit reads markdown itself. A name calls nobody either way."""
+    """Render a text. If escapes make it too long it goes as it is: Reddit reads markdown itself. A name calls nobody
+    either way."""
     rendered = _keep_breaks(render(text, REDDIT))
     if len(rendered) <= LONGEST_TEXT:
         return rendered
@@ -282,7 +284,7 @@ def _keep_breaks(text: str) -> str:
 
 
 def digest_text(text: str) -> str:
-    """Of the words alone: Reddit may change spaces and the breaks of lines."""
+    """Hash the words alone: Reddit may change spaces and line breaks."""
     return hashlib.sha256("".join(text.replace(SPACER, "").split()).encode()).hexdigest()[:24]
 
 

@@ -1,7 +1,7 @@
 """remote: a channel whose adapter is a program elsewhere, in any language. It calls us by HTTP and shows a token.
 
-The name of the instance is the platform's name in its addresses, so a program can never speak for the people of
-another channel. What it can do stands in the settings of the instance: `OFFERED` is the most that there is.
+The name of the instance is the platform's name in its addresses, so a program can never speak for the people of another
+channel. The settings of the instance name its features: `OFFERED` is the most that there is.
 """
 
 from gatepost.channels.contract import AddCheck, ChannelGuide, ChannelKind, declare_channel
@@ -13,7 +13,7 @@ from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
 
 FEATURES = setting(
-    "channels.remote.features", (), help="What the program can do, such as edit, files, threads, keyed; see its page."
+    "channels.remote.features", (), help="Features of the program, such as edit, files, threads, keyed; see its page."
 )
 MAX_TEXT = setting(
     "channels.remote.max_text", 0, help="The longest text of one message, in characters; 0: there is no limit."
@@ -27,7 +27,7 @@ ANSWER_S = setting(
     help="A program that took an effect and did not answer for so long may have done it. Less than delivery.timeout_s.",
 )
 
-# What history would need, an own protocol for old messages, is not there.
+# There is no history: it would need a protocol for old messages.
 OFFERED = frozenset(Feature) - {Feature.HISTORY}
 
 

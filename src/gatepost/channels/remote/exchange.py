@@ -142,14 +142,15 @@ class EffectExchange:
         return ticket is not None and ticket.taken_by == program
 
     def hand_over(self, old: str) -> None:
-        """Another program took its place. What the old one has taken counts as uncertain soon."""
+        """Note that another program took the old one's place. Effects that the old one has taken become uncertain
+        soon."""
         loop = asyncio.get_running_loop()
         for ticket in self._taken.values():
             if ticket.taken_by == old:
                 loop.call_later(min(HANDOVER_S, self._answer_s), _give_up, ticket.outcome)
 
     def ring(self) -> None:
-        """Whoever waits looks again."""
+        """Wake all that wait, so that they look again."""
         self._changed.set()
 
 

@@ -1,6 +1,6 @@
 """The protocol over HTTP, below `/channels/<instance>`: who asks is proved first, then everything is bounded.
 
-What a program may do is here and nowhere else: post events and files, take effects and say what became of them.
+A program can do these things and no others: post events and files, take effects and report their outcome.
 """
 
 import asyncio
@@ -129,7 +129,7 @@ async def _get_effects(channel: "RemoteProgram", request: Request, program: str)
     gone = asyncio.create_task(_wait_until_gone(request))
     polling = asyncio.create_task(channel.poll(program, poll, wait_s))
     try:
-        # Whoever hung up takes nothing: the effects stay for the next poll.
+        # A program that hung up takes nothing: the effects stay for the next poll.
         await asyncio.wait({gone, polling}, return_when=asyncio.FIRST_COMPLETED)
         if not polling.done():
             raise ClientDisconnect

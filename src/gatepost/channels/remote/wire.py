@@ -155,7 +155,7 @@ def _check_lengths(given: PostedEvent) -> None:
 
 
 def check_address(text: str, platform: str, field: str) -> str:
-    """Of this program's own platform: it speaks for no other."""
+    """Check that an address is of this program's own platform: it speaks for no other."""
     found = parse(text, field)
     if found.platform != platform:
         raise Invalid(field, f"it begins with {found.platform}:, and this token is for {platform}: alone")
@@ -192,7 +192,7 @@ def _read_file(given: PostedFile, find_file: FindFile) -> Attachment:
 
 
 def render_message(effect: str, message: Outbound) -> dict[str, Any]:
-    """What is not used is left out. A file's path is ours: the program gets an id."""
+    """Render a message without its empty fields. A file's path is ours: the program gets an id."""
     shown: dict[str, Any] = msgspec.to_builtins(replace(message, passed=None))
     files = [
         {"id": f"{effect}-{number}", "name": each.name, "mime": each.mime, "size": each.size}

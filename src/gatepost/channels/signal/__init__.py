@@ -1,7 +1,7 @@
 """signal: Signal through the daemon of signal-cli, by its JSON-RPC over HTTP.
 
-The daemon holds the account and its keys; it is installed and linked outside of Gatepost. Whoever reaches the daemon's
-port is the account, so it listens on loopback or behind a proxy of yours.
+The daemon holds the account and its keys; it is installed and linked outside of Gatepost. Everybody who reaches the
+daemon's port can use the account, so it listens on loopback or behind a proxy of yours.
 """
 
 from gatepost.channels.contract import (
@@ -17,7 +17,7 @@ from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import TextUnit
 
-URL = setting("channels.signal.url", "http://127.0.0.1:8080", help="Where the daemon of signal-cli listens (--http).")
+URL = setting("channels.signal.url", "http://127.0.0.1:8080", help="The address of the signal-cli daemon (--http).")
 ACCOUNT = setting(
     "channels.signal.account", "", help="The account: its number as +491234567, or its id if it has no number."
 )

@@ -42,7 +42,7 @@ class OwnAccount(Struct, frozen=True):
         return any(name in self.names for name in names if name)
 
     def find_author(self, uuid: Any, number: Any) -> str:
-        """Whoever wrote a message, by one name: ours is that of the setting, as `send` gives it."""
+        """Return the author of a message by one name: ours is that of the setting, as `send` gives it."""
         return self.account if self.is_ours(uuid, number) else _text(uuid) or _text(number)
 
 
@@ -76,7 +76,7 @@ def render_room(address: str) -> dict[str, Any] | None:
 
 
 def get_group_address(group: str) -> str | None:
-    """Of a group's id in base64, whose signs an address cannot have."""
+    """Make the address of a group from its id in base64, some of whose signs an address cannot have."""
     name = group.replace("+", "-").replace("/", "_").rstrip("=")
     return f"signal:group/{name}" if _GROUP.match(name) else None
 

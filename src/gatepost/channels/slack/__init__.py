@@ -39,7 +39,9 @@ MODE = setting(
     help="How events come: by a socket that we open, or by HTTP to us.",
     choices=tuple(SlackMode),
 )
-API_URL = setting("channels.slack.api_url", "https://slack.com/api/", help="Where Slack's API is. For an emulator.")
+API_URL = setting(
+    "channels.slack.api_url", "https://slack.com/api/", help="The address of Slack's API. For an emulator."
+)
 PING_S = setting("channels.slack.ping_s", 15.0, help="How often to ask whether the socket is alive, in seconds.")
 
 DRAFTS = make_draft_setting("slack")

@@ -1,6 +1,6 @@
 """Slack: events by Socket Mode or HTTP, everything else by the Web API.
 
-`chat.postMessage` takes no key by which it would know a repeated message, so each message carries ours in its metadata,
+`chat.postMessage` takes no key by which it would know a repeated message. So each message carries ours in its metadata,
 and the history is searched for it before one is sent again. A file has no metadata: its id says whether it was shared.
 """
 

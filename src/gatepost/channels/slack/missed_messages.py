@@ -1,6 +1,8 @@
-"""Messages that were sent while nobody was connected for longer than the platform repeats its events: read from the
-history of each room that is known, from its last message on. Answers in threads are not in it, nor are edits and
-reactions."""
+"""Messages that were missed because the channel was away for longer than the platform repeats its events.
+
+They are read from the history of each known room, from its last message on. Answers in threads are not in it, nor are
+edits and reactions.
+"""
 
 import json
 from collections.abc import Awaitable, Callable

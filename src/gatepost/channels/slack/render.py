@@ -20,7 +20,7 @@ STYLES = frozenset({"primary", "danger"})
 
 
 def make_mark(key: str) -> str:
-    """Of a message's key. Any app of the workspace can read it, so it says nothing."""
+    """Make the mark of a message from its key. Any app of the workspace can read it, so it is a hash."""
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 

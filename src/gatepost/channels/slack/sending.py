@@ -148,7 +148,7 @@ class SlackSender:
     # The pane.
 
     async def _set_pane(self, http: SlackHttp, channel: str, message: Outbound) -> str:
-        """What comes before there is a thread to show it in is kept for the first one."""
+        """Set the title or the prompts of an assistant pane. Without a thread yet, they are kept for the first one."""
         thread = message.thread or self._latest.get(channel, "")
         if not thread:
             self._kept[channel, message.op] = message

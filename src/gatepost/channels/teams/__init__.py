@@ -29,7 +29,7 @@ SERVICE_URLS = setting(
     help="The only origins to which answers, and the bot's token, are sent.",
 )
 LOGIN_URL = setting(
-    "channels.teams.login_url", "https://login.microsoftonline.com", help="Where the bot gets its own token."
+    "channels.teams.login_url", "https://login.microsoftonline.com", help="The address of the login service of the bot."
 )
 OPENID_URL = setting(
     "channels.teams.openid_url",

@@ -47,7 +47,7 @@ class TeamsSession:
             if not self._config[each]:
                 raise ChannelEnded(EndReason.SETTING, f"{each.name} is not set", "copy it from the Azure portal")
 
-    # What comes in.
+    # Incoming.
 
     async def prove(self, authorization: str, service_url: str) -> None:
         """Raises NotProved unless the Bot Framework sent it."""
@@ -78,7 +78,7 @@ class TeamsSession:
             raise Unavailable("the Bot Framework", "its document names keys on another host")
         return proof.read_keys(await http.call("GET", found, action="read the keys of the Bot Framework"))
 
-    # What goes out.
+    # Outgoing.
 
     async def get_token(self, *, fresh: bool = False) -> str:
         now = self._around.clock.monotonic()

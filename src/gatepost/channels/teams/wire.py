@@ -230,7 +230,7 @@ def read_time(text: Any) -> int | None:
         return None
 
 
-# What the bot says.
+# Messages of the bot.
 
 
 def render_activity(message: Outbound) -> dict[str, Any]:

@@ -17,7 +17,7 @@ TOKEN = setting("channels.telegram.token", "", help="The bot's token, from @BotF
 API_URL = setting(
     "channels.telegram.api_url",
     "https://api.telegram.org",
-    help="Where the Bot API is. For an own server, an emulator.",
+    help="The address of the Bot API. For an own server, an emulator.",
 )
 POLL_S = setting("channels.telegram.poll_s", 25, help="How long Telegram holds a poll that brings nothing, in seconds.")
 LARGEST_FILE = 50 * 1024 * 1024

@@ -6,6 +6,7 @@ answer got lost ends as `uncertain`, and is not sent again.
 
 import json
 import re
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
@@ -15,7 +16,6 @@ from gatepost.channels.kit.native_commands import CommandRules, ShownCommand, fi
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.telegram import API_URL, POLL_S, TOKEN
 from gatepost.channels.telegram.api import BOTFATHER, WAY_OUT, TelegramApi
-from gatepost.channels.telegram.choices import CardChoices
 from gatepost.channels.telegram.polling import PROBE_S, UpdatePoller, check_conflict, make_hook_error
 from gatepost.channels.telegram.reactions import find_reaction
 from gatepost.channels.telegram.render import (
@@ -51,6 +51,27 @@ MOST_LONG_IDS = 500
 LONG_IDS = "buttons"  # the name of the cursor that keeps them
 COMMAND_RULES = CommandRules(name=r"[a-z0-9_]{1,32}", longest_help=256, most=100, hyphen="_")
 _TOKEN = re.compile(r"[0-9]{3,20}:[A-Za-z0-9_-]{20,}\Z")
+CardKey = tuple[str, str, str]  # room, message, person
+MOST_CARDS = 1000
+
+
+class CardChoices:
+    """Choices that each person has checked on cards of several. In memory: after a restart they check them again."""
+
+    def __init__(self, most: int = MOST_CARDS) -> None:
+        self._chosen: OrderedDict[CardKey, frozenset[str]] = OrderedDict()
+        self._most = most
+
+    def get(self, card: CardKey) -> frozenset[str]:
+        return self._chosen.get(card, frozenset())
+
+    def toggle(self, card: CardKey, choice: str) -> frozenset[str]:
+        """Return what is checked from now on. The oldest cards are forgotten."""
+        chosen = self._chosen[card] = self.get(card) ^ {choice}
+        self._chosen.move_to_end(card)
+        if len(self._chosen) > self._most:
+            self._chosen.popitem(last=False)
+        return chosen
 
 
 class TelegramChannel:
@@ -241,7 +262,7 @@ class TelegramChannel:
             await api.call_chat(chat, "sendChatAction", payload, "show typing")
 
     async def open_direct(self, sender: str) -> str:
-        """The room of a person has the person's number. Whether the bot may write there, only a try tells."""
+        """Return the room of a person, which has the person's number. Only a try shows if the bot may write there."""
         person = parse_person(sender)
         if person is None:
             raise NotFound("person", sender, "a person on Telegram is telegram:user/<id>")

@@ -39,8 +39,11 @@ class UpdateTracker:
         return read_number(update) not in self._known
 
     async def put(self, updates: Sequence[Payload]) -> None:
-        """Those that are new, with the parts of an album as one. Not so in the first batch: an album of which a part is
-        already stored under the same id would not be stored again, and its other parts would be lost."""
+        """Queue the updates that are new, with the parts of an album as one.
+
+        The first batch is queued part by part. A part may be stored already under the album's id, and the other parts
+        would be lost.
+        """
         new = [each for each in updates if self.is_new(each)]
         self._known &= {read_number(each) for each in updates}
         if updates:
@@ -62,7 +65,7 @@ class UpdateTracker:
 
 
 def is_update(given: Any) -> bool:
-    """What has no number, or no fields, can be neither handled nor confirmed."""
+    """Return True for a well-formed update: without a number and fields it can be neither handled nor confirmed."""
     if not isinstance(given, dict) or not isinstance(given.get("update_id"), int):
         return False
     return all(isinstance(value, dict) for name, value in given.items() if name != "update_id")

@@ -92,7 +92,7 @@ def read_room(chat: Payload, message: Payload, moved: Mapping[int, int]) -> Tele
 
 
 def read_name(user: Payload) -> str:
-    """Of a person or a chat."""
+    """Read the name of a person or a chat."""
     full = " ".join(str(user.get(each) or "") for each in ("first_name", "last_name")).strip()
     return (str(user.get("title") or "") or full or str(user.get("username") or ""))[:LONGEST_NAME]
 

@@ -12,10 +12,10 @@ from gatepost.messages.outbound import Feature
 SECRET = setting(
     "channels.webhook.secret",
     "",
-    help="What proves a post, as a bearer token or by a signature; at least 16 signs.",
+    help="The secret that proves a post, as a bearer token or by a signature; at least 16 signs.",
     secret=True,
 )
-URL = setting("channels.webhook.url", "", help="Where to post what is said (empty: nothing can be said).")
+URL = setting("channels.webhook.url", "", help="The address to post messages to (empty: nothing can be said).")
 CA_FILE = make_ca_setting("webhook")
 
 declare_channel(

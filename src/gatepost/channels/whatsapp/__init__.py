@@ -1,6 +1,6 @@
 """whatsapp: the WhatsApp Business Platform (Cloud API). Rooms are private chats and groups; Meta sends events to us.
 
-It has no edits and no deletions, and only groups that the business made. What the bot says reaches people within 24
+It has no edits and no deletions, and only groups that the business made. The bot's messages reach people within 24
 hours of their last message; later only a template that Meta has approved does.
 """
 

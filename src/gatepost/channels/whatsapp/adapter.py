@@ -1,8 +1,8 @@
 """WhatsApp's Cloud API: events by hooks, messages by the Graph API.
 
-A message whose answer was lost cannot be asked for. Meta reports each message that it took by a status, with our key
-in it. So a look-up waits a while for that report; without one nobody knows, and it is never sent again on suspicion.
-What never began to be sent is known from a record of our own.
+A message whose answer was lost cannot be asked for. Meta reports each message that it took by a status, with our key in
+it. So a look-up waits a while for that report; without one nobody knows, and it is never sent again on suspicion. A
+record of our own shows which sends never began.
 """
 
 import asyncio

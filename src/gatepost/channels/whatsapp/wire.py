@@ -151,7 +151,7 @@ def read_statuses(value: dict[str, Any]) -> Iterator[MessageStatus]:
 
 
 def read_messages(value: dict[str, Any], open_media: OpenMedia) -> Iterator[Inbound]:
-    """Whoever hides their number has only a `from_user_id`."""
+    """Read the messages of an event. People who hide their number have only a `from_user_id`."""
     names: dict[str, str] = {}
     for contact in _list(value.get("contacts")):
         profile = _object(contact.get("profile"))

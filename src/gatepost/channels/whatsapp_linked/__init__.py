@@ -23,7 +23,7 @@ PHONE = setting(
 EMULATOR = setting(
     "channels.whatsapp_linked.emulator",
     "",
-    help="Where an emulated device listens on this machine, as 127.0.0.1:8080, for tests (empty: WhatsApp itself).",
+    help="The address of an emulated device on this machine, as 127.0.0.1:8080, for tests (empty: WhatsApp itself).",
 )
 LARGEST_FILE = 64 * 1024 * 1024  # the library has a file whole in memory, in its own process
 

@@ -217,7 +217,7 @@ class WhatsAppLinked:
 
         return stream
 
-    # Who we are.
+    # Our own account.
 
     async def check(self) -> BotIdentity:
         """Asks a process of its own, unless one runs. That does not speak to WhatsApp: a code that it showed would end
@@ -240,7 +240,7 @@ class WhatsAppLinked:
         status = self._status
         return frozenset({status.account, status.name} - {""}) if status is not None else frozenset()
 
-    # What it was given.
+    # Its settings.
 
     def _prepare(self, *, connect: bool) -> tuple[Sequence[str], Begin]:
         phone = self._config[PHONE]
@@ -300,7 +300,7 @@ def _get_files(folder: Path) -> Path:
 
 
 def _clear_files(folder: Path) -> None:
-    """What a gateway that was killed left behind."""
+    """Remove the files that a killed gateway left behind."""
     for each in _get_files(folder).iterdir():
         each.unlink(missing_ok=True)
 

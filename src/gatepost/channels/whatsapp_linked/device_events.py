@@ -1,7 +1,7 @@
 """Reports of the library, as events of our protocol. Its objects are protobuf messages; nothing of it is imported.
 
-A chat or a person may be named by a number or by an id that hides it (`…@lid`). Where the library knows the number of
-the hidden one, the number counts, so that one person has one address. Inside of keys of messages the names stay as they
+A chat or a person may be named by a number or by an id that hides it (`…@lid`). If the library knows the number behind
+a hidden id, the number counts, so that one person has one address. Inside of keys of messages the names stay as they
 came: WhatsApp finds a message by them.
 """
 
@@ -205,7 +205,7 @@ KINDS: dict[str, Callable[[Any], str]] = {
     "pollCreationMessageV2": _render_poll,
     "pollCreationMessageV3": _render_poll,
 }
-# What devices tell each other, and what belongs to another message.
+# Messages between devices, and parts of another message.
 UNSAID = frozenset(
     (
         *WRAPPERS,

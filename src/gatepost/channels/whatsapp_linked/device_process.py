@@ -1,4 +1,4 @@
-"""The process of the linked device: started, spoken to by lines, and ended. What it asks and answers is in `protocol`.
+"""The process of the linked device: started, spoken to by lines, and ended. `protocol` has its requests and answers.
 
 A request that was written when the process ended may have happened. One that was not written did not.
 """

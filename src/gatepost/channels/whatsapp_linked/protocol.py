@@ -1,7 +1,7 @@
 """Words between the gateway and the process of the linked device: one JSON object a line, over its pipes.
 
 The gateway begins with `Begin`. Each `Request` has a number and gets one `Answer`. An `Arrived` event comes again after
-a new start until it was acknowledged. Whatever is longer or of another form than here ends the process.
+a new start until it was acknowledged. A line that is too long or malformed ends the process.
 """
 
 from enum import StrEnum

@@ -1,7 +1,7 @@
 """The device's words and ours: what it reports becomes events, messages become requests to it. No I/O.
 
-A message's id here is `<id>` for what somebody wrote in a private chat, `<id>.me` for what this account wrote, and
-`<id>.<author>` in groups: WhatsApp names a message there by its author, too.
+The id of somebody's message in a private chat is `<id>` here, that of this account's own is `<id>.me`. In groups it is
+`<id>.<author>`: WhatsApp names a message there by its author, too.
 """
 
 import re
@@ -66,7 +66,8 @@ MakeRequest = Callable[[int], Request]
 
 
 def get_person_address(person: str) -> str | None:
-    """Of somebody's id on WhatsApp; None if it is none. Some people hide their number; they have another id."""
+    """Make the address of a person from their id on WhatsApp; None if it is none. People who hide their number have
+    another id."""
     found = _PERSON.match(person)
     if found is None:
         return None
@@ -167,7 +168,7 @@ def _read_file(file: DeviceFile, open_media: OpenMedia) -> Attachment:
 
 
 def find_media_kind(file: OutboundFile, *, voice: bool = False) -> DeviceMedia:
-    """How a file is shown. What WhatsApp does not show is a document."""
+    """Return how a file is shown. A type that WhatsApp does not show is a document."""
     return DeviceMedia.VOICE if voice else SHOWN.get(file.mime, DeviceMedia.DOCUMENT)
 
 

@@ -44,7 +44,7 @@ def check_like(address: str, reaction: str) -> None:
 
 
 def read_names(answer: Any) -> dict[str, str]:
-    """Of the people whom a page of posts names."""
+    """Read the names of the people in a page of posts."""
     included = answer.get("includes") if isinstance(answer, Mapping) else None
     users = included.get("users") if isinstance(included, Mapping) else None
     return {
@@ -110,7 +110,10 @@ def _read_time(text: Any) -> int | None:
 
 
 def break_names(text: str) -> str:
-    """`@ann` of an agent calls nobody: only who is answered is told, by X itself. Of cashtags X takes one in a post."""
+    """Break names, so that an agent's `@ann` calls nobody: X itself notifies the person who is answered.
+
+    X takes one cashtag in a post, so the further ones are broken, too.
+    """
     named, first = text.replace("@", "@\u200b"), _CASHTAG.search(text.replace("@", "@\u200b"))
     if first is None:
         return named

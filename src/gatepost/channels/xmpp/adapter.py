@@ -166,7 +166,8 @@ class Xmpp:
             raise ChannelEnded(EndReason.RIGHTS, why, "let it in there, or name another room")
 
     async def check_poller(self) -> None:
-        """What `check` met. A person's program beside the bot disturbs nobody; another gateway answers everything."""
+        """Raise ChannelEnded if `check` found another gateway on the account: it would answer everything. A person's
+        program beside the bot does no harm."""
         if self._others:
             why = f"another gateway is logged in as {self._session.own_jid}/{self._others[0]}"
             raise ChannelEnded(EndReason.SECOND_POLLER, why, "stop it, or give it an account of its own")

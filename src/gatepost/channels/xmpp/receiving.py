@@ -195,7 +195,7 @@ class XmppReceiver:
     def make_facts(
         self, connection: XmppConnection, archive: str, archive_id: str, at: int | None, message: Element
     ) -> StanzaFacts:
-        """Of an archived message. Only a room that shows all accounts tells whose it was."""
+        """Make the facts of an archived message. Only a room that shows all accounts tells whose it was."""
         real = find_real_jid(message) if archive in connection.open_rooms else ""
         return StanzaFacts(
             own_jid=connection.own_jid, rooms=dict(connection.rooms), real_jid=real, archive_id=archive_id, at=at

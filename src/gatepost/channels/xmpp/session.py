@@ -1,6 +1,6 @@
-"""One connection to an XMPP server at a time: logging in, rooms, requests with an answer, and what comes in.
+"""One connection to an XMPP server at a time: logging in, rooms, requests with an answer, and incoming stanzas.
 
-What comes in waits in a bounded queue. If nobody reads it for too long the connection is ended, and the archive tells
+Incoming stanzas wait in a bounded queue. If nobody reads it for too long the connection is ended, and the archive tells
 the rest once there is another.
 """
 

@@ -1,6 +1,6 @@
 """Stanzas of XMPP as our own words. Pure: a stanza is an element of the tree that the server sent.
 
-What others write is hostile. A JID is checked before it becomes an address, and ids are bounded. In a room the id of a
+The input is untrusted. A JID is checked before it becomes an address, and ids are bounded. In a room the id of a
 message is the one that the room gave it (`stanza-id`); in a private chat it is the sender's own.
 """
 

@@ -49,10 +49,10 @@ def command() -> None:
     """Agents that work for you, without a chat. Each runs in a sandbox of its own, as all agents do.
 
     \b
-    gatepost agent run "sum up the report in inbox/" --title Report
-    gatepost agent ls
-    gatepost agent send Report "now in one sentence"
-    gatepost agent attach Report
+        gatepost agent run "sum up the report in inbox/" --title Report
+        gatepost agent ls
+        gatepost agent send Report "now in one sentence"
+        gatepost agent attach Report
 
     AGENT is an id, the beginning of one, or a title. Needs a running gateway. An agent is in the group of --folder, or
     in `agents`, which runs on what `gatepost connect` connected; its files are in groups/agents/ of the data folder.
@@ -138,8 +138,10 @@ def wait(home: Home, args: dict[str, Any], as_json: bool, timeout: float | None)
 
 
 def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: dict[str, Any] | None = None) -> int:
-    """Across restarts of the gateway. Whoever has enough of waiting leaves the agent at work, and knows its name: a
-    `new` one without a title is named before."""
+    """Wait for an agent, across restarts of the gateway. An interrupted wait leaves the agent at work.
+
+    The id of a `new` agent without a title is printed first, so that the user knows it.
+    """
     more = {name: new[name] for name in PLACE} if new is not None else {}
     try:
         if new is not None and not new["title"] and not as_json:
@@ -161,7 +163,7 @@ def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: di
 
 
 def _print_outcome(told: dict[str, Any], as_json: bool) -> int:
-    """What it said is the answer; why it failed stands beside it."""
+    """Print the agent's last message, and the reason if it failed. Return the exit code."""
     from gatepost.cli.timeline_renderer import render_waiting_agent
 
     code, agent = get_exit_code(told), told["agentId"]
@@ -187,7 +189,7 @@ def _print_outcome(told: dict[str, Any], as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line for each entry.")
 @click.pass_obj
 def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: bool) -> None:
-    """What AGENT did and said."""
+    """Print the timeline of AGENT: its actions and messages."""
     from gatepost.cli.gateway_retry import RetryingCaller
     from gatepost.cli.timeline_renderer import TimelineRenderer, with_input
 

@@ -1,4 +1,4 @@
-"""`gatepost audit`: who did what, and whether the record still holds."""
+"""`gatepost audit`: the audit log, and a check of its hash chain."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,13 +13,13 @@ from gatepost.core.home import Home
 from gatepost.serve.control.arguments.audit import ListAuditArgs, VerifyAuditArgs
 from gatepost.store.readonly import read_store
 
-# What commands wrote while no gateway ran, and all that was before there were several.
+# The chain of commands that ran without a gateway, and of all rows from before there were several gateways.
 NO_GATEWAY = "commands by themselves"
 
 
 @click.group()
 def command() -> None:
-    """Who did what, and whether the record still holds. Works with the gateway up or down."""
+    """The audit log, and a check of its hash chain. Works with the gateway up or down."""
 
 
 @command.command()

@@ -18,7 +18,7 @@ from gatepost.core.keyring import Keyring
 def command(home: str | None, file: Path | None, as_json: bool) -> int:
     """Write the store, settings, plug-ins, groups, conversations and media to FILE, a tar that you alone can read.
 
-    The key ring and the control token are left out, so that no backup opens the secrets in it: keep the ring apart, it
+    The key ring and the control token are left out, so that no backup opens the secrets in it. Keep the ring apart: it
     changes with the first secret and with `gatepost secret rotate`. The keys of channels' devices, logs, sockets and
     installed programs are left out, too. docs/operations.md has the steps of a restore.
     """

@@ -244,7 +244,7 @@ def test(run: CommandRun, made: dict[str, Any]) -> None:
 @click.option("--json", "raw", is_flag=True, help="The lines as they are: one JSON object each.")
 @click.pass_obj
 def logs(home: str | None, instance: str, follow: bool, lines: int, raw: bool) -> None:
-    """What the log says about one instance, oldest first. Times are UTC."""
+    """Print the log lines about one instance, oldest first. Times are UTC."""
     place = home_of(home)
     path, count = place.logs / "gatepost.log", 0
     if not path.is_file() and not follow:

@@ -16,10 +16,10 @@ from gatepost.cli.operation_runner import home_of
     "--price", default="", metavar="IN/OUT", help="The model's price in USD for a million tokens, kept; 0: it is free."
 )
 @click.option(
-    "--command", "started_by", default="", help="Of an agent that is any program: the program, with its arguments."
+    "--command", "started_by", default="", help="The program with its arguments, for an agent that can be any program."
 )
 @click.option(
-    "--vendor", default="", help="Of an agent that has a choice: whose endpoint it asks, anthropic or openai."
+    "--vendor", default="", help="The vendor of the endpoint, anthropic or openai, for an agent that has a choice."
 )
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input.")
 @click.option("--no-install", is_flag=True, help="Install nothing; say what is missing.")
@@ -34,10 +34,11 @@ def command(home: str | None, /, agent: str | None, as_json: bool, **wish: Any) 
 
     acp:ID is an agent of the ACP registry (setting providers.acp.registry). Its command is kept if you agree to it.
 
-    Takes a key (from standard input, the store, ANTHROPIC_API_KEY or OPENAI_API_KEY, or it asks), installs what is
-    missing, runs one turn in a session of its own, and points the group at it. If the agent does not answer, nothing is
-    changed. A group that comes from another agent gets the new one's own model, unless --model names one; connected
-    again to the same agent, it keeps its model. For claude, a token from `claude setup-token` will do as well.
+    The key comes from standard input, the store, ANTHROPIC_API_KEY or OPENAI_API_KEY, or is asked for. Missing packages
+    are installed. Then one turn runs in a session of its own, and the group is pointed at the agent. If the agent does
+    not answer, nothing is changed. A group that comes from another agent gets the new one's own model, unless --model
+    names one; connected again to the same agent, it keeps its model. For claude, a token from `claude setup-token` will
+    do as well.
     """
     from gatepost.cli.connect_steps import connect, show_states
 

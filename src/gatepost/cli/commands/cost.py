@@ -1,4 +1,4 @@
-"""`gatepost cost`: what was spent on models."""
+"""`gatepost cost`: the cost of models."""
 
 from typing import Any
 

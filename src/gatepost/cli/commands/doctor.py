@@ -1,4 +1,4 @@
-"""`gatepost doctor`: what is well here, what is not, and the way out."""
+"""`gatepost doctor`: check the installation, and name the way out of each problem."""
 
 import click
 
@@ -13,7 +13,7 @@ _SIGNS = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 @click.option("--json", "as_json", is_flag=True, help="Print ok and findings (level, subject, text, way_out) as JSON.")
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
-    """What is well here, what is not, and the way out. Exit 1 if anything fails."""
+    """Check the installation and print each finding with the way out. Exit 1 if anything fails."""
     from gatepost.cli.doctor_checks import run_checks
 
     findings = run_checks(home_of(home))

@@ -28,7 +28,7 @@ from gatepost.core.home_lock import LockHolder
 def command(home: str | None, timeout: float, drain: bool, within: float) -> int:
     """End the running gateway and wait until it is gone. Exit 0 also if none was running.
 
-    What its agents were doing is continued: by other gateways on the same store at once, else by the next start.
+    The work of its agents is continued: by other gateways on the same store at once, else by the next start.
     """
     place = home_of(home)
     holder = home_lock.find_holder(place)

@@ -1,4 +1,4 @@
-"""`gatepost errand`: what agents gave to other agents to do."""
+"""`gatepost errand`: work that agents gave to other agents."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from gatepost.serve.control.arguments.errands import ListErrandsArgs, ShowErrand
 
 @click.group()
 def command() -> None:
-    """What agents gave to other agents to do: list, show."""
+    """Work that agents gave to other agents: list, show."""
 
 
 @command.command("list")

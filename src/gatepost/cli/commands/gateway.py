@@ -24,10 +24,10 @@ def command() -> None:
     """The gateways that share a store. Works with the gateway up or down.
 
     \b
-    gatepost gateway list
-    gatepost gateway show b         # its duties by name: what it alone does for all
-    gatepost gateway drain b        # before its machine goes down
-    gatepost gateway forget b       # it will not come back
+        gatepost gateway list
+        gatepost gateway show b         # its duties by name: what it alone does for all
+        gatepost gateway drain b        # before its machine goes down
+        gatepost gateway forget b       # it will not come back
     """
 
 

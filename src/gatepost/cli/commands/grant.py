@@ -1,4 +1,4 @@
-"""`gatepost grant`: what groups, people and roles may do."""
+"""`gatepost grant`: the rights of groups, people and roles."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """What groups, people and roles may do. Works with the gateway up or down, and holds at once.
+    """The rights of groups, people and roles. Works with the gateway up or down, and holds at once.
 
     \b
-    gatepost grant add acme/eng 'schedule_task'            one more tool for this group
-    gatepost grant add acme '!speak(jid=discord:*)'        nothing is said there, by it and all below
-    gatepost grant add acme 'hold speak(jid=telegram:*)'   a person must agree to what is said there
-    gatepost grant add acme 'hold post'                    a person must agree to each call of it
-    gatepost grant add acme 'hold[2] reset_session'        two people must
-    gatepost grant allow role:ops mcp:reset_session --scope 'acme/**' --grant-option
-    gatepost grant member telegram:user/9 role:ops
+        gatepost grant add acme/eng 'schedule_task'            one more tool for this group
+        gatepost grant add acme '!speak(jid=discord:*)'        nothing may be said there
+        gatepost grant add acme 'hold speak(jid=telegram:*)'   a person must agree first
+        gatepost grant add acme 'hold post'                    a person must agree to each call
+        gatepost grant add acme 'hold[2] reset_session'        two people must
+        gatepost grant allow role:ops mcp:reset_session --scope 'acme/**' --grant-option
+        gatepost grant member telegram:user/9 role:ops
 
     A rule is [!|hold |hold[2] ]tool[(param=glob, !param, param)]; of a group's rules the last that matches wins. In
     place of a tool it may name a subject (speak, hand_out, publish, instruct, change_rights, spend, schedule, erase),

@@ -1,4 +1,4 @@
-"""`gatepost logs`: what the gateway wrote to its log."""
+"""`gatepost logs`: the gateway's log."""
 
 import json
 import time
@@ -25,7 +25,7 @@ LOOK_S = 0.25
 @click.option("--json", "raw", is_flag=True, help="The lines as they are: one JSON object each.")
 @click.pass_obj
 def command(home: str | None, follow: bool, lines: int, raw: bool) -> None:
-    """What the gateway wrote to its log, oldest first. Times are UTC."""
+    """Print the gateway's log, oldest first. Times are UTC."""
     path = home_of(home).logs / "gatepost.log"
     if not path.is_file() and not follow:
         raise SetupError(f"there is no log at {path}; `gatepost up` begins one")

@@ -22,9 +22,7 @@ def command() -> None:
 @command.command()
 @click.argument("client", type=click.Choice(list(list_clients())), default="claude")
 @click.option("--folder", metavar="FOLDER", help="The tools of this group, instead of the management of agents.")
-@click.option(
-    "--url", metavar="URL", help="Where the gateway is reached, if not by its control socket: http://HOST:PORT."
-)
+@click.option("--url", metavar="URL", help="The gateway's address, if not its control socket: http://HOST:PORT.")
 @click.option("--token-file", metavar="FILE", help="A file (mode 600) with the token, for a gateway that wants one.")
 @click.option("--json", "as_json", is_flag=True, help="An object: client, name, command, belongs_in, text.")
 @click.pass_obj

@@ -1,4 +1,4 @@
-"""`gatepost onboarding`: who may get a group of their own, and who waits for it."""
+"""`gatepost onboarding`: people who may get a group of their own, and those who wait for it."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ def command(run: CommandRun, found: dict[str, Any]) -> None:
 
 
 def print_health(found: dict[str, Any]) -> None:
-    """What is not well, each with the way out."""
+    """Print the findings on the gateway's health, each with the way out."""
     if panic := found["panic"]:
         why = f": {panic['reason']}" if panic["reason"] else ""
         output.print_line(output.colored(f"everything is stopped since {panic['since_at']}{why}", "fail"))

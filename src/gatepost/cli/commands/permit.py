@@ -1,4 +1,4 @@
-"""`gatepost permit`: what waits for a person's decision."""
+"""`gatepost permit`: requests that wait for a person's decision."""
 
 import json
 from pathlib import Path
@@ -33,8 +33,11 @@ LONGEST_NAME = 40
 
 @click.group()
 def command() -> None:
-    """What agents and people ask, and your answers: calls that a rule holds, questions, plans, somebody unknown who
-    writes, a chat that nobody answers, a host that is not allowed. Needs a running gateway."""
+    """Requests of agents and people, and your answers. Needs a running gateway.
+
+    A request is a call that a rule holds, a question, a plan, an unknown sender, a chat that nobody answers, or a host
+    that is not allowed.
+    """
 
 
 @command.command("ls")
@@ -155,7 +158,7 @@ def _is_meant(each: dict[str, Any], named: str) -> bool:
 )
 def allow(run: CommandRun, told: dict[str, Any], edit: bool, given: str | None) -> None:
     """Allow it, or answer it if it is a question. REQUEST is an id, the beginning of one, or the agent, if it asks one
-    thing only. What is edited is judged anew by all rules, and is what runs."""
+    thing only. An edited call is judged anew by all rules, and runs as edited."""
     if told.get("awaited"):
         output.print_line(f"{told['id']} waits for others: {told['awaited']}")
         return

@@ -55,7 +55,7 @@ def test(given_home: str | None, file: Path) -> int:
     """Check a table of cases. FILE has one JSON object a line: folder, tool, args (optional), expect (allow or deny).
 
     \b
-    {"folder": "acme/eng", "tool": "send", "args": {"chatJid": "telegram:group/1"}, "expect": "allow"}
+        {"folder": "acme/eng", "tool": "send", "args": {"chatJid": "telegram:group/1"}, "expect": "allow"}
     """
     home, wrong, cases = home_of(given_home), 0, 0
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):

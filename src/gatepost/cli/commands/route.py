@@ -111,7 +111,7 @@ def test(run: CommandRun, answer: dict[str, Any]) -> None:
 
 
 def _print_group(group: dict[str, Any]) -> None:
-    """Where a route leads, and what becomes of the message there."""
+    """Print the group that a route leads to, and the outcome of the message there."""
     how = " (observes)" if group["observe"] else f" (topic {group['topic']})" if group["topic"] else ""
     by = f"{how}, by route {group['route']}, session {group['session']}"
     if group["outcome"] in _GETS:

@@ -1,4 +1,4 @@
-"""`gatepost rule`: what an agent is told in every turn."""
+"""`gatepost rule`: standing instructions that an agent gets in every turn."""
 
 from typing import Any
 

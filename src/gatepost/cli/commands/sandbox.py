@@ -57,8 +57,8 @@ def command() -> None:
 def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) -> int:
     """Run CMD in a sandbox as a session of the group FOLDER gets it; its exit code is ours.
 
-    What the way out refused is told at the end, and written down like an agent's. Where that group's sessions would
-    have no walls, nothing runs without --no-walls.
+    Hosts that the egress proxy refused are printed at the end, and recorded as for an agent. If that group's sessions
+    have no isolation, nothing runs without --no-walls.
 
     Example: gatepost sandbox run acme/eng -- sh
     """

@@ -68,7 +68,8 @@ def _read_value(name: str) -> str:
 
 
 def _hide_argument(value: str) -> None:
-    """Whoever holds the home's lock writes its command line beside it, for people to see."""
+    """Remove a secret from `sys.argv`: the holder of the home's lock writes its command line beside it, for people to
+    see."""
     sys.argv[:] = ["…" if each == value else each for each in sys.argv]
 
 

@@ -1,4 +1,4 @@
-"""`gatepost status`: whether the gateway runs, and what it does."""
+"""`gatepost status`: show if the gateway runs, and what it does."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ _OF_DAEMON = (
 )
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
-    """Whether the gateway runs, and what it does. Exit 0 if it runs and answers, else 1."""
+    """Show if the gateway runs, and what it does. Exit 0 if it runs and answers, else 1."""
     status = read_status(home_of(home))
     if as_json:
         output.print_json(status)
@@ -203,7 +203,7 @@ def render_status(status: dict[str, Any]) -> list[output.Line]:
 
 
 def _gateway_lines(status: dict[str, Any]) -> list[output.Line]:
-    """Where several may share the store."""
+    """Render the gateway's name and the others on its store; nothing on a store that cannot be shared."""
     if not status["gateway"]:
         return []
     store = status["store"] or {}

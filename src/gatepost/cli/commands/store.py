@@ -29,9 +29,9 @@ def copy(home: str | None, source: str, target: str, as_json: bool) -> None:
     """Copy the store FROM one engine TO another, all of it or nothing. The gateway must be down.
 
     FROM and TO are `sqlite` (the file in the home), `postgres` (the database that store.url names), a path or an
-    address. TO must be empty: of an old file move gatepost.db, gatepost.db-wal and gatepost.db-shm aside together. Each
-    table is read again and compared. Then set store.url, or remove it, and start the gateway. What was copied from
-    stays as it is.
+    address. TO must be empty: if it is an old file, move gatepost.db, gatepost.db-wal and gatepost.db-shm aside
+    together. Each table is read again and compared. Then set store.url, or remove it, and start the gateway. FROM stays
+    as it is.
     """
     from gatepost.store.open_copy import copy_store_rows
     from gatepost.store.store_copy import CopiedTable
@@ -90,7 +90,7 @@ def _parse_place(home: Home, name: str, text: str) -> StorePlace:
 
 
 def _check_stopped(home: Home, place: StorePlace) -> None:
-    """Of a file in another home. Of our own we have the lock."""
+    """Refuse a file in another home whose gateway runs. For our own home we have the lock."""
     other = Home(place.path.parent)
     if not place.url and other != home and home_lock.find_holder(other) is not None:
         raise SetupError(f"a gateway runs on {other.path}; stop it first: gatepost --home {other.path} down")

@@ -1,4 +1,4 @@
-"""`gatepost task`: what agents do at a time."""
+"""`gatepost task`: scheduled work of agents."""
 
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,12 @@ LARGEST_SCRIPT = 65_536 * 4  # bytes of a file that is read; the gateway counts 
 
 @click.group()
 def command() -> None:
-    """What agents do at a time: reminders, regular reports, checks. All but `run` work with the gateway up
-    or down.
+    """Scheduled work of agents: reminders, regular reports, checks. All but `run` work with the gateway up or down.
 
     \b
-    gatepost task add home --text "Take the bread out." --at +20m
-    gatepost task add home --prompt "Sum up my mails." --cron "0 8 * * 1-5" --tz Europe/Berlin
-    gatepost task next
+        gatepost task add home --text "Take the bread out." --at +20m
+        gatepost task add home --prompt "Sum up my mails." --cron "0 8 * * 1-5" --tz Europe/Berlin
+        gatepost task next
     """
 
 

@@ -1,4 +1,4 @@
-"""`gatepost tools`: what a group may call."""
+"""`gatepost tools`: the tools that a group may call."""
 
 import click
 

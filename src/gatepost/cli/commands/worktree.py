@@ -28,10 +28,10 @@ def command() -> None:
     """Copies of your repositories that agents work in.
 
     \b
-    gatepost worktree create fix-login --from ~/code/shop --base main
-    gatepost agent run "fix the login" --cwd "$(gatepost worktree path fix-login)"
-    gatepost worktree save fix-login      # what it did, for `git fetch`
-    gatepost worktree archive fix-login
+        gatepost worktree create fix-login --from ~/code/shop --base main
+        gatepost agent run "fix the login" --cwd "$(gatepost worktree path fix-login)"
+        gatepost worktree save fix-login      # what it did, for `git fetch`
+        gatepost worktree archive fix-login
 
     Each is a clone of its own: nothing that is done in it reaches your repository. git and the setup run in the
     sandbox. The repository must lie in a folder of sandbox.mounts_allowed. WORKTREE is a name or a path. Needs a

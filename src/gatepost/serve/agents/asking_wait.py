@@ -1,7 +1,7 @@
-"""Waiting for an agent on behalf of a client that can be asked: what the agent asks meanwhile, its person answers.
+"""Waiting for an agent on behalf of a client that can be asked: the client's person answers the agent's requests.
 
 An answer goes through the gate as the client's own call of `respond_to_permission`. The first answer counts, wherever
-it comes from. What is not answered waits as it does for everybody.
+it comes from. A request without an answer stays open, as any other does.
 """
 
 import asyncio

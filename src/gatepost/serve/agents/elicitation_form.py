@@ -119,7 +119,7 @@ def _make_decision_schema() -> dict[str, Any]:
     reason = {
         "type": "string",
         "title": "Reason",
-        "description": "What the agent is told if you deny it.",
+        "description": "The reason that the agent gets if you deny it.",
         "maxLength": LONGEST_REASON,
     }
     decision = {"type": "string", "title": "Decision", "enum": [each.value for each in FormDecision]}
@@ -193,7 +193,7 @@ def _parse_answer(question: AgentQuestion, at: int, content: Mapping[str, Any]) 
 
 
 def _list_choices(question: AgentQuestion) -> dict[str, str]:
-    """Each option by how it is shown. Of two that look alike, the first is offered."""
+    """Map the shown form of each option to the option. If two look alike, the first is offered."""
     found: dict[str, str] = {}
     for option in question.options:
         found.setdefault(one_line(option), option)
@@ -205,7 +205,7 @@ def _name_fields(at: int) -> tuple[str, str]:
 
 
 def _show(text: str) -> str:
-    """What would not be seen, or would turn the text around, is written out."""
+    """Escape characters that would be invisible, or would reverse the text."""
     lines = clean(text).replace("\r\n", "\n")
     return "".join(char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}" for char in lines)
 

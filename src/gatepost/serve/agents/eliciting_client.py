@@ -1,7 +1,10 @@
-"""The client of a call, as somebody who can be asked: by a form on the call's own stream (up to 2025-11-25), or by an
-answer that wants input, after which the client calls again (2026-07-28).
+"""The client of a call, as somebody who can be asked.
 
-A tool finds it in `ELICITING`. Whoever is not there cannot be asked, and what agents ask waits for other answers.
+Up to 2025-11-25 it is asked by a form on the call's own stream. In 2026-07-28 the answer asks for input, and the client
+calls again.
+
+A tool finds the client in `ELICITING`. A client that is not there cannot be asked: requests of agents then wait for
+another answer.
 """
 
 import asyncio
@@ -37,7 +40,8 @@ class ElicitingClient(Protocol):
 
     @property
     def resumed(self) -> str | None:
-        """The agent that the call was about before. What the call does first is done already."""
+        """The agent of a call that is made again: the first steps of the call are done already. None for a first
+        call."""
 
     async def ask(self, agent_id: str, form: ElicitationForm) -> FormResponse: ...
 

@@ -1,7 +1,9 @@
-"""The plain way of MCP over HTTP: a request that is right in every respect, and that is answered at once, needs no
-machinery. Whatever is not plain is left to the official SDK, together with the call that was begun meanwhile.
+"""The fast path of MCP over HTTP, for plain requests.
 
-Nothing is refused here: what looks odd is not plain, and the SDK says what is wrong with it.
+A request that is valid in every respect, and is answered at once, needs no machinery. Every other request goes to the
+official SDK, together with the call that was already begun.
+
+Nothing is refused here: a request that looks odd is not plain, and the SDK says what is wrong with it.
 """
 
 import asyncio
@@ -131,7 +133,7 @@ class RunningCall:
             self._task.cancel()
 
     def give_up(self, answer: ToolAnswer) -> None:
-        """Whoever waits for it is told this instead."""
+        """Cancel the call and give this answer in its place, unless it has one already."""
         if self.answer is None:
             self.cancel()
             self.answer = answer

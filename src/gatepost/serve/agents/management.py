@@ -31,7 +31,7 @@ NAME = "gatepost-agent-management"
 OPERATOR = "operator"
 
 AgentId = Annotated[str, Meta(description="The agent's id, an unambiguous beginning of it, or its title.")]
-Text = Annotated[Body, Meta(description="What the agent is to do.")]
+Text = Annotated[Body, Meta(description="The task for the agent.")]
 Labels = Annotated[dict[str, str] | None, Meta(description="Names and values of your own, to find it by.")]
 
 
@@ -182,7 +182,7 @@ def _add_lifecycle_tools(service: AgentService, made: Registry[Tool]) -> None:
     async def fork_agent(
         call: ToolCall,
         agentId: AgentId,
-        title: Annotated[str, Meta(description="What the new one is called, at most 60 characters.")] = "",
+        title: Annotated[str, Meta(description="The title of the new one, at most 60 characters.")] = "",
     ) -> AgentStatusResult:
         """Make an agent that knows all that another one knows; that one goes on as before. Both work on the same files.
 
@@ -197,7 +197,7 @@ def _add_lifecycle_tools(service: AgentService, made: Registry[Tool]) -> None:
 
     @_declare(made, destructive=True, idempotent=True, effects=(Subject.ERASE,))
     async def kill_agent(call: ToolCall, agentId: AgentId) -> SuccessResult:
-        """End an agent for good. What it said and did stays; it takes no further prompt.
+        """End an agent for good: it takes no further prompt. Its messages and its work stay.
 
         To end only what it does now use cancel_agent; to put it away until it is needed archive_agent.
         """
@@ -214,7 +214,7 @@ def _add_lifecycle_tools(service: AgentService, made: Registry[Tool]) -> None:
     async def update_agent(
         call: ToolCall,
         agentId: AgentId,
-        title: Annotated[str | None, Meta(description="What it is called from now on, 1 to 60 characters.")] = None,
+        title: Annotated[str | None, Meta(description="Its new title, 1 to 60 characters.")] = None,
         labels: Labels = None,
     ) -> AgentSnapshot:
         """Change an agent's title or labels (all of them). To change when it asks use set_agent_mode."""

@@ -1,7 +1,7 @@
 """MCP over Streamable HTTP, in both eras of the protocol, on the same gate as the sockets.
 
-A plain request is answered here; everything else is the official SDK's, which is loaded in a thread when the first such
-request comes. Who calls is told by `caller_of`, never by what a request says. A session is its maker's: to everybody
+A plain request is answered here; every other goes to the official SDK, which is loaded in a thread at the first such
+request. The caller comes from `caller_of`, never from the words of a request. A session is its maker's: to everybody
 else it does not exist.
 """
 
@@ -328,7 +328,7 @@ async def _send(send: Send, status: int, body: bytes, session: str | None = None
 
 
 async def _send_refusal(send: Send, start: AsgiMessage, body: AsgiMessage, known: bool) -> None:
-    """What the SDK refuses: without the name of a session that was not made, and without its models' own words."""
+    """Send a refusal of the SDK, without the id of a session that was not made and without the texts of its models."""
     headers = [each for each in start["headers"] if known or each[0].lower() != b"mcp-session-id"]
     said = body.get("body", b"")
     if _FOREIGN in said:

@@ -41,7 +41,7 @@ def list_pending(
 
 
 def _make_agent(db: Db, request: Request, eyes: ViewContext) -> RequestingAgent:
-    """Of what a person asks, it is the group that is asked for."""
+    """Describe who asks: the agent of the request's session, or the group if a person asks to be let in."""
     session = sessions.get(db, request.session_id) if request.session_id is not None else None
     return RequestingAgent(
         agent_id=session.id if session is not None else "",

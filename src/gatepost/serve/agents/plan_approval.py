@@ -10,8 +10,11 @@ from gatepost.store.requests import Request, RequestKind
 
 
 def apply_approved_plan(db: Db, home: Home, asked: Request, by: str, name: str, now: int) -> bool:
-    """Return True if the agent is told something else from here on. What was asked came from inside: its words are no
-    more than a prompt of that agent's own, its mode must be one that there is."""
+    """Apply a plan that a person has approved. Return True if the agent gets its answer from here.
+
+    The plan came from the sandbox and is not trusted: its words are a prompt of that agent, and its mode must be a
+    known one.
+    """
     session = sessions.get(db, asked.session_id) if asked.session_id is not None else None
     if asked.kind != RequestKind.PLAN or session is None:
         return False

@@ -89,8 +89,10 @@ async def _provider(parts: SessionDeps, name: str, walls: str) -> ProviderInfo:
 
 
 async def find_missing_requirement(parts: SessionDeps, group: Group) -> str:
-    """Why an agent of this group, as it is run, could not do anything at all; '' unless that is certain. Whose key an
-    agent of any vendor needs, its own files say."""
+    """Return the reason why an agent of this group cannot work at all, or '' unless that is certain.
+
+    For a program of any vendor no key is demanded: its own files name the vendor.
+    """
     known = find_spec(parts.home, group.provider)
     lacks = await asyncio.to_thread(_find_missing_program, parts, known)
     if lacks or not known.vendor:
@@ -118,7 +120,8 @@ def _find_missing_program(parts: SessionDeps, known: ProviderSpec) -> str:
 
 
 def _find_missing_connection(db: Db, parts: SessionDeps, known: ProviderSpec) -> str:
-    """Of no group at all, or of the first one."""
+    """Return the reason why no group has a command for this provider, or why the group `home` has no key; '' if
+    none."""
     if known.command_options and not any(
         each.provider == known.name and has_command(known, each) for each in groups.list_all(db)
     ):

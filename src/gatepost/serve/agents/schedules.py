@@ -98,7 +98,7 @@ def _add_making_tools(service: AgentService, made: Registry[Tool]) -> None:
     @tool(tier=Tier.ROOT, group="agents", registry=made, effects=(Subject.SCHEDULE,))
     async def create_schedule(
         call: ToolCall,
-        prompt: Annotated[Body, Meta(description="What is to be done at that time.")],
+        prompt: Annotated[Body, Meta(description="The task for that time.")],
         cron: Annotated[str, Meta(description="Five fields, or @daily and the like.")] = "",
         every: Annotated[str, Meta(description="Again and again, so far apart: 2h30m.")] = "",
         at: Annotated[str, Meta(description="Once: RFC 3339, 'tomorrow 9:00', '+20m' or 'in 20 minutes'.")] = "",
@@ -111,7 +111,7 @@ def _add_making_tools(service: AgentService, made: Registry[Tool]) -> None:
         ] = MissedPolicy.ONCE,
         maxRuns: Annotated[int, Meta(description="End it after so many runs; 0: never.", ge=0, le=1_000_000)] = 0,
         expiresAt: Annotated[str, Meta(description="End it at this time, written as for `at`.")] = "",
-        title: Annotated[str, Meta(description="What people call it, in lists and notices.")] = "",
+        title: Annotated[str, Meta(description="Its title, in lists and notices.")] = "",
     ) -> CreateScheduleResult:
         """Give an agent (or a group) something to do at a time: say exactly one of cron, every and at.
 

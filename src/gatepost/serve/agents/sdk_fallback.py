@@ -130,7 +130,7 @@ class SdkFallback:
         self._manager = StreamableHTTPSessionManager(
             server,
             event_store=SessionEventStore(),
-            # Who may come in, and by which name, was judged before.
+            # The caller and the host name were checked before.
             security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             session_idle_timeout=IDLE_S,
             max_request_body_size=largest,
@@ -175,7 +175,7 @@ class SdkFallback:
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
-    # What the SDK asks.
+    # Calls from the SDK.
 
     async def _list(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         return _parse_tools(await self._dispatch.listed_for(_caller(ctx)))

@@ -1,6 +1,6 @@
 """`/mcp/self`, server `gatepost-agent-self-id`: an agent's title and branch, for one without a socket of its own.
 
-Who calls is told by its session's token and by nothing else; a request that names another agent is refused.
+The caller is known by its session's token and by nothing else; a request that names another agent is refused.
 """
 
 from urllib.parse import parse_qs

@@ -159,8 +159,10 @@ class AgentService:
         return await self.worktrees.create(wanted, by)
 
     async def _prepare_folder(self, folder: str, uid: int | None, *, needed: bool) -> None:
-        """Where the group is on another gateway, it has its folder there. `needed`: what the agent is to work in is
-        named by its place on this machine."""
+        """Make the group's folder, unless the group lives on another gateway and has its folder there.
+
+        `needed`: the agent works in a place that is named by its path on this machine, so the group is claimed for it.
+        """
         parts = self._parts
         if needed or await is_here(parts.store, parts.home, folder):
             await claim_here(parts.store, parts.home, folder, parts.clock.now())
@@ -248,7 +250,7 @@ class AgentService:
         return await self._flow.stop(session.id, by)
 
     async def kill(self, agent_id: str, by: str) -> None:
-        """For good: it takes no further prompt. What it said and did stays."""
+        """End an agent for good: it takes no further prompt. Its messages and its work stay."""
         session, now = await self.find(agent_id), self._parts.clock.now()
         await self._flow.stop(session.id, by)
 
@@ -400,8 +402,10 @@ class AgentService:
         interrupt: bool = False,
         lasts: AnswerLasts = AnswerLasts.ONCE,
     ) -> str:
-        """Answer a request, once. What was answered is durable before the provider hears it. '', or what is still
-        awaited, if others must agree, too."""
+        """Answer a request, once. Return '', or the answers that are still awaited if others must agree, too.
+
+        The answer is durable before the provider gets it.
+        """
         wish = await self._parts.store.read(requests.get, request_id)
         if agent_id and (wish is None or wish.session_id != agent_id):  # else it is known, also in a chat
             agent_id = (await self.find(agent_id)).id

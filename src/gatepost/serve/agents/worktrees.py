@@ -121,7 +121,7 @@ def add_worktree_tools(service: AgentService, made: Registry[Tool]) -> None:
         worktree: Annotated[str, Meta(description="Its name or path.")],
         discard: Annotated[bool, Meta(description="Throw away what was done in it, instead of saving it.")] = False,
     ) -> ArchiveWorktreeResult:
-        """Put a worktree away, with the agents that work in it. What was done there is saved as a bundle first."""
+        """Put a worktree away, with the agents that work in it. Its changes are saved as a bundle first."""
         done = await service.archive_worktree(worktree, OPERATOR, discard=discard)
         fetch, look = bundle_commands(done.worktree, done.saved)
         return ArchiveWorktreeResult(

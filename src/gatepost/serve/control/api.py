@@ -1,5 +1,7 @@
-"""The control API: HTTP on control.sock, JSON only. Whoever may open the socket is the owner, so nothing else is asked
-(`door.py` stands before it on TCP). MCP is mounted beside it.
+"""The control API: HTTP on control.sock, JSON only.
+
+A client that can open the socket is the owner, so no login is asked for (on TCP `token_auth.py` stands before it). MCP
+is mounted beside it.
 
 Answers are `{"ok": true, "result": …}` or `{"ok": false, "error": {"kind", "text"}}`; streams are one JSON object a
 line. No answer carries a traceback.

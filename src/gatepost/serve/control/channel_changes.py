@@ -44,7 +44,8 @@ def check_secrets(kind: ChannelKind, given: Mapping[str, str]) -> None:
 
 
 async def check_complete(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> None:
-    """What the guide asks for must be there, from wherever. A list may be empty."""
+    """Check that every value that the guide asks for is set, in the settings or among the secrets. A list may be
+    empty."""
     config, names = spec.make_config(around.config), spec.list_secrets()
     for name in names.values():
         check_name(name)

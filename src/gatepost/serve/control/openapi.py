@@ -79,7 +79,7 @@ def _wrap(answer: Json) -> Json:
 
 
 def _fix_row(schema: Json) -> None:
-    """The times of a row are texts in JSON. What lasts until 0 does not last."""
+    """Describe the times of a row as texts, as JSON has them. An `…_until` may be null: it is 0 in the row."""
     for name, value in schema.get("properties", {}).items():
         if is_time(name) and "integer" in str(value):
             optional = "anyOf" in value or name.endswith("_until")

@@ -12,7 +12,7 @@ from gatepost.store.commands import CommandKind
 
 WITHIN_S = 45.0  # for which an answer is waited for; below what clients of the API wait
 INSIDE = "something went wrong inside; its own `gatepost logs` has it"
-# What an error is made of. The first that fits; the text of any other is all that is known of it.
+# Error classes and the attributes that are passed on. The first that fits counts; of any other only the text is passed.
 _FACTS: tuple[tuple[type[GatepostError], tuple[str, ...]], ...] = (
     (Invalid, ("target", "why")),
     (Refused, ("caller", "action", "target", "why")),

@@ -131,7 +131,8 @@ def read_outcome(db: Db, message_id: int) -> ChatOutcome:
 
 
 def _make_reply(effect: outbox.OutboxEffect) -> ChatReply:
-    """Of a decided card, what was decided: whoever decided has seen the rest."""
+    """Make the reply of an effect. A decided card is shown by its decision alone: the person who decided has seen the
+    rest."""
     card = parse_card(effect.payload)
     text = card.done if card is not None and card.done else str(effect.payload.get("text", ""))
     return ChatReply(text=text, seq=effect.seq, state=effect.state)

@@ -1,7 +1,7 @@
 """The control API's second door, for those who cannot reach its socket: TCP, off unless asked for.
 
-Whoever comes in by it shows the token, and asks for us by a name that is ours: a page of somebody else can make a
-browser send requests here, but cannot choose their Host.
+A request must show the token and have a Host of ours. The page of another site can make a browser send requests here,
+but cannot choose their Host.
 """
 
 import hmac
@@ -32,7 +32,7 @@ LISTEN = setting(
 TOKEN_FILE = setting(
     "control.token_file",
     "",
-    help="Where the token for control.listen lies; empty: control.token in the home. Made at the first start.",
+    help="The file with the token for control.listen; empty: control.token in the home. Made at the first start.",
 )
 LARGEST_BODY = setting(
     "control.largest_body", 10 * 1024 * 1024, help="Bytes that one message to MCP over HTTP may have."
@@ -116,8 +116,8 @@ class TokenAuthMiddleware:
             await self._app(scope, receive, send)
 
     async def _refusal(self, scope: Scope, *, shown: bool) -> Response:
-        """A client that shows no token asks how to come in; one that shows a wrong one may be guessing. Where the right
-        one lies is said to neither."""
+        """Answer a request without the right token. A missing one is no strike; a wrong one may be a guess. The path of
+        the token file is told to neither."""
         if shown and not await self._strikes.strike(_peer(scope)):
             return _error_response(429, "too many wrong tokens came from this address; wait a while")
         answer = _error_response(
@@ -127,7 +127,7 @@ class TokenAuthMiddleware:
         return answer
 
     def _counted(self, scope: Scope, send: Send) -> Send:
-        """What asks for a token of its own behind us says no by its status."""
+        """Count a 401 of an application behind us as a strike: it asks for a token of its own."""
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 401:

@@ -52,7 +52,7 @@ def check_agents(home: Home, config: Config) -> list[Finding]:
 
 
 def _read_groups(place: StorePlace) -> tuple[list[Group], list[Secret]]:
-    """The groups and the secrets. What is wrong with the store is told of elsewhere."""
+    """Read the groups and the secrets; none of them if the store cannot be read, which another check reports."""
 
     def read(db: Db) -> tuple[list[Group], list[Secret]]:
         return groups.list_all(db), secrets.list_all(db)

@@ -1,4 +1,4 @@
-"""The checks of gateways that share a store. Where one is alone there is nothing to say."""
+"""The checks of gateways that share a store. A gateway that is alone has no findings."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,7 @@
-"""Is the gateway well? The doctor's checks that a running gateway can do by itself, for whoever looks at a page.
+"""The doctor's checks that a running gateway can do by itself, for the pages and the overview.
 
-They run off the event loop, once in half a minute at most, and only if somebody asks. What is known in memory
-(channels, room for sandboxes) is always of now.
+They run off the event loop, once in half a minute at most, and only if somebody asks. Facts in memory (channels, room
+for sandboxes) are always current.
 """
 
 import asyncio
@@ -122,7 +122,7 @@ def _make_failure(subject: str, error: Exception) -> Finding:
 
 
 def _check_settings(home: Home) -> Iterator[Finding]:
-    """Of the file as it is now: the next start reads it."""
+    """Check the settings file as it is now, because the next start reads it."""
     try:
         check_config(home, settings.load(home.path))
     except GatepostError as error:

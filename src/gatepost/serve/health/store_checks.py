@@ -58,7 +58,7 @@ def check_incarnation(db: Db, now: int) -> Iterator[Finding]:
 
 
 def check_late(db: Db, now: int) -> Iterator[Finding]:
-    """Of what waits; a look through all messages is `gatepost ledger check`."""
+    """Report messages that wait and were due long ago. `gatepost ledger check` looks through all messages."""
     if late := ledger.count_late(db, now):
         cure = "`gatepost ledger check` counts them, `gatepost logs` may say why"
         yield Finding("fail", "ledger", f"{late} of what waits was due long ago", cure)

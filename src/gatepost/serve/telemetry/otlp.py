@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ENDPOINT = setting(
     "telemetry.otlp_endpoint",
-    help="Where traces go by OTLP over HTTP, such as http://127.0.0.1:4318. Empty: nowhere. It needs gatepost[otel].",
+    help="Receiver of traces (OTLP over HTTP), as in http://127.0.0.1:4318. Empty: nowhere. It needs gatepost[otel].",
 )
 HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"  # the variable that every such program reads: name=value, separated by commas
 PATH = "/v1/traces"
@@ -88,14 +88,14 @@ def check_endpoint(home: Home, config: Config) -> None:
 
 
 def read_headers(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What has no `=` is left out."""
+    """Parse the headers of the environment variable. A part without `=` is left out."""
     given = (os.environ if environ is None else environ).get(HEADERS, "")
     pairs = (part.partition("=") for part in given.split(",") if "=" in part)
     return {unquote(name.strip()).lower(): unquote(value.strip()) for name, _, value in pairs}
 
 
 def encode(spans: Sequence[TraceSpan]) -> bytes:
-    """The body of a request. Of no spans it is a request, too."""
+    """Encode the body of a request. It is valid without spans, too."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     request = ExportTraceServiceRequest()

@@ -1,8 +1,8 @@
-"""Sends the traces of messages to a receiver of OpenTelemetry.
+"""Send the traces of messages to a receiver of OpenTelemetry.
 
-The ledger is the queue: a loop looks at the newest steps once a second, with the readers of the store, and a thread
-makes spans of them and sends them. Nothing waits for it. While the receiver is away the cursor stays where it is; who
-is away for too long misses the oldest. The cursor is a file: the store's writer has no part in this.
+The ledger is the queue. A loop reads the newest steps once a second, with the readers of the store; a thread makes
+spans of them and sends them. Nothing waits for it. While the receiver is away the cursor stays where it is; a receiver
+that is away for too long misses the oldest. The cursor is a file, so the store's writer has no part in this.
 
 A message is sent when its life is over. A crash between sending and writing the cursor sends the same spans again,
 with the same ids.
@@ -76,7 +76,7 @@ class TraceExporter:
         return ExportCounts(sent=self._sent, dropped=self._dropped, skipped=self._skipped)
 
     async def run(self) -> None:
-        """Until cancelled. What could not be sent by then is sent after the next start."""
+        """Export until cancelled. Spans that are not sent by then are sent after the next start."""
         newest = await self._find_newest()
         cursor, pause = await self._threads.run(partial(self._find_cursor, newest)), 0.0
         while True:
@@ -134,7 +134,7 @@ class TraceExporter:
             return SendResult(Fate.LATER, f"it is not done after {THREAD_S:g} s"), cursor
 
     def _send_page(self, page: TracePage) -> SendResult:
-        """In the one thread. What was sent of a page that fails is not sent again with it."""
+        """Send a page, in the one thread. If it fails, its sent spans are remembered and not sent again with it."""
         made = (span for facts in page.facts for span in make_trace(facts))
         spans = [each for each in islice(made, LARGEST_PAGE) if each.span_id not in self._remembered]
         result = SendResult(Fate.SENT)

@@ -5,7 +5,7 @@ import hashlib
 
 
 def make_trace_id(message_id: int, accepted_at: int) -> bytes:
-    """Of a message. Its number alone is not enough: every gateway has a message 1."""
+    """Make the trace id of a message. Its number alone is not enough: every gateway has a message 1."""
     return hashlib.sha256(f"gatepost message {message_id} {accepted_at}".encode()).digest()[:16]
 
 

@@ -1,8 +1,9 @@
-"""Checks before every request of the site: by which name it was asked, where a write comes from, and what a browser may
-do with the answer.
+"""Checks before every request of the site: its host name, the origin of a write, and the use of the answer in a
+browser.
 
-A page of somebody else can make a browser send requests here. It cannot choose their Host (a name that was bent to
-point here is refused), nor our Origin, nor add our header to a write, nor hide that a read is not for our page.
+A page of somebody else can make a browser send requests here. It cannot choose their Host: a foreign name that was made
+to point here is refused. It cannot send our Origin, nor add our header to a write. It cannot hide that a read is not
+for our page.
 
 Hooks of channels are open to strangers by design: they come by the public name, which may be another than the page's,
 and from servers, which have no Origin. They get no cookie, so a browser that is made to send there gains nothing.

@@ -82,8 +82,7 @@ class CardClicks:
         return JSONResponse({"ok": True, "decided": is_decided(receipt.reason)})
 
     async def _check_changed(self, button: str, words: str) -> None:
-        """What would not be taken is answered at once: the form that it comes from says so. It is checked again where
-        it is decided."""
+        """Refuse an invalid edit at once, so that the form shows why. The decision checks it again."""
         asked = await self._store.read(find_request, self._hub.instance, button)
         if asked is not None:
             check_edited(asked, parse_edited(words), AnswerLasts.ONCE)

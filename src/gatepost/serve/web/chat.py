@@ -1,4 +1,4 @@
-"""The page's rooms: what was said, what happens, what somebody says. One stream a browser carries all of it."""
+"""The page's rooms: messages, events and reactions. One stream a browser carries all of it."""
 
 import asyncio
 import re
@@ -14,14 +14,14 @@ from starlette.routing import Route
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.flow.intake.intake import MAX_TEXT
 from gatepost.flow.intake.refusal_reasons import render_reason
 from gatepost.messages.address import LONGEST
-from gatepost.messages.inbound import Inbound, Quote, Receipt, Verb
+from gatepost.messages.inbound import Direction, Inbound, Quote, Receipt, Verb
 from gatepost.messages.text import clean
 from gatepost.serve import room_events
 from gatepost.serve.room_events import RoomEvent, RoomEventPage
@@ -31,7 +31,6 @@ from gatepost.serve.web.chat_agents import ChatAgents
 from gatepost.serve.web.chat_files import ChatFiles
 from gatepost.serve.web.chat_pins import ChatPins
 from gatepost.serve.web.chat_places import read_room, read_start
-from gatepost.serve.web.chat_reactions import ChatReactions
 from gatepost.serve.web.chat_search import ChatSearch
 from gatepost.serve.web.chat_work import ChatWork
 from gatepost.serve.web.draft_renderer import DraftFeed, DraftRenderer
@@ -53,6 +52,40 @@ STOP = "/stop"
 CHECK_S = 1.0  # so often, at least, it is asked whether a browser may still see what is written
 KEY_HINT = "8 to 64 letters, digits, - or _ are expected"
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,64}\Z")
+REACTIONS = ("👍", "👎", "❤️", "🎉", "👀")
+LARGEST_REACTION = 4096  # bytes
+LONGEST_KEY = 512  # characters
+
+
+class ChatReactions:
+    """Reactions of people to messages in a room of the page. The agent gets them as it does from other chats."""
+
+    def __init__(self, store: Store, hub: LocalChannel) -> None:
+        self._store, self._hub = store, hub
+
+    async def add(self, request: Request) -> Response:
+        """React to something that was said to people. Twice the same by one person is once."""
+        given, visitor = await read_object(request, LARGEST_REACTION), request.state.visitor
+        room, key = read_room(self._hub, get_text(given, "room"), visitor), get_text(given, "key")
+        emoji = get_text(given, "reaction")
+        if emoji not in REACTIONS:
+            raise Invalid("reaction", f"it is none of {' '.join(REACTIONS)}")
+        known = await self._store.read(messages.find, self._hub.instance, room, Direction.OUT, key[:LONGEST_KEY])
+        if known is None:
+            raise NotFound("message", key[:80], "it was not said in this room")
+        inbound = Inbound(
+            address=room,
+            platform_id=key,
+            sender=visitor.user,
+            sender_name=visitor.user.rpartition("/")[2],
+            text="",
+            event=f"reaction:{emoji}:{visitor.user}",
+            verb=Verb.DISLIKE if emoji == "👎" else Verb.LIKE,
+            thread=known.thread,
+            direct=visitor.is_direct(room, self._hub.main_room),
+        )
+        receipt = await self._hub.submit(inbound)
+        return JSONResponse({"ok": True, "new": receipt.new, "reason": render_reason(receipt.reason)})
 
 
 class Chat:

@@ -1,4 +1,5 @@
-"""Pins: messages of a room of the page that people want to find again. Who may write in a room may pin there."""
+"""Pins: messages of a room of the page that people want to find again. Everybody who may write in a room may pin
+there."""
 
 from collections import OrderedDict
 from typing import Any

@@ -39,7 +39,7 @@ class ChatSearch:
         return JSONResponse({"hits": await self._store.read(self._find, visitor, only, words)})
 
     async def _update_index(self) -> None:
-        """What was said last is found, too. On a full disk it is not, which is no reason to find nothing."""
+        """Index the newest messages, so that they are found, too. A full disk prevents that, but not the search."""
         with suppress(Unavailable):
             for _ in range(MOST_CAUGHT_UP):
                 if not await self._store.read(search.is_behind):
@@ -74,9 +74,9 @@ def _render_hit(db: Db, hit: Hit, visitor: WebVisitor, places: dict[str, str]) -
 
 
 def make_query(text: str) -> str:
-    """All of these words, each of which may be the beginning of one; a letter alone begins too many.
+    """Make a query for all of these words, each of which may be the beginning of one; a letter alone begins too many.
 
-    What a person types is no query of the index: its signs mean nothing here.
+    The text of a person is not in the index's query language: operators in it have no meaning here.
     """
     words = ["".join(char for char in word if char != '"' and char.isprintable()) for word in text.split()]
     told = [word for word in words if any(char.isalnum() for char in word)]

@@ -54,7 +54,8 @@ class ClientAddresses:
         return self._is_proxied or self._is_proxy(str(client[0]) if client is not None else None)
 
     def _find_named(self, scope: Scope) -> str:
-        """Return what the last proxy that is trusted says. What stands before it is somebody else's word."""
+        """Return the address that the last trusted proxy names. Addresses before it come from others and prove
+        nothing."""
         client = scope.get("client")
         if not self._header or not self._is_proxy(str(client[0]) if client is not None else None):
             return ""

@@ -1,7 +1,7 @@
 """Colours of code: comments, strings, numbers and keywords of common languages, as spans with a class.
 
 Agents write the input. One expression for each family of languages reads a text once from left to right, and none of
-its parts looks back: the work grows with the length alone. What it does not know stays as it is.
+its parts looks back: the work grows with the length alone. Unknown text stays as it is.
 """
 
 import re

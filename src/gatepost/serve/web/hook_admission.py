@@ -1,10 +1,10 @@
 """Costs of requests to hooks, bounded before it is proved who sent them and after.
 
-Before, a request has no place of its instance: it is in one pool with those of all strangers. Where the pool is full,
-the one that has been there longest goes. So who is slow makes room, and a platform, which is quick, gets its proof.
-Whoever proves nothing uses up a budget of their address. Behind a reverse proxy a platform has the address of all
-strangers; there nobody has a budget, and the proof alone decides. But who fails there is answered slowly once many do,
-and bytes beyond the first of a body are read at one pace for all who have proved nothing.
+Before, a request has no place of its instance: it is in one pool with those of all strangers. When the pool is full,
+the request that has been there longest is dropped. So a slow client makes room, and a platform, which is quick, gets
+its proof. A request without proof uses up a budget of its address. Behind a reverse proxy a platform has the address of
+all strangers; there nobody has a budget, and the proof alone decides. But failures there are answered slowly once there
+are many. Beyond the first bytes of a body, all requests without proof are read at one common pace.
 """
 
 import asyncio

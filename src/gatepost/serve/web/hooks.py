@@ -1,9 +1,9 @@
-"""Hooks: what platforms send to `/channels/<instance>`, handed to the channel of that instance.
+"""Hooks: requests of platforms to `/channels/<instance>`, handed to the channel of that instance.
 
-Whoever can reach the server can send here, by any host name and without a login. The channel checks who it was; this
-module bounds what they can cost: bytes, time, requests at once and requests a second. An instance counts those alone
-that the channel calls proved (`HookRequest.admit`), so a stranger keeps no platform out; see `hook_admission`.
-Cookies never get here, so a browser that is signed in proves nothing. An error of a channel is answered without words.
+Everybody who can reach the server can send here, by any host name and without a login. The channel checks the sender;
+this module bounds the cost: bytes, time, requests at once and requests a second. An instance counts those alone that
+the channel calls proved (`HookRequest.admit`), so a stranger keeps no platform out; see `hook_admission`. Cookies never
+get here, so a browser that is signed in proves nothing. An error of a channel is answered without words.
 """
 
 import asyncio
@@ -211,7 +211,7 @@ async def read_body(
 
 
 def list_headers(headers: Headers) -> dict[str, str]:
-    """Of a name that comes twice, nothing: a signature must not depend on which one is read."""
+    """Return the headers without those that come twice: a signature must not depend on which one is read."""
     names = headers.keys()
     return {name: headers[name] for name in set(names) - HIDDEN if len(headers.getlist(name)) == 1}
 

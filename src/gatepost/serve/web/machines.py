@@ -171,7 +171,7 @@ class Machines:
         return token
 
     async def _refusal(self, request: Request) -> Response:
-        """Who shows a wrong token waits, longer each time."""
+        """Answer a request without a valid token. After a wrong token it waits, longer each time."""
         shown = "authorization" in request.headers
         if shown and not await self._deps.throttle.strike(self._deps.clients.get(request.scope)):
             return error_response(ApiErrorKind.UNAVAILABLE, "too many wrong tokens came from here; wait a while", 429)

@@ -1,8 +1,8 @@
 """Markdown off the loop: a process of its own renders one text at a time, within a deadline, once.
 
 A thread would not do: it cannot be ended, and while it works it takes the interpreter from the event loop. The process
-is started when it is first needed and ended when it has been idle. A text that it does not render in time, or that
-ends it, is shown as it is written; so is one whose turn does not come because of all the others.
+is started when it is first needed and ended when it has been idle. A text that it does not render in time, or that ends
+it, is shown as it is written. The same holds for a text that waits too long behind others.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _log = log.get("web")
 
 
 class MarkdownProcess:
-    """The process. Whoever asks has it alone."""
+    """The process. It serves one caller at a time."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()

@@ -1,6 +1,6 @@
 """The life of a message as bars: how long it waited, how long its agent worked, and how long the answers took to send.
 
-A trace has moments; a bar lies between two of them. What is only a moment (a call of a tool or a model) is a short bar.
+A trace has moments; a bar lies between two of them. A single moment (a call of a tool or a model) is a short bar.
 """
 
 from collections.abc import Iterable, Iterator

@@ -59,7 +59,7 @@ from gatepost.store.secrets import SecretReader
 
 STATIC = Path(__file__).parent / "static"
 OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page
-# Where programs, visitors and pages of groups ask: nothing of the dashboard stands there.
+# Paths for programs, visitors and pages of groups: nothing of the dashboard stands there.
 WITHOUT_FRAME = (*OPEN_TO_ALL, "/api/", "/static/", API_PREFIX, "/chat/", *sites.PREFIXES)
 # It shows a PDF in its viewer. All else of ours refuses to be framed, and so does the chat.
 CHAT_HEADERS = {**HEADERS, "content-security-policy": f"{HEADERS['content-security-policy']}; frame-src 'self'"}

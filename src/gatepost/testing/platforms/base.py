@@ -231,7 +231,7 @@ class EmulatedPlatform:
         """Return what the channel calls a person."""
         raise NotImplementedError
 
-    # What people do. Each returns the platform's id of the message that it is about, as the channel names it.
+    # Actions of people. Each returns the platform's id of the message that it is about, as the channel names it.
 
     def send(
         self,
@@ -271,7 +271,7 @@ class EmulatedPlatform:
         """Somebody opens the pane of the assistant; the thread that begins in their private chat."""
         raise NotOffered
 
-    # What can be seen.
+    # Visible state.
 
     def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
         """Return what is there now, oldest first, without what was deleted."""
@@ -301,7 +301,7 @@ class EmulatedPlatform:
         raise NotOffered
 
     def get_title(self, thread: str) -> str:
-        """Of a pane."""
+        """Return the title of a pane."""
         raise NotOffered
 
     def wait_for(self, holds: Callable[[], bool], timeout: float = PATIENCE_S) -> bool:

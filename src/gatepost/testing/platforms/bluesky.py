@@ -60,7 +60,7 @@ class BlueskyPlatform(RestPlatform):
     def get_sender(self, person: str) -> str:
         return f"bluesky:user/{self._get_did(person)}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         """A post that reaches the bot names it, or answers it. Only pictures can be posted."""
@@ -111,7 +111,7 @@ class BlueskyPlatform(RestPlatform):
         with self.changed:
             self._accesses.clear()
 
-    # What the server does with it. Called with `changed` held.
+    # Effects on the server. Called with `changed` held.
 
     def _now(self) -> str:
         self._last_moment = max(int(time.time() * 1000), self._last_moment + 1)

@@ -3,8 +3,8 @@
 It covers what the channel uses: messages with files, replies, embeds and components, edits, deletions, reactions, pins,
 typing, clicks, threads, nonces, history, sessions that are resumed or lost. It does not cover: permissions per channel
 (the fault FORBIDDEN aside), roles, custom emoji, commands of one server, voice, shards, compression, real rate limits.
-There is no second poller on Discord, so the fault CONFLICT changes nothing; FORGOTTEN loses the sessions at the next
-resume, which is as near as it has to an acknowledgement. A nonce is remembered for `nonce_window_s`.
+There is no second poller on Discord, so the fault CONFLICT changes nothing. FORGOTTEN loses the sessions at the next
+resume: Discord has nothing nearer to an acknowledgement. A nonce is remembered for `nonce_window_s`.
 """
 
 import json
@@ -80,7 +80,7 @@ class DiscordPlatform(EmulatedPlatform):
     def get_sender(self, person: str) -> str:
         return f"discord:user/{self.find_person(person)['id']}"
 
-    # What is there.
+    # Contents.
 
     def _make_id(self) -> str:
         self._last_id = max(self._last_id + 1, (int(time.time() * 1000) - EPOCH_MS) << 22)
@@ -172,7 +172,7 @@ class DiscordPlatform(EmulatedPlatform):
         if PlatformFault.UNAUTHORIZED in faults:
             self.call_soon(self.gateway.close_all, 4004)
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         with self.changed:
@@ -268,7 +268,7 @@ class DiscordPlatform(EmulatedPlatform):
             **who,
         }
 
-    # What happens to messages, whoever does it.
+    # Changes of messages, by anybody.
 
     def add_message(
         self, channel: dict[str, Any], author: dict[str, Any], body: dict[str, Any], files: Sequence[GivenFile] = ()

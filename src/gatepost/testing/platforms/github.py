@@ -1,12 +1,13 @@
 """GitHub, emulated: one repository with issues, their comments, reactions of the bot, and signed webhooks.
 
-Covered: the REST endpoints for comments, issues, reactions and the account; pages with Link headers; webhooks for
-issues and pull requests (opened, closed, merged, reopened, pushed to), issue comments, reviews and their comments on
-lines; secondary rate limits. As on GitHub, a delivery that fails is not repeated, and people's reactions bring no
-webhook. Not covered: discussions, apps and their keys, permissions of people, the redelivery API.
+Covered: the REST endpoints for comments, issues, reactions and the account; pages with Link headers; secondary rate
+limits. It has webhooks for issues and pull requests (opened, closed, merged, reopened, pushed to), issue comments,
+reviews and their comments on lines. As on GitHub, a delivery that fails is not repeated, and people's reactions bring
+no webhook. Not covered: discussions, apps and their keys, permissions of people, the redelivery API.
 
-The words of a review are in `pull_request_review`; comments on lines are `pull_request_review_comment`, and have a list
-of their own (docs.github.com, "Webhook events and payloads" and "REST API endpoints for pull request review comments").
+The text of a review is in `pull_request_review`; comments on lines are `pull_request_review_comment`, and have a list
+of their own. See "Webhook events and payloads" and "REST API endpoints for pull request review comments" at
+docs.github.com.
 
 Every room is an issue of `acme/site`: `team` is number 1. None is private.
 """
@@ -54,7 +55,7 @@ refuse = ApiError
 
 
 def make_user_id(login: str) -> int:
-    """Of the person, whatever the login will be."""
+    """Make the id of a person, which stays if the login changes."""
     return zlib.crc32(login.encode())
 
 
@@ -98,7 +99,7 @@ class GitHubPlatform(HookedPlatform):
     def get_sender(self, person: str) -> str:
         return f"github:user/{make_user_id(person)}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         if given.thread or given.reply_to or given.files:
@@ -124,7 +125,7 @@ class GitHubPlatform(HookedPlatform):
         return number
 
     def close(self, number: int, *, sender: str = "ann", merge: bool = False) -> None:
-        """Of an issue or a pull request; only the latter can be merged."""
+        """Close an issue or a pull request; only the latter can be merged."""
         with self.changed:
             issue = self._touch(number)
             user = {"login": sender, "id": make_user_id(sender), "type": "User"}

@@ -63,7 +63,7 @@ class BlueBubblesPlatform(RestPlatform):
         end = chat.rpartition(";")[2]
         return f"direct:{end.partition('@')[0]}" if ";-;" in chat else end.removeprefix("chat-")
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         if given.thread:
@@ -116,7 +116,7 @@ class BlueBubblesPlatform(RestPlatform):
     def push(self, event: Any) -> None:
         self._rows.append(event)
 
-    # What the bot asks for.
+    # Requests of the bot.
 
     def make_app(self) -> Asgi:
         return Starlette(

@@ -114,7 +114,7 @@ class IrcPlatform(EmulatedPlatform):
         if PlatformFault.UNAUTHORIZED in faults:  # a password is asked for at the beginning alone
             super().fault(PlatformFault.DROPPED)
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         message = make_id()

@@ -1,5 +1,4 @@
-"""A real IRC server, with people who are connected to it, and ngIRCd as one. Of the faults there is only the one of
-dropped connections."""
+"""A real IRC server, with people who are connected to it, and ngIRCd as one. Its only fault is a dropped connection."""
 
 import asyncio
 import os
@@ -110,7 +109,7 @@ class IrcServerPlatform(EmulatedPlatform):
         with self.changed:
             return BOT in self._present
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         said = given.render_named(f"{BOT}:")

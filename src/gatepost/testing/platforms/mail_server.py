@@ -133,7 +133,7 @@ class MailServer(EmulatedPlatform):
     def get_sender(self, person: str) -> str:
         return f"email:{person}@{DOMAIN}"
 
-    # What people do.
+    # Actions of people.
 
     def send(
         self,
@@ -179,7 +179,7 @@ class MailServer(EmulatedPlatform):
         with self.changed:
             return next((each.thread for each in self.record if each.id == message), "") or message
 
-    # What can be seen.
+    # Visible state.
 
     def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
         return super().list_shown(f"direct:{_get_person(room)}" if room else "", by_bot=by_bot)

@@ -62,7 +62,7 @@ class MastodonPlatform(RestPlatform):
     def get_sender(self, person: str) -> str:
         return f"mastodon:account/{self._get_account(person)}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         """Every post that reaches the bot names it."""
@@ -109,7 +109,7 @@ class MastodonPlatform(RestPlatform):
         with self.changed:
             return self._streams
 
-    # What the server does with it. Called with `changed` held.
+    # Effects on the server. Called with `changed` held.
 
     def _get_account(self, person: str) -> str:
         return self._people.setdefault(person, str(len(self._people) + 1))

@@ -1,8 +1,8 @@
 """Matrix for tests: a real Synapse, people who are matrix-nio clients, and a proxy before the bot that brings faults.
 
-The room `team` and the private rooms are encrypted unless `encrypted=False`. What can be seen is what people's own
-programs decrypt. Not covered: federation, cross-signing, verification of devices by emoji. A second poller is nothing
-to Matrix, the order of events is the server's own, and nothing is acknowledged: those faults do nothing.
+The room `team` and the private rooms are encrypted unless `encrypted=False`. Messages are seen as people's own programs
+decrypt them. Not covered: federation, cross-signing, verification of devices by emoji. A second poller is nothing to
+Matrix, the order of events is the server's own, and nothing is acknowledged: those faults do nothing.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import httpx2
+import peewee  # type: ignore[import-untyped]
 from nio import AsyncClient, AsyncClientConfig, Event, MatrixRoom
 from nio.crypto import decrypt_attachment
 from nio.store import SqliteMemoryStore
@@ -32,7 +34,6 @@ from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault
 from gatepost.testing.platforms.matrix_rules import BY_NAME
 from gatepost.testing.platforms.matrix_view import read_shown, read_shown_text
-from gatepost.testing.platforms.nio_stores import guard_stores
 from gatepost.testing.platforms.synapse import SERVER_NAME, get_synapse
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 from gatepost.testing.waiting import PATIENCE_S, until
@@ -45,6 +46,25 @@ _TYPING = re.compile(r"/_matrix/client/v3/rooms/([^/]+)/typing/")
 PASSWORD = "password"
 _NUMBERS = itertools.count(1)
 _SEND_FAULTS = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.NO_ANSWER)
+_STORES = threading.RLock()
+
+
+class _OneStoreAtATime(peewee._BoundModelsContext):  # type: ignore[misc]
+    """Key stores of matrix-nio in several threads of one process: in tests alone, a gateway has one.
+
+    matrix-nio points its tables, which all stores of a process share, at one store while it is used. The people here
+    and the bot of a test run in different threads, so they take turns.
+    """
+
+    def __enter__(self) -> Any:
+        _STORES.acquire()
+        return super().__enter__()
+
+    def __exit__(self, *error: object) -> Any:
+        try:
+            return super().__exit__(*error)
+        finally:
+            _STORES.release()
 
 
 class MatrixServer(EmulatedPlatform):
@@ -198,7 +218,7 @@ class MatrixServer(EmulatedPlatform):
     def get_sender(self, person: str) -> str:
         return f"matrix:user/@{person}-{self._mark}:{SERVER_NAME}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         return self._run(self._send(given))
@@ -275,7 +295,7 @@ class MatrixServer(EmulatedPlatform):
         answer = await client.room_send(self._rooms[room], kind, content, ignore_unverified_devices=True)
         return str(answer.event_id)
 
-    # What can be seen.
+    # Visible state.
 
     def get_typing(self) -> list[str]:
         with self.changed:
@@ -328,7 +348,7 @@ class MatrixServer(EmulatedPlatform):
         name = content.get("filename") or content["body"]
         return [GivenFile(name, data, (content.get("info") or {}).get("mimetype", ""))]
 
-    # What stands between the bot and the server.
+    # The proxy between the bot and the server.
 
     async def _forward(self, request: Request) -> Response:
         path = request.scope["raw_path"].decode()
@@ -404,3 +424,7 @@ def refuse(name: str, **more: Any) -> Response:
     """The refusal of a rule, where the proxy makes it in the server's place."""
     code, _, error = BY_NAME[name].refusal.partition(": ")
     return JSONResponse({"errcode": code, "error": error, **more}, BY_NAME[name].status)
+
+
+def guard_stores() -> None:
+    peewee._BoundModelsContext = _OneStoreAtATime

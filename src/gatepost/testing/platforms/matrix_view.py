@@ -52,7 +52,7 @@ class _PlainText(HTMLParser):
 
 
 def read_shown_text(content: dict[str, Any]) -> str:
-    """The words as a program shows them: those of the HTML, if there is any. Of a file its caption."""
+    """Read the text as a program shows it: from the HTML, if there is any, or the caption of a file."""
     if content.get("filename") == content.get("body") and ("url" in content or "file" in content):
         return ""
     if "formatted_body" not in content:

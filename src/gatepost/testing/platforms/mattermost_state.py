@@ -45,7 +45,7 @@ class MattermostState(RestPlatform):
     def get_sender(self, person: str) -> str:
         return f"mattermost:user/{self._get_user(person)}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         with self.changed:
@@ -86,7 +86,7 @@ class MattermostState(RestPlatform):
         with self.changed:
             return list(self._typing)
 
-    # What the server does with it. Called with `changed` held.
+    # Effects on the server. Called with `changed` held.
 
     def _now(self) -> int:
         self._last_time = max(int(time.time() * 1000), self._last_time + 1)

@@ -59,7 +59,7 @@ class NtfyPlatform(RestPlatform):
         """Nobody is proved, so all are one."""
         return "ntfy:user/anybody"
 
-    # What people do.
+    # Actions of people.
 
     def send(
         self,
@@ -94,7 +94,7 @@ class NtfyPlatform(RestPlatform):
             self._remove(room, message)
         return message
 
-    # What the server does with it. Called with `changed` held.
+    # Effects on the server. Called with `changed` held.
 
     def _publish(self, topic: str, sender: str, text: str, sequence: str, more: dict[str, Any] | None = None) -> str:
         number = make_id(length=12)

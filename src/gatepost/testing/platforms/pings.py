@@ -56,7 +56,7 @@ def find_by_slack(shown: ShownMessage) -> list[str]:
 
 
 def _list_texts(part: Any) -> Iterator[str]:
-    """Of all objects in blocks that are marked text."""
+    """List the texts of all objects in blocks that have markup."""
     if isinstance(part, dict):
         if part.get("type") == "mrkdwn":
             yield str(part.get("text") or "")

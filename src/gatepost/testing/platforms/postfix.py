@@ -167,7 +167,7 @@ class PostfixPlatform(MailServer):
             client.login(sender, PASSWORD)
             client.send_message(mail, f"{sender}@{DOMAIN}", [BOT])
 
-    # What can be seen.
+    # Visible state.
 
     def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
         self._read_mailboxes()

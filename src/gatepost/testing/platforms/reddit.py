@@ -1,8 +1,8 @@
 """An emulated Reddit: posts with comments in one subreddit, private messages, an inbox that is read and marked as read.
 
 It keeps to the documented API for what our channel uses, and gives access tokens by a password or a refresh token. It
-does not have: votes, moderators and their removals, posts by the bot, media, the chat, and limits by karma.
-Whoever writes in a room mentions the bot, unless `quiet` is set or they answer the bot.
+does not have: votes, moderators and their removals, posts by the bot, media, the chat, and limits by karma. A message
+in a room mentions the bot, unless `quiet` is set or it answers the bot.
 """
 
 import base64
@@ -71,7 +71,7 @@ class RedditPlatform(RedditState):
     def get_sender(self, person: str) -> str:
         return f"reddit:user/{NAME if person == 'bot' else person}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         if given.files:
@@ -212,7 +212,7 @@ class RedditPlatform(RedditState):
                 self._unread = [each for each in self._unread if each not in names]
         return JSONResponse({})
 
-    # What the bot says.
+    # Messages of the bot.
 
     async def _comment(self, request: Request) -> Response:
         form = await _read_form(request)
@@ -292,7 +292,7 @@ class RedditPlatform(RedditState):
             return self._render_made(name)
 
     async def _remove(self, request: Request) -> Response:
-        """Of what is not the bot's own Reddit says nothing, and does nothing."""
+        """Remove a thing of the bot. For others Reddit does nothing and reports no error."""
         name = (await _read_form(request)).get("id", "")
         with self.changed:
             if refused := self._check_scope("edit"):

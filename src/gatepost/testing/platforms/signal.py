@@ -1,9 +1,9 @@
 """The daemon of signal-cli (`daemon --http`), emulated: JSON-RPC calls and the stream of events of one account.
 
 Covered: `send` with styles, quotes, edits and files as data URIs, `sendReaction`, `remoteDelete`, `sendTyping`,
-`getAttachment`, `getUserStatus`, `listDevices`, `version`; events with ids and their replay after `Last-Event-ID`, as
-newer daemons have them; signs of life. Not covered: registration, linking, group management, receipts, stories, polls,
-stickers, payments, several accounts.
+`getAttachment`, `getUserStatus`, `listDevices`, `version`. Events have ids and are replayed after `Last-Event-ID`, as
+in newer daemons; there are signs of life. Not covered: registration, linking, group management, receipts, stories,
+polls, stickers, payments, several accounts.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class SignalPlatform(EmulatedPlatform):
     def get_sender(self, person: str) -> str:
         return f"signal:user/{self.get_id(person)}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         data: dict[str, Any] = {"message": given.text}

@@ -1,10 +1,10 @@
 """An emulated Slack: one workspace, its channels and direct messages, the Web API, Socket Mode, and signed hooks.
 
-It covers what the channel uses: messages with threads, blocks and metadata, edits, deletions, reactions, pins, files in
-three steps, clicks and ticked boxes, the assistant's pane, history, names and scopes. An envelope that was not
-acknowledged comes again with the next connection, and at once if its acknowledgement was lost; the real platform waits
-longer. It does not cover: other workspaces, user tokens, modals, slash commands, unfurling, search and rate limits.
-People do not quote here: an answer to a message is an answer in its thread.
+It covers messages with threads, blocks and metadata, edits, deletions, reactions, pins and files in three steps. It has
+clicks and ticked boxes, the assistant's pane, history, names and scopes, too. An envelope that was not acknowledged
+comes again with the next connection, and at once if its acknowledgement was lost; the real platform waits longer. It
+does not cover: other workspaces, user tokens, modals, slash commands, unfurling, search and rate limits. People do not
+quote here: an answer to a message is an answer in its thread.
 """
 
 import json
@@ -79,7 +79,7 @@ class SlackPlatform(EmulatedPlatform):
     def get_sender(self, person: str) -> str:
         return f"slack:{self.team}/user/{self.find_person(person)}"
 
-    # What is there.
+    # Contents.
 
     def make_ts(self) -> str:
         self._last_ts = max(self._last_ts + 1, int(time.time() * 1_000_000))
@@ -143,7 +143,7 @@ class SlackPlatform(EmulatedPlatform):
         super().heal()
         self.call_soon(self.socket.set_held, False)
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         with self.changed:
@@ -259,7 +259,7 @@ class SlackPlatform(EmulatedPlatform):
             "actions": [{**pressed, "action_ts": self.make_ts()}],
         }
 
-    # What happens to messages, whoever does it.
+    # Changes of messages, by anybody.
 
     def add_message(self, channel: str, user: str, body: dict[str, Any]) -> dict[str, Any]:
         ts, room = self.make_ts(), self.channels[channel]

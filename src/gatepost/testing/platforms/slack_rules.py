@@ -414,9 +414,11 @@ BY_NAME = index_rules(RULES)
 
 
 def check_slash_commands(listed: Sequence[dict[str, Any]]) -> None:
-    """`features.slash_commands` of a manifest, as docs.slack.dev/reference/app-manifest and the types of Slack's own
-    @slack/web-api have it, read 2026-11-17: at most 50, with the slash at most 32 characters; a description of at most
-    2,000 and a hint of at most 1,000."""
+    """Check `features.slash_commands` of a manifest: at most 50, with the slash at most 32 characters.
+
+    A description has at most 2,000 characters and a hint at most 1,000. The sources are
+    docs.slack.dev/reference/app-manifest and the types of Slack's own @slack/web-api, read 2026-11-17.
+    """
     assert len(listed) <= 50, "at most 50 slash commands"
     assert len({each["command"] for each in listed}) == len(listed), "a command is there twice"
     for each in listed:

@@ -41,7 +41,7 @@ def _read_object(text: dict[str, Any]) -> str:
 
 
 def list_labels(message: dict[str, Any]) -> list[str]:
-    """Of what can be chosen: the boxes where there are any, else the buttons."""
+    """List the labels of the choices: the boxes if there are any, else the buttons."""
     parts = [part for block in message.get("blocks") or () for part in block.get("elements") or ()]
     boxes = [each["text"]["text"] for part in parts if part["type"] == "checkboxes" for each in part["options"]]
     return boxes or [part["text"]["text"] for part in parts if part["type"] == "button"]

@@ -86,10 +86,10 @@ class TeamsPlatform(HookedPlatform, RestPlatform):
     def service_url(self) -> str:
         return f"{self.url}/emea/"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
-        """Who answers in a channel writes below a post."""
+        """Take a message of a person. An answer in a channel goes below a post."""
         direct = given.room.startswith("direct:")
         if given.files or (direct and given.thread):
             raise NotOffered

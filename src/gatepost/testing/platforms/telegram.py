@@ -94,7 +94,7 @@ class TelegramPlatform(EmulatedPlatform):
     def get_sender(self, person: str) -> str:
         return f"telegram:user/{self.find_person(person)['id']}"
 
-    # What is there.
+    # Contents.
 
     def make_number(self) -> int:
         """Unique in all chats, as it is among the private chats and small groups of one bot."""
@@ -136,7 +136,7 @@ class TelegramPlatform(EmulatedPlatform):
     def make_quotable(self, message: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in message.items() if name != "reply_to_message"}
 
-    # What happens to messages, whoever does it.
+    # Changes of messages, by anybody.
 
     def add_message(
         self,
@@ -209,7 +209,7 @@ class TelegramPlatform(EmulatedPlatform):
             shown.reactions = [*others, *((each, who) for each in emoji)]
             self.changed.notify_all()
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         """Several files are an album: a message each."""
@@ -294,7 +294,7 @@ class TelegramPlatform(EmulatedPlatform):
                 notice = {"message_id": self.make_number(), "date": self.get_time(), "from": person}
                 self.deliver("message", {**notice, "chat": self.chats[room], **place})
 
-    # What the bot is told.
+    # Updates for the bot.
 
     def deliver(self, name: str, event: dict[str, Any]) -> None:
         with self.changed:

@@ -82,7 +82,7 @@ class ToyPlatform(EmulatedPlatform):
     def get_sender(self, person: str) -> str:
         return f"toy:user/{person}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         with self.changed:
@@ -190,7 +190,7 @@ class ToyPlatform(EmulatedPlatform):
     def _append(self, event: dict[str, Any]) -> None:
         self._events.append({**event, "n": len(self._events) + 1})
 
-    # What the bot asks for.
+    # Requests of the bot.
 
     def make_app(self) -> Asgi:
         each = self._answer

@@ -94,7 +94,7 @@ class WebhookPlatform(HookedPlatform):
         self.hook_query = event["path"]  # events are delivered one after another
         return await super()._deliver(client, event)
 
-    # What the gateway posts.
+    # Posts of the gateway.
 
     def make_app(self) -> Asgi:
         return Starlette(routes=[Route("/in", self._receive_post, methods=["POST"])])

@@ -1,9 +1,9 @@
 """WhatsApp's Cloud API, emulated: one business number, private chats, signed hooks.
 
-Covered: messages of text, media, interactive buttons and lists, reactions, templates, read marks with the typing sign,
-upload and two-step download of media, statuses with `biz_opaque_callback_data`, the 24-hour window, the limits of
-lengths and numbers, people who hide their number, messages in groups. Not covered: flows, catalogues, calls, the
-management of groups, templates and numbers, and what a template's own text is. A rate limit names its wait in
+Covered: messages of text, media, interactive buttons and lists, reactions, templates, read marks with the typing sign.
+Media have an upload and a two-step download; statuses have `biz_opaque_callback_data`. The 24-hour window, the limits
+of lengths and numbers, hidden numbers, and messages in groups are covered, too. Not covered: flows, catalogues, calls,
+the management of groups, templates and numbers, and what a template's own text is. A rate limit names its wait in
 Retry-After, which Meta does not promise.
 
 The room `team` is the private chat with ann: a business makes its groups itself, and few have any. A room `group:lab`
@@ -125,7 +125,7 @@ class WhatsAppPlatform(HookedPlatform):
     def list_shown(self, room: str = "", *, by_bot: bool = True) -> list[ShownMessage]:
         return super().list_shown(room and _get_room(room), by_bot=by_bot)
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         """Several files are several messages, as people send them; the words are below the first."""
@@ -456,7 +456,7 @@ def _list_options(interactive: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def _check_content(kind: str, content: dict[str, Any]) -> str:
-    """The words of a message. What Meta would refuse is refused."""
+    """Return the text of a message. Refuse a message that Meta would refuse."""
     match kind:
         case "text":
             text, rule = content["body"], "text length" if content["body"] else "empty text"

@@ -1,9 +1,12 @@
-"""A linked device of WhatsApp, emulated at the seam of the channel: it speaks the lines of its `protocol`, over a
-socket to which a small program (`relay.py`) carries what the adapter writes to the process that it started.
+"""A linked device of WhatsApp, emulated at the seam of the channel: it speaks the lines of its `protocol`.
 
-Covered: text with marks, quotes, edits, revokes, reactions, files both ways, voice notes, typing, joins, own messages
-from the phone, linking by a code or a picture, events that come again until they are acknowledged. Not covered:
-WhatsApp itself. Neither neonize nor its protocol is here, so what `child.py` makes of them is not tested by this.
+The adapter starts a small program (`relay.py`) in place of the device, which passes the lines on to a socket of the
+emulation.
+
+Covered: text with marks, quotes, edits, revokes, reactions, files both ways, voice notes, typing and joins. It has own
+messages from the phone, linking by a code or a picture, and events that come again until they are acknowledged. Not
+covered: WhatsApp itself. Neither neonize nor its protocol is here, so what `child.py` makes of them is not tested by
+this.
 """
 
 import asyncio
@@ -128,7 +131,7 @@ class WhatsAppLinkedDevice(EmulatedPlatform):
     def get_sender(self, person: str) -> str:
         return f"whatsapp_linked:user/{self.get_person(person).partition('@')[0]}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         """A sender `bot` is somebody who writes with the account's own phone. A message has one file at most."""

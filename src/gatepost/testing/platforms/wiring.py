@@ -133,8 +133,8 @@ async def serve_hooks(channel: Channel, instance: str = "it") -> AsyncIterator[s
 
 @asynccontextmanager
 async def listening(channel: Channel, received: ReceivedEvents | None = None) -> AsyncIterator[ReceivedEvents]:
-    """While the block runs, the channel listens. What `listen` raises comes out of the block. A channel with a hook
-    gets what its platform sends there."""
+    """Let the channel listen while the block runs. Errors of `listen` come out of the block. A channel with a hook gets
+    the requests of its platform."""
     received = received or ReceivedEvents()
     task = asyncio.create_task(channel.listen(received.receive))
     try:

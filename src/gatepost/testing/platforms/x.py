@@ -1,9 +1,10 @@
 """An emulated X: posts in conversations, mentions in pages, likes; each request has to be signed by the four keys.
 
 It keeps to the API v2 for what our channel uses. It does not have: media, direct messages, protected accounts, prices
-and quotas, and OAuth 2.0. Whoever writes here mentions the bot. It counts a post as twitter-text 3.1 does: 280 weighted
-characters, of which a link is 23, also a bare one such as main.py (docs.x.com, "Counting characters", and the library's
-`config/v3.json`). A longer post of somebody is cut in `text`; `note_tweet` has it whole if asked for ("Posts: fields").
+and quotas, and OAuth 2.0. Every post here mentions the bot. A post is counted as twitter-text 3.1 does: 280 weighted
+characters, of which a link is 23, also a bare one such as main.py. The sources are docs.x.com, "Counting characters",
+and the library's `config/v3.json`. A longer post of somebody is cut in `text`; `note_tweet` has it whole if asked for
+("Posts: fields").
 """
 
 import hmac
@@ -117,7 +118,7 @@ class XPlatform(RestPlatform):
                 self._rooms[room] = str(next(self._ids))
             return self._rooms[room]
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         if given.files or given.room.startswith("direct:"):

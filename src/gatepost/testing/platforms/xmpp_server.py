@@ -173,7 +173,7 @@ class XmppServer(EmulatedPlatform):
     def get_sender(self, person: str) -> str:
         return f"xmpp:{person}@{DOMAIN}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         inner = f"<reply xmlns='{NAMESPACES['reply']}' id={quoteattr(given.reply_to)}/>" if given.reply_to else ""
@@ -241,7 +241,7 @@ class XmppServer(EmulatedPlatform):
             (await http.put(put.get("url"), content=file.data, headers=headers)).raise_for_status()
         return str(get.get("url"))
 
-    # What can be seen.
+    # Visible state.
 
     def get_typing(self) -> list[str]:
         self._settle()
@@ -270,7 +270,8 @@ class XmppServer(EmulatedPlatform):
         return super().find(message)
 
     def _settle(self) -> None:
-        """What the server sent to people before now has come: it answers in order. In `wait_for` nobody waits."""
+        """Wait until everything that the server has sent to people has arrived: it answers in order. In `wait_for`
+        nobody waits."""
         if not self.changed._is_owned():  # type: ignore[attr-defined]
             self._run(self._ping_all())
 
@@ -374,7 +375,7 @@ class XmppServer(EmulatedPlatform):
         super().heal()
 
     async def _set_affiliation(self, affiliation: str) -> None:
-        """Of the bot in the room, by its owner."""
+        """Set the affiliation of the bot in the room, as the room's owner."""
         iq = self._clients["ann"].make_iq_set(ito=TEAM)
         query = SubElement(iq.xml, "{http://jabber.org/protocol/muc#admin}query")
         SubElement(query, "{http://jabber.org/protocol/muc#admin}item", affiliation=affiliation, jid=BOT)

@@ -86,7 +86,7 @@ class ZulipPlatform(RestPlatform):
     def get_sender(self, person: str) -> str:
         return f"zulip:user/{self._get_user(person)}"
 
-    # What people do.
+    # Actions of people.
 
     def receive(self, given: GivenMessage) -> str:
         with self.changed:
@@ -127,7 +127,7 @@ class ZulipPlatform(RestPlatform):
         with self.changed:
             return len(self._queues)
 
-    # What the server does with it. Called with `changed` held.
+    # Effects on the server. Called with `changed` held.
 
     def _get_user(self, person: str) -> int:
         return self._people.setdefault(person, BOT + len(self._people))

@@ -11,11 +11,14 @@ from tests.serve.web.test_people import ANN, add_ann, signed_in_as
 import gatepost.serve.web.site as site_module
 from gatepost.core.event_bus import EventBus
 from gatepost.serve.web.dashboard import live
+from gatepost.serve.web.dashboard.handlers import SHOWN_ROWS, cut_tables, find_words
+from gatepost.serve.web.dashboard.view import Column, EmptyState, PageView, Row, TableBlock
 from gatepost.store import groups, tasks
 from gatepost.store.port import Db
 from gatepost.testing.waiting import PATIENCE_S
 
 HTMX_SHA256 = "e484d9171a9db30a39c8f16e3d709d4137f3211c659f8e6125816635033d593f"  # of htmx.org 4.0.0, dist/htmx.min.js
+COUNT = SHOWN_ROWS * 2 + 1
 
 
 def test_the_vendored_library_is_the_one_that_was_published() -> None:
@@ -192,3 +195,40 @@ async def test_something_that_is_not_there_leads_back(site: Any) -> None:
     async with site.signed_in() as browser:
         page = await browser.get("/dashboard/tasks/no-such")
         assert page.status_code == 404 and "Back to the overview" in page.text
+
+
+def make_view(count: int) -> PageView:
+    rows = [Row(cells=(f"row {number}",)) for number in range(count)]
+    return PageView(blocks=[TableBlock(columns=(Column("name", "Name"),), rows=rows, empty=EmptyState(text="none"))])
+
+
+def show(view: PageView, **query: str) -> TableBlock:
+    (table,) = cut_tables(view, query).blocks
+    assert isinstance(table, TableBlock)
+    return table
+
+
+def test_a_long_table_is_shown_in_parts_that_together_are_all_of_it() -> None:
+    view, seen, query = make_view(COUNT), list[object](), {"state": "all"}
+    for _ in range(3):
+        table = show(view, **query)
+        seen += [row.cells[0] for row in table.rows]
+        query = dict(each.split("=") for each in table.more.removeprefix("?").split("&")) if table.more else {}
+        assert not query or query["state"] == "all"
+    assert seen == [f"row {number}" for number in range(COUNT)] and not query
+
+
+def test_a_table_that_fits_has_no_further_part() -> None:
+    assert show(make_view(SHOWN_ROWS)).more == ""
+    assert len(show(make_view(SHOWN_ROWS), **{"from": "50"}).rows) == SHOWN_ROWS
+
+
+@pytest.mark.parametrize("given", ["-1", "x", "9" * 40, "٣", str(COUNT)])
+def test_a_number_that_is_none_or_too_large_shows_the_beginning(given: str) -> None:
+    table = show(make_view(COUNT), **{"from": given})
+    assert table.rows[0].cells == ("row 0",) and table.more.endswith(f"from={SHOWN_ROWS}")
+
+
+def test_words_are_looked_for_in_all_rows_before_they_are_cut() -> None:
+    found = find_words(make_view(COUNT), f"row {COUNT - 1}")
+    assert [row.cells[0] for row in show(found).rows] == [f"row {COUNT - 1}"]

@@ -7,11 +7,26 @@ import httpx2
 import pytest
 
 from gatepost.core.clock import HOUR, SystemClock
+from gatepost.serve.web.signin.browser_login import parse_device
 from gatepost.store import audit, logins
 from gatepost.store.port import Db
 from gatepost.testing.waiting import PATIENCE_S
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+SAID = {
+    "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0": "Firefox on Linux",
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36"
+    " Edg/126.0.0.0": "Edge on Windows",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5"
+    " Mobile/15E148 Safari/604.1": "Safari on iPhone",
+    "Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0 Mobile"
+    " Safari/537.36": "Chrome on Android",
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5"
+    " Safari/605.1.15": "Safari on macOS",
+    "curl/8.5.0": "curl",
+    "": "",
+    "<script>alert(1)</script>": "",
+}
 
 
 def list_browsers(db: Db) -> list[logins.BrowserLogin]:
@@ -111,3 +126,13 @@ class TestBehindProxy:
             assert (await sign_in(site, browser)).status_code == 200
         (row,) = await site.store.read(list_browsers)
         assert row.peer == "203.0.113.9"
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_browser_is_named_as_people_know_it(said: str) -> None:
+    assert parse_device(said) == SAID[said]
+
+
+def test_only_our_own_words_and_only_the_beginning_count() -> None:
+    assert parse_device("x" * 1_000_000 + "Firefox/1 Linux") == ""
+    assert len(parse_device("Firefox/" * 100_000 + "Linux")) < 40

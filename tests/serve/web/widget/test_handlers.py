@@ -12,8 +12,8 @@ import pytest
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.flow.links import link_tokens, link_visits
 from gatepost.flow.links.link_tokens import IssuedLink, NewLink
-from gatepost.serve.web.widget import rates, visitor_streams
-from gatepost.serve.web.widget.page_policy import render_headers
+from gatepost.serve.web.widget import handlers, rates
+from gatepost.serve.web.widget.handlers import render_headers
 from gatepost.store import groups, link_visitors, routes, tokens
 from gatepost.store.port import Db
 from gatepost.store.sqlite_store import SqliteStore
@@ -244,7 +244,7 @@ async def test_a_visitor_has_one_stream_and_the_one_before_is_told_so(site: Any)
 
 
 async def test_a_link_has_so_many_streams(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visitor_streams, "MOST_OF_LINK", 1)
+    monkeypatch.setattr(handlers, "MOST_OF_LINK", 1)
     link = await issue(site.store)
     async with site.browser() as browser:
         ann, ben = VisitorPage(browser, link.secret), VisitorPage(browser, link.secret)

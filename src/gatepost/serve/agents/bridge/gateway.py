@@ -123,7 +123,7 @@ class GatewayExchange:
         return "".join(f"{name}: {encode_header(value)}\r\n" for name, value in given.items() if value)
 
     def fail(self, message: ClientMessage, failure: BridgeFailure) -> None:
-        """The message was not delivered, or not answered. Whoever waits for an answer gets an error."""
+        """Give up a message that was not delivered, or not answered. Each of its pending requests gets an error."""
         if message.method == "initialize":
             self._session.lost = True  # a client that continues all the same is initialized then
         elif message.method == "notifications/initialized" and not self.envelope_version:
@@ -135,7 +135,7 @@ class GatewayExchange:
     # The session.
 
     async def _renew(self, stale: str) -> None:
-        """Open a session in the place of the stale one. Of several tasks that miss it, one does it for all."""
+        """Open a session in the place of the stale one. If several tasks miss it, one opens it and the others wait."""
         session = self._session
         if session.renewing:
             if not await self._renewed.until(lambda: not session.renewing, now() + HANDSHAKE_S):

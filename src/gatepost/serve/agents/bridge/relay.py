@@ -69,7 +69,7 @@ class StdioHttpBridge:
         return any(not message.is_subscription and not message.cancelled for message in self._running)
 
     def receive(self, line: bytes) -> None:
-        """One line of the client. Whatever it is, the bridge lives. Blank lines are none."""
+        """Take one line of the client. No line ends the bridge; blank lines are skipped."""
         if not line.strip():
             return
         try:

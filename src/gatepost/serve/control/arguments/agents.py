@@ -24,8 +24,8 @@ class AgentSpec(OperationArgs, frozen=True):
     """Make an agent, give it PROMPT (or what stands on stdin), and wait for its answer. Without either it waits for
     work."""
 
-    prompt: Annotated[str, argument("What it is to do first.", secret=True, hidden=True, tool="initialPrompt")] = ""
-    title: Annotated[str, option("What it is called, 1 to 60 characters.", tool="title")] = ""
+    prompt: Annotated[str, argument("Its first task.", secret=True, hidden=True, tool="initialPrompt")] = ""
+    title: Annotated[str, option("Its title, 1 to 60 characters.", tool="title")] = ""
     provider: Annotated[
         str,
         option(
@@ -45,7 +45,10 @@ class AgentSpec(OperationArgs, frozen=True):
         ),
     ] = ""
     cwd: Annotated[
-        str, option("Where it starts: a worktree, or a folder of this machine that agents may write to.", tool="cwd")
+        str,
+        option(
+            "The folder it starts in: a worktree, or a folder of this machine that agents may write to.", tool="cwd"
+        ),
     ] = ""
     worktree: Annotated[
         str, option("Make a worktree of the repository `cwd`, on a new branch of this name.", tool="worktreeName")
@@ -59,7 +62,7 @@ class AgentSpec(OperationArgs, frozen=True):
         dict[str, str] | None,
         option("Names and values of your own, to find it by.", "label", metavar="NAME=VALUE", tool="labels"),
     ] = None
-    parent: Annotated[str, option("Who makes it, if that is an agent.", hidden=True, tool="parentAgentId")] = ""
+    parent: Annotated[str, option("The agent that makes it, if it is one.", hidden=True, tool="parentAgentId")] = ""
     notify: Annotated[
         bool, option("Tell the parent once, when it has finished.", hidden=True, tool="notifyOnFinish")
     ] = False
@@ -86,7 +89,7 @@ class PromptAgentArgs(OperationArgs, frozen=True):
     """Give AGENT more to do (PROMPT, or with - what stands on stdin), and wait for its answer."""
 
     id: AgentId
-    text: Annotated[str, argument("What it is to do.", "prompt", secret=True)]
+    text: Annotated[str, argument("Its task.", "prompt", secret=True)]
     policy: Annotated[PromptPolicy, option("After what runs, into it, or in its place and of what waits.")] = (
         PromptPolicy.QUEUE
     )
@@ -172,8 +175,8 @@ class AnswerRequestArgs(OperationArgs, frozen=True):
 
     id: Annotated[str, argument("The request.", "request")]
     allow: Annotated[bool, option("Allow it.")]
-    message: Annotated[str, option("Of a denial: why.")] = ""
-    interrupt: Annotated[bool, option("Of a denial: end its turn as well.", "stop")] = False
+    message: Annotated[str, option("The reason of a denial.")] = ""
+    interrupt: Annotated[bool, option("With a denial, end its turn as well.", "stop")] = False
     lasts: Annotated[
         AnswerLasts,
         option(

@@ -20,12 +20,15 @@ class AddApiTokenArgs(OperationArgs, frozen=True):
 
     scopes: Annotated[
         list[str],
-        argument("What it may do.", examples=(["tasks.read", "ledger.read"],)),
+        argument("The rights that it has.", examples=(["tasks.read", "ledger.read"],)),
     ]
     days: Annotated[int, option("For how many days it works (0: without end).", least=0, most=3650)] = 90
-    label: Annotated[str, option("What it is for, to tell it from others."), Meta(max_length=LONGEST_LABEL)] = ""
+    label: Annotated[str, option("Its purpose, to tell it from others."), Meta(max_length=LONGEST_LABEL)] = ""
     person: Annotated[
-        str, option("Whose rights bound it; for the operator alone (default: your own).", examples=("telegram:user/9",))
+        str,
+        option(
+            "The person whose rights bound it; for the operator alone (default: you).", examples=("telegram:user/9",)
+        ),
     ] = ""
 
 

@@ -11,10 +11,12 @@ READ = "audit.read"
 class VerifyAuditArgs(OperationArgs, frozen=True):
     """Check the hash chain from its first row. Exit 1 if a row does not hold.
 
-    Of several gateways each has a chain; all of them are checked, and the seals of those that were taken over from.
+    If several gateways share the store, each has a chain. All of them are checked, and the seals of those that were
+    taken over from.
 
-    It tells the head of the chain. Keep that where nobody who can write to the store can: with --head it shows whether
-    the newest rows were cut off, or all of it was written anew, which the chain alone cannot show.
+    The output names the head of the chain. Keep it in a place that nobody with access to the store can write to. With
+    --head a later check shows if the newest rows were cut off, or if all rows were rewritten. The chain alone cannot
+    show that.
     """
 
     head: Annotated[

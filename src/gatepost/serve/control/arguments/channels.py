@@ -61,7 +61,7 @@ class SetChannelArgs(OperationArgs, frozen=True):
 class RemoveChannelArgs(OperationArgs, frozen=True):
     """Stop a channel and remove its settings, its secrets, its cursor and its folder.
 
-    The conversations stay. What waits to be sent there stays, too, until it is too old.
+    The conversations stay. Messages that wait to be sent there stay, too, until they are too old.
     """
 
     instance: Instance

@@ -23,7 +23,7 @@ class ConnectArgs(OperationArgs, frozen=True):
     price: Annotated[
         str, option("IN/OUT of the model in USD for a million tokens; 0: it is free.", examples=("3/15", "0"))
     ] = ""
-    vendor: Annotated[str, option("Whose endpoint it asks, where the agent asks several.")] = ""
+    vendor: Annotated[str, option("The vendor of its endpoint, if the agent has a choice.")] = ""
     options: Annotated[dict[str, str], option("The provider's options.")] = field(default_factory=dict)
 
 

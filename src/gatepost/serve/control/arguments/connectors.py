@@ -22,7 +22,7 @@ class ListConnectorChangesArgs(OperationArgs, frozen=True):
     """Show the tools of connectors that are new or told of in other words than were accepted. Agents do not have
     them."""
 
-    name: Annotated[str, argument("Of this connector alone.", "name", examples=("github",))] = ""
+    name: Annotated[str, argument("Only this connector.", "name", examples=("github",))] = ""
 
 
 @declares("connector.accept", right="connector.write")

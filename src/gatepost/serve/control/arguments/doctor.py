@@ -9,7 +9,7 @@ from gatepost.serve.control.declaration import OperationArgs, declares, option
 class RunDoctorArgs(OperationArgs, frozen=True):
     """Look at everything that `gatepost doctor` looks at: each finding, the worst first, with the way out.
 
-    What was found within the last minute is told again, because it takes a few seconds.
+    A run takes a few seconds, so findings of the last minute are shown again.
     """
 
     fresh: Annotated[bool, option("Look again now.")] = False

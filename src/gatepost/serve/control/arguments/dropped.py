@@ -10,15 +10,15 @@ from gatepost.store.dropped import DroppedBy
 class ListDroppedArgs(OperationArgs, frozen=True):
     """Count every message that was refused, by its reason, its room or its sender, and show the newest.
 
-    Of strangers who write much only the first messages of an hour are written down; the rest is counted as only_counted
-    when the hour is over.
+    Only the first messages of an unknown sender are recorded in each hour. The rest is counted as only_counted when the
+    hour is over.
     """
 
     since: Annotated[
         str,
         option("Only from then on: minutes, hours or days, or a time.", examples=("90m", "24h", "7d", "2026-01-31")),
     ] = ""
-    by: Annotated[DroppedBy, option("What to count by.")] = DroppedBy.REASON
+    by: Annotated[DroppedBy, option("The column to count by.")] = DroppedBy.REASON
     limit: Annotated[int, option("At most so many counts, and so many of the newest.", least=1, most=10_000)] = 20
     after: Annotated[int, option("Only rows of the inbox behind this one.", hidden=True, least=0)] = 0
     after_audit: Annotated[int, option("Only rows of the audit log behind this one.", hidden=True, least=0)] = 0

@@ -23,8 +23,10 @@ class ShowGatewayArgs(GatewayArgs, frozen=True):
 
 @declares("gateway.drain", right=WRITE)
 class DrainGatewayArgs(GatewayArgs, frozen=True):
-    """End a gateway in good order: it begins nothing new, its turns may end for half a minute, what is left is handed
-    over to the others, and its process ends."""
+    """End a gateway in good order.
+
+    It begins nothing new, and its turns have half a minute to end. The others take over the rest, and its process ends.
+    """
 
 
 @declares("gateway.forget", right=WRITE)

@@ -44,12 +44,13 @@ class AddAclRowArgs(OperationArgs, frozen=True):
     telegram:user/9 …)."""
 
     principal: Annotated[
-        str, argument("Who, or a pattern.", examples=("folder:acme/eng", "role:ops", "telegram:user/9"))
+        str, argument("A principal, or a pattern.", examples=("folder:acme/eng", "role:ops", "telegram:user/9"))
     ]
     action: Annotated[
         str,
         argument(
-            "What: mcp:<tool>, mcp:*, op:<right>, op:*, interact, admin or *.", examples=("mcp:send", "op:routes.read")
+            "The action: mcp:<tool>, mcp:*, op:<right>, op:*, interact, admin or *.",
+            examples=("mcp:send", "op:routes.read"),
         ),
     ]
     scope: Annotated[str, option("The groups that it is about, a glob.", examples=("acme", "acme/**"))] = ANYWHERE
@@ -59,7 +60,7 @@ class AddAclRowArgs(OperationArgs, frozen=True):
         str, option("Only when this is known of the caller.", "when", examples=("platform=slack",))
     ] = ""
     grant_option: Annotated[bool, option("They may give it on.")] = False
-    by: Annotated[str, option("Who gives it; they must be able to.")] = OPERATOR
+    by: Annotated[str, option("The giver, who must be able to give it on.")] = OPERATOR
 
 
 @declares("acl.rm", right=WRITE)

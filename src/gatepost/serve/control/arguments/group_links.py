@@ -8,7 +8,7 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 
 class _LinkArgs(OperationArgs, frozen=True):
     folder: Folder
-    name: Annotated[str, argument("What its agent calls the other group.", examples=("helpdesk",))]
+    name: Annotated[str, argument("The name of the other group for its agent.", examples=("helpdesk",))]
 
 
 @declares("group.link", right=WRITE)

@@ -16,9 +16,7 @@ class AddGroupArgs(OperationArgs, frozen=True):
     name: Annotated[str, option("How people call it (default: the last part of FOLDER).")] = ""
     provider: Annotated[
         str,
-        option(
-            "What drives it (default: what drives the nearest group above it that names one, else sessions.provider)."
-        ),
+        option("The agent that drives it (default: that of the nearest group above with one, else sessions.provider)."),
     ] = ""
 
 
@@ -53,7 +51,7 @@ class SetGroupArgs(OperationArgs, frozen=True):
     """
 
     folder: Folder
-    values: Annotated[dict[str, str], argument("What is changed, by its name.", metavar="KEY=VALUE…")]
+    values: Annotated[dict[str, str], argument("The changes, by name.", metavar="KEY=VALUE…")]
 
     def get_scope(self) -> str:
         """The right is needed at the root for `sandbox`, `mounts` and `options.KEY`: they open the machine."""

@@ -15,7 +15,7 @@ STATES = (*dict.fromkeys(("queued", "working", "held", "retry", *inbox.END, "pen
 class CheckLedgerArgs(OperationArgs, frozen=True):
     """Count what is not accounted for. Exit 1 unless that is 0."""
 
-    running: Annotated[bool, option("Whether a gateway runs; without one nothing is late.", hidden=True)] = True
+    running: Annotated[bool, option("A gateway runs; without one nothing is late.", hidden=True)] = True
     newest: Annotated[
         int, option("Look for messages without a row among the newest N; 0: among all.", metavar="N", least=0)
     ] = 0
@@ -35,10 +35,11 @@ class ListLedgerArgs(OperationArgs, frozen=True):
 
 @declares("ledger.trace", right=READ, reads=True)
 class TraceMessageArgs(OperationArgs, frozen=True):
-    """One message's whole life: every step, the model calls and tool calls of its turn, what was sent and what it cost.
+    """Show one message's whole life: every step, the model calls and tool calls of its turn, the sent messages and the
+    cost.
 
-    MESSAGE is its number in the ledger or its id on the platform. What was spent in a turn is told with each message
-    that the turn worked on.
+    MESSAGE is its number in the ledger or its id on the platform. The cost of a turn is shown with each message that
+    the turn worked on.
     """
 
     message: Annotated[str, argument("Its number in the ledger, or its id on the platform.", examples=("42",))]

@@ -11,11 +11,11 @@ WRITE = "ledger.write"
 class RetryMessageArgs(OperationArgs, frozen=True):
     """Send a message that failed again, or give it to its agent again.
 
-    What an agent said goes out once more, as it stands in the ledger. If its delivery was uncertain, the room may have
-    it already: it may then stand there twice.
+    A message of an agent is sent once more, as it stands in the ledger. If its delivery was uncertain, the room may
+    have it already and then shows it twice.
 
-    What a person wrote waits for its agent once more, under the rights that the person has now. What the agent did
-    before it failed, it may do again.
+    A message of a person waits for its agent once more, under the rights that the person has now. The agent may repeat
+    its actions from before the failure.
     """
 
     message: Annotated[int, argument("Its number in the ledger.", least=1, examples=(42,))]

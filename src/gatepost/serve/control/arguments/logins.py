@@ -18,7 +18,7 @@ class ListLoginsArgs(OperationArgs, frozen=True):
 
 @declares("login.end", right=WRITE, answers_all=True, needs_home=True)
 class EndLoginArgs(OperationArgs, frozen=True):
-    """Sign one browser out. What it has open ends at once."""
+    """Sign one browser out. Its open pages and streams end at once."""
 
     id: Annotated[str, argument("Its id, as the list shows it.", "LOGIN")]
 
@@ -28,6 +28,6 @@ class EndAllLoginsArgs(OperationArgs, frozen=True):
     """Sign all browsers of a person out, and void their one-time addresses. Pages that these have open end at once."""
 
     person: Annotated[
-        str, option("Whose, by one of their identities (default: your own).", examples=("web:user/ann",))
+        str, option("The person, by one of their identities (default: you).", examples=("web:user/ann",))
     ] = ""
     keep_this: Annotated[bool, option("Leave the browser that asks signed in.", hidden=True)] = False

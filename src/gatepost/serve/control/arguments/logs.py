@@ -12,6 +12,6 @@ from gatepost.serve.control.declaration import OperationArgs, declares, option
 class TailLogArgs(OperationArgs, frozen=True):
     """The last lines of the gateway's log, the newest first. Secrets were left out when it was written."""
 
-    level: Annotated[LogLevel, option("Of this level and above.")] = LogLevel.INFO
+    level: Annotated[LogLevel, option("Only lines of this level and above.")] = LogLevel.INFO
     words: Annotated[str, option("Only lines that have all of these words."), Meta(max_length=200)] = ""
     limit: Annotated[int, option("How many at most.", least=1, most=1000)] = 200

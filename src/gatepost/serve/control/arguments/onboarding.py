@@ -23,7 +23,7 @@ class OpenEntranceArgs(OperationArgs, frozen=True):
     folder: Annotated[str, argument("The group below which theirs are made.", examples=("acme/eng",))]
     senders: Annotated[
         str,
-        option("Who: a glob over senders.", examples=("email:*@acme.example", "telegram:user/*")),
+        option("A glob over senders.", examples=("email:*@acme.example", "telegram:user/*")),
         Meta(max_length=512),
     ] = "*"
     per_day: Annotated[
@@ -33,7 +33,7 @@ class OpenEntranceArgs(OperationArgs, frozen=True):
 
 @declares("onboarding.close", right=WRITE)
 class CloseEntranceArgs(OperationArgs, frozen=True):
-    """Close an entrance. Who is in stays in; who waits there stays in the list."""
+    """Close an entrance. Its members stay members; people who wait there stay in the list."""
 
     id: Annotated[int, argument("The entrance's id.", "entrance")]
 

@@ -20,8 +20,10 @@ class OverviewPart(StrEnum):
 
 @declares("overview.show", right=READ, offline=False, answers_all=True)
 class ShowOverviewArgs(OperationArgs, frozen=True):
-    """How every agent stands: its last message, its state, queue, sandbox and cost today, who waits for whom, and the
-    one safe next step. Who needs somebody comes first. The findings on the gateway's health stand above.
+    """Show how every agent stands, with the one safe next step. Agents that need somebody come first.
+
+    Each row has the last message, state, queue, sandbox and cost today, and who waits for whom. The findings on the
+    gateway's health stand above.
 
     Each caller gets the groups where they have the right op:overview.read, and the findings with that right for the
     whole gateway.

@@ -36,5 +36,5 @@ class RemovePasswordArgs(OperationArgs, frozen=True):
     """Remove a password of the web page. All browsers of that person but this one are signed out."""
 
     person: Annotated[
-        str, option("Whose, by one of their identities (default: your own).", examples=("web:user/ann",))
+        str, option("The person, by one of their identities (default: you).", examples=("web:user/ann",))
     ] = ""

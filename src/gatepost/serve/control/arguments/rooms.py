@@ -20,5 +20,5 @@ class RoomPolicyArgs(OperationArgs, frozen=True):
     """
 
     address: Annotated[str, argument("The room.", examples=("spool:office",))]
-    policy: Annotated[RoomPolicy, argument("Who may speak there.")]
+    policy: Annotated[RoomPolicy, argument("The people who may speak there.")]
     instance: Annotated[str, option("The channel's instance (default: named like the platform).")] = ""

@@ -28,7 +28,7 @@ class AddRouteArgs(OperationArgs, frozen=True):
         ),
     ]
     seq: Annotated[int, option("Its place in the order.")] = 100
-    session: Annotated[str, option("What shares one conversation.", choices=MODES)] = MODES[0]
+    session: Annotated[str, option("The messages that share one conversation.", choices=MODES)] = MODES[0]
     also: Annotated[bool, option("Deliver here, and go on matching.")] = False
     window: Annotated[
         str,
@@ -75,8 +75,10 @@ class RouteTestArgs(OperationArgs, frozen=True):
 
     address: Annotated[str, argument("The room.", examples=("telegram:group/1",))]
     instance: Annotated[str, option("The channel's instance (default: named like the platform).")] = ""
-    sender: Annotated[str, option("Who says it; without one, nobody is judged.", examples=("telegram:user/9",))] = ""
-    verb: Annotated[str, option("What they do: message, mention, reply, like …")] = "message"
-    text: Annotated[str, option("What they say.")] = ""
+    sender: Annotated[str, option("The sender; without one, no rights are checked.", examples=("telegram:user/9",))] = (
+        ""
+    )
+    verb: Annotated[str, option("The action: message, mention, reply, like …")] = "message"
+    text: Annotated[str, option("The text of the message.")] = ""
     thread: Annotated[str, option("The thread.")] = ""
     direct: Annotated[bool, option("In a direct chat (default: what is known of the room).")] = False

@@ -7,7 +7,7 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 READ, WRITE = "secrets.read", "secrets.write"
 Name = Annotated[str, argument("In capitals.", examples=("ANTHROPIC_API_KEY",))]
 Host = Annotated[
-    str, argument("Where it is sent.", examples=("example.com", "example.com:8443", "http://box.lan:8080"))
+    str, argument("The host that it is sent to.", examples=("example.com", "example.com:8443", "http://box.lan:8080"))
 ]
 
 
@@ -26,7 +26,7 @@ class SetSecretArgs(OperationArgs, frozen=True):
     folder: Annotated[str, option("For this group and those below it.", scope=True)] = ""
     user: Annotated[str, option("For what this person asks for.", metavar="ID", examples=("telegram:user/9",))] = ""
     origin: Annotated[
-        str, option("Of a model's key: its endpoint (default: the one in force).", "for", metavar="URL")
+        str, option("The endpoint of a model's key (default: the one in force).", "for", metavar="URL")
     ] = ""
 
 
@@ -49,7 +49,7 @@ class RemoveSecretArgs(OperationArgs, frozen=True):
     name: Name
     folder: Annotated[str, option("The group whose it is.", scope=True)] = ""
     user: Annotated[str, option("The person whose it is.", metavar="ID", examples=("telegram:user/9",))] = ""
-    origin: Annotated[str, option("Of a model's keys: the one for this endpoint alone.", "for", metavar="URL")] = ""
+    origin: Annotated[str, option("Only the model's key for this endpoint.", "for", metavar="URL")] = ""
 
 
 @declares("secret.bind", right=WRITE)
@@ -85,8 +85,8 @@ class ListBindingsArgs(OperationArgs, frozen=True):
 class RotateKeysArgs(OperationArgs, frozen=True):
     """Seal every secret with a new key and drop the old one. The values stay what they are.
 
-    If the key ring is kept outside the home (GATEPOST_KEYRING, a systemd credential): add a key there, make it
-    current, restart; this then seals everything with it and says which keys can go.
+    If the key ring is kept outside the home (GATEPOST_KEYRING, a systemd credential): add a key there, make it current
+    and restart. This command then seals everything with it and names the keys that can go.
     """
 
     keep: Annotated[bool, option("Keep the old keys in the ring, to read older copies of the store.")] = False

@@ -10,8 +10,9 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 
 @declares("session.show", right=READ, judges=True, needs_home=True)
 class ShowSessionArgs(OperationArgs, frozen=True):
-    """Show one conversation: what was said, the turns with their ends and costs, the tools that were called, what was
-    asked of people, and the work that was given to others.
+    """Show one conversation: its messages, its turns with their ends and costs, and the tool calls.
+
+    Requests to people and work that was given to others are shown, too.
 
     Owners and admins of its agent may see it, too.
     """
@@ -27,7 +28,7 @@ class SendToSessionArgs(OperationArgs, frozen=True):
     not. For owners and admins of the agent."""
 
     id: SessionId
-    text: Annotated[str, argument("What is said.", secret=True), Meta(max_length=20_000)]
+    text: Annotated[str, argument("The text.", secret=True), Meta(max_length=20_000)]
 
 
 @declares("session.reset", right=WRITE, offline=False, judges=True)

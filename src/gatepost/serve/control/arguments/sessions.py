@@ -56,11 +56,13 @@ class ForkSessionArgs(OperationArgs, frozen=True):
 
 @declares("session.copy", right=WRITE, offline=False)
 class CopySessionArgs(OperationArgs, frozen=True):
-    """Copy a session into a managed agent of its own, which knows what this one knows: `gatepost agent send` talks to
-    it, and nothing that it says goes to a room."""
+    """Copy a session into a managed agent of its own, which knows what this one knows.
+
+    `gatepost agent send` talks to it, and none of its answers goes to a room.
+    """
 
     id: SessionId
-    title: Annotated[str, option("What the agent is called."), Meta(max_length=60)] = ""
+    title: Annotated[str, option("The agent's title."), Meta(max_length=60)] = ""
 
 
 @declares("session.replay", right=WRITE, offline=False)

@@ -24,8 +24,8 @@ class SetSettingArgs(OperationArgs, frozen=True):
     """Write a setting into gatepost.toml. Everything else in the file stays, comments too.
 
     The value is checked as a start would check it. A running gateway takes it up with its next start, unless the answer
-    says otherwise. Secrets and tables are not set here. Whoever may do this decides what the gateway runs and how: give
-    the right to nobody whom you would not give the machine.
+    says otherwise. Secrets and tables are not set here. People with this right decide what the gateway runs and how:
+    give it to nobody whom you would not give the machine.
     """
 
     name: Annotated[str, argument("The setting.", examples=("log.level",)), Meta(max_length=200)]
@@ -41,8 +41,8 @@ class SetSettingArgs(OperationArgs, frozen=True):
 class UnsetSettingArgs(OperationArgs, frozen=True):
     """Remove a setting from gatepost.toml: it has its default again. Everything else in the file stays, comments too.
 
-    What is left is checked as a start would check it. A running gateway takes it up with its next start, unless the
-    answer says otherwise.
+    The rest of the file is checked as a start would check it. A running gateway takes it up with its next start, unless
+    the answer says otherwise.
     """
 
     name: Annotated[str, argument("The setting.", examples=("log.level",)), Meta(max_length=200)]

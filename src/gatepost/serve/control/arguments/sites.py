@@ -29,7 +29,8 @@ class ListSitesArgs(OperationArgs, frozen=True):
 
 @declares("site.routes", right=READ, reads=True)
 class ListWebRoutesArgs(OperationArgs, frozen=True):
-    """Pages and who sees them, by path. Where nothing is said, people do who are signed in and may see the group."""
+    """List pages and who sees them, by path. A path without an entry is for people who are signed in and may see the
+    group."""
 
     after: Annotated[str, option("Only those behind this path."), Meta(max_length=1000)] = ""
     limit: Limit = 100
@@ -37,15 +38,17 @@ class ListWebRoutesArgs(OperationArgs, frozen=True):
 
 @declares("site.set", right=WRITE)
 class SetWebRouteArgs(OperationArgs, frozen=True):
-    """Say who sees a path of a group's pages: public is everybody, auth who is signed in and may see the group, deny
-    nobody; redirect leads to another path of the same group.
+    """Set who sees a path of a group's pages.
 
-    The longest path decides. What is closed here is not opened by an agent further down.
+    `public` is everybody, `auth` people who are signed in and may see the group, `deny` nobody. `redirect` leads to
+    another path of the same group.
+
+    The longest path decides. A path that is closed here cannot be opened by an agent further down.
     """
 
     folder: Folder
     path: Path
-    access: Annotated[WebAccess, argument("Who sees it.")]
+    access: Annotated[WebAccess, argument("The people who see it.")]
     redirect_to: Annotated[
         str, option("With redirect: where to.", examples=("/pub/acme/eng/new/",)), Meta(max_length=1000)
     ] = ""

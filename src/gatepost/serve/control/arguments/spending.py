@@ -7,7 +7,8 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 
 @declares("budget.set", right="budgets.write")
 class SetBudgetArgs(OperationArgs, frozen=True):
-    """Limit what a group (with all below it), a person or the gateway may spend. What is left out stays as it is."""
+    """Limit what a group (with all below it), a person or the gateway may spend. Limits that are left out stay as they
+    are."""
 
     folder: Annotated[str, argument("The group.", scope=True)] = ""
     user: Annotated[str, option("The budget of a person.", metavar="ID", examples=("telegram:user/9",))] = ""
@@ -31,5 +32,5 @@ class ShowCostArgs(OperationArgs, frozen=True):
     A call counts in the day in which it began. Its group is the one that spent it; budgets add up all below a group.
     """
 
-    by: Annotated[Literal["group", "user", "model", "day"], option("What to add up by.")] = "group"
+    by: Annotated[Literal["group", "user", "model", "day"], option("The column to add up by.")] = "group"
     days: Annotated[int, option("Only the last so many days (UTC; 0: all).", least=0)] = 0

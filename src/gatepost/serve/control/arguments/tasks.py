@@ -17,7 +17,7 @@ class AddTaskArgs(OperationArgs, frozen=True):
     """
 
     folder: Annotated[str, argument("The group whose task it is.", scope=True, examples=("acme/eng",))]
-    prompt: Annotated[str, option("What the agent is asked to do.", secret=True)] = ""
+    prompt: Annotated[str, option("The task for the agent.", secret=True)] = ""
     text: Annotated[str, option("Is delivered as it is, for reminders.", secret=True)] = ""
     at: Annotated[
         str,
@@ -30,12 +30,13 @@ class AddTaskArgs(OperationArgs, frozen=True):
     every: Annotated[str, option("Again and again, so far apart.", metavar="DURATION", examples=("2h30m",))] = ""
     room: Annotated[
         str,
-        option("Where it runs and speaks (default: the group's only room).", metavar="ADDRESS"),
+        option("The room that it runs and speaks in (default: the group's only one).", metavar="ADDRESS"),
     ] = ""
     agent: Annotated[str, option("Wake this managed agent of the group (id or title).", metavar="AGENT")] = ""
     tz: Annotated[str, option("Its time zone (default: the setting timezone).", examples=("Europe/Berlin",))] = ""
     missed: Annotated[
-        MissedPolicy, option("What becomes of times when the gateway was down: skip them, run once late, or run all.")
+        MissedPolicy,
+        option("Times that were missed because the gateway was down: skip them, run once late, or run all."),
     ] = MissedPolicy.ONCE
     context: Annotated[
         TaskContext, option("group: the room's conversation goes on. isolated: a fresh one for each run.")
@@ -51,26 +52,28 @@ class AddTaskArgs(OperationArgs, frozen=True):
     ] = ""
     max_runs: Annotated[int, option("End it after so many runs.", least=1, most=1_000_000, unset=0)] = 0
     until: Annotated[str, option("End it at this time, written as for --at.", metavar="TIME")] = ""
-    title: Annotated[str, option("What people call it, in lists and notices.", secret=True)] = ""
+    title: Annotated[str, option("Its title, in lists and notices.", secret=True)] = ""
 
 
 @declares("task.set", right=WRITE)
 class SetTaskArgs(OperationArgs, frozen=True):
-    """Change what a task does, when, or where. What is left out stays.
+    """Change what a task does, when, or where. Options that are left out change nothing.
 
     Another schedule counts from now. A prompt takes the place of a text, and the other way round. --max-runs 0 and an
     empty --until, --title or --script take these away.
     """
 
     id: TaskId
-    prompt: Annotated[str | None, option("What the agent is asked to do.", secret=True)] = None
+    prompt: Annotated[str | None, option("The task for the agent.", secret=True)] = None
     text: Annotated[str | None, option("Is delivered as it is, for reminders.", secret=True)] = None
     at: Annotated[str | None, option("Once, at this time.", metavar="TIME", examples=("+20m", "tomorrow 9:00"))] = None
     cron: Annotated[str | None, option("Five fields, or @daily and the like.", metavar="FIELDS")] = None
     every: Annotated[str | None, option("Again and again, so far apart.", metavar="DURATION")] = None
-    room: Annotated[str | None, option("Where it runs and speaks.", metavar="ADDRESS")] = None
+    room: Annotated[str | None, option("The room that it runs and speaks in.", metavar="ADDRESS")] = None
     tz: Annotated[str | None, option("Its time zone.", examples=("Europe/Berlin",))] = None
-    missed: Annotated[MissedPolicy | None, option("What becomes of times when the gateway was down.")] = None
+    missed: Annotated[
+        MissedPolicy | None, option("The policy for times that were missed because the gateway was down.")
+    ] = None
     context: Annotated[TaskContext | None, option("The room's conversation, or a fresh one for each run.")] = None
     script: Annotated[
         str | None,
@@ -83,7 +86,7 @@ class SetTaskArgs(OperationArgs, frozen=True):
     ] = None
     max_runs: Annotated[int | None, option("End it after so many runs, those before included; 0: never.")] = None
     until: Annotated[str | None, option("End it at this time, written as for --at.", metavar="TIME")] = None
-    title: Annotated[str | None, option("What people call it, in lists and notices.", secret=True)] = None
+    title: Annotated[str | None, option("Its title, in lists and notices.", secret=True)] = None
 
 
 @declares("task.list", right=READ, reads=True)

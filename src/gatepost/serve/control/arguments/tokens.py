@@ -44,7 +44,7 @@ SigningSecret = Annotated[
 
 @declares("invite.create", right=WRITE)
 class AddInvitationArgs(OperationArgs, frozen=True):
-    """Print the code of an invitation. Whoever sends it in a chat becomes a member of the group FOLDER.
+    """Print the code of an invitation. A person who sends it in a chat becomes a member of the group FOLDER.
 
     People send it alone, as `/join CODE` or as `/start CODE`. With --own-group each of them gets a group of their own
     below FOLDER, made from FOLDER's prototype/ folder.
@@ -54,7 +54,7 @@ class AddInvitationArgs(OperationArgs, frozen=True):
     uses: Annotated[int, option("How many people may use it.", least=1, most=1000)] = 1
     days: Days = 7
     own_group: Annotated[bool, option("Give each of them a group of their own below FOLDER.")] = False
-    label: Annotated[str, option("What it is for, to tell it from others."), Meta(max_length=LONGEST_LABEL)] = ""
+    label: Annotated[str, option("Its purpose, to tell it from others."), Meta(max_length=LONGEST_LABEL)] = ""
 
 
 @declares("invite.list", right=READ, reads=True)
@@ -71,27 +71,27 @@ class AddTokenArgs(OperationArgs, frozen=True):
     printed, unless --signing-secret gives one.
     """
 
-    kind: Annotated[LinkKind, argument("What it is.")]
+    kind: Annotated[LinkKind, argument("The kind of link.")]
     folder: Folder
     label: Annotated[
-        str, option("Of a webhook, which needs it: what reports there, like github."), Meta(max_length=64)
+        str, option("The service that posts to a webhook, like github; a webhook needs it."), Meta(max_length=64)
     ] = ""
     suffix: Annotated[str, option("Tells several rooms of one group apart."), Meta(max_length=64)] = ""
     days: Days = 0
     origins: Annotated[
         list[str],
         option(
-            "Of a chat link: a site that may show it in a frame, like https://shop.example; may be repeated.",
+            "A site that may show a chat link in a frame, like https://shop.example; may be repeated.",
             metavar="ORIGIN",
         ),
         Meta(max_length=10),
     ] = field(default_factory=list)
     instructions: Annotated[
         str,
-        option("Of a webhook: what the agent is told to do with what comes by it."),
+        option("Instructions to the agent for the posts of a webhook."),
         Meta(max_length=LONGEST_INSTRUCTIONS),
     ] = ""
-    signature: Annotated[Signature, option("Of a webhook: whose way of signing proves what comes by it.")] = (
+    signature: Annotated[Signature, option("The service whose signatures prove the posts of a webhook.")] = (
         Signature.NONE
     )
     signing_secret: SigningSecret = ""
@@ -99,13 +99,13 @@ class AddTokenArgs(OperationArgs, frozen=True):
 
 @declares("token.sign", right=WRITE)
 class SignTokenArgs(OperationArgs, frozen=True):
-    """Say how a webhook's posts are proved from now on. What was signed with an older secret is refused.
+    """Say how a webhook's posts are proved from now on. Posts that are signed with an older secret are refused.
 
     Services such as Stripe show their secret only once they know the link's address.
     """
 
     id: Annotated[str, argument("The webhook's id, as the list shows it.", "ID")]
-    signature: Annotated[Signature, argument("Whose way of signing (none: nothing is proved).")]
+    signature: Annotated[Signature, argument("The service whose signatures are checked (none: nothing is proved).")]
     signing_secret: SigningSecret = ""
     folder: Annotated[str, option("The group that it is for, for callers with rights there alone.", scope=True)] = ""
 
@@ -120,7 +120,7 @@ class ListTokensArgs(OperationArgs, frozen=True):
 
 @declares("token.rm", right=WRITE)
 class RevokeTokenArgs(OperationArgs, frozen=True):
-    """Revoke an invitation, a chat link or a webhook. Who came in by it stays in."""
+    """Revoke an invitation, a chat link or a webhook. People who joined with it stay members."""
 
     id: Annotated[str, argument("Its id, as the list shows it.", "ID")]
     folder: Annotated[str, option("The group that it is for, for callers with rights there alone.", scope=True)] = ""

@@ -34,7 +34,7 @@ class AddUserArgs(OperationArgs, frozen=True):
 
 @declares("user.rename", right=WRITE)
 class RenameUserArgs(OperationArgs, frozen=True):
-    """Say how somebody is called from now on. What they wrote before keeps the name that it had."""
+    """Change the name of a person. Their earlier messages keep the old name."""
 
     id: UserId
     name: Annotated[str, argument("The name."), Meta(min_length=1, max_length=100)]
@@ -99,7 +99,7 @@ class BlockUserArgs(SpeakArgs, frozen=True):
 
 @declares("user.unblock", right=GRANT)
 class UnblockUserArgs(SpeakArgs, frozen=True):
-    """Take a block back. Whoever was shut out may do then what they might do before, and no more."""
+    """Take a block back. The person has the rights from before the block again, and no others."""
 
 
 @declares("user.allow", right=GRANT)

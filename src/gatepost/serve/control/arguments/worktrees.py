@@ -19,8 +19,10 @@ class CreateWorktreeArgs(OperationArgs, frozen=True):
     source: Annotated[
         str, option("The repository, a folder of the gateway's machine.", "from", metavar="DIRECTORY", tool="cwd")
     ]
-    name: Annotated[str, argument("Of the new branch, if it is to be one.", tool="name")] = ""
-    base: Annotated[str, option("Where the new branch begins; the current one if left out.", tool="baseBranch")] = ""
+    name: Annotated[str, argument("The name of the new branch, if there is to be one.", tool="name")] = ""
+    base: Annotated[
+        str, option("The branch that the new one begins at; the current one if left out.", tool="baseBranch")
+    ] = ""
     branch: Annotated[str, option("A branch that there is, instead of a new one.", tool="branch")] = ""
     pr: Annotated[int, option("A pull request, instead of either.", least=1, unset=0, tool="prNumber")] = 0
     # No scope: the source may be a repository that the group does not see otherwise.
@@ -36,7 +38,8 @@ class ListWorktreesArgs(OperationArgs, frozen=True):
 
 @declares("worktree.show", right=READ, offline=False)
 class ShowWorktreeArgs(WorktreeArgs, frozen=True):
-    """A worktree's place, its branch, what its setup said, and what was saved of it. Of an archived one, too."""
+    """Show a worktree's place, its branch, the output of its setup, and its saved bundle. Archived ones are shown,
+    too."""
 
     archived: Archived = False
 
@@ -54,13 +57,12 @@ class SetUpWorktreeArgs(WorktreeArgs, frozen=True):
 
 @declares("worktree.save", right=WRITE, offline=False, of_machine=True)
 class SaveWorktreeArgs(WorktreeArgs, frozen=True):
-    """Bundle what was done in it: its new commits, and what is not committed yet. Of an archived one: where its bundle
-    is."""
+    """Bundle a worktree's new commits and uncommitted changes. For an archived one, show where its bundle is."""
 
 
 @declares("worktree.archive", right=WRITE, offline=False, of_machine=True)
 class ArchiveWorktreeArgs(WorktreeArgs, frozen=True):
-    """Put it away, with the agents that work in it. What was done in it is saved as a bundle first; what git ignores is
-    not."""
+    """Put a worktree away, with the agents that work in it. Its changes are saved as a bundle first, without files that
+    git ignores."""
 
     discard: Annotated[bool, option("Throw away what was done in it, instead of saving it.")] = False

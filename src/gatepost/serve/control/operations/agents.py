@@ -40,7 +40,7 @@ from gatepost.store.sessions import SessionState
 from gatepost.store.timeline import TimelineEntry, TimelineKind
 
 MOST_ENTRIES = 1000
-# What the tools call a thing, as somebody writes it who types.
+# The tools' arguments, by their option on the command line.
 WORDS = {
     **{each.spec.tool: f"--{each.spec.name or each.name}" for each in list_fields(AgentSpec)},
     "provider": "--provider",
@@ -102,7 +102,7 @@ class AnswerResult(Struct, frozen=True, kw_only=True, rename="camel"):
 
 @contextmanager
 def _with_option_names() -> Iterator[None]:
-    """What is refused is named as whoever typed it knows it."""
+    """Name a refused argument by its option on the command line, not by the argument of the tool."""
     try:
         yield
     except Invalid as wrong:

@@ -74,7 +74,7 @@ def verify_chain(db: Db, head: str | None) -> AuditCheck:
 
 
 def _name_chain(gateway: str, chains: Collection[str] = ()) -> str:
-    """Where there is but one chain it needs no name."""
+    """Name a chain for a sentence; '' if it is the only one."""
     if gateway:
         return f" of gateway {gateway}"
     return " of commands by themselves" if any(chains) else ""

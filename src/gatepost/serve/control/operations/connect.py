@@ -170,7 +170,7 @@ async def _check_key(deps: OperationDeps, args: ConnectArgs, chosen: ProviderSpe
 
 @operation
 async def try_agent(deps: OperationDeps, args: TryConnectArgs) -> TrialOutcome:
-    """One turn. What comes of it is told, and nothing is changed."""
+    """Run one turn with an agent and report its outcome. Nothing is changed."""
     if deps.try_out is None:
         raise Unavailable("a trial", "no gateway is there to run it")
     group_operations.check_provider(deps.home, args.provider)

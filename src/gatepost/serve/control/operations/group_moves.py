@@ -74,7 +74,8 @@ class _AtTarget(FolderElsewhere):
 
 
 async def _move_without_files(deps: OperationDeps, args: MoveGroupArgs) -> GroupMoveView:
-    """Its folder first, then the rows, as for a new group. What lies there stays as it is."""
+    """Move a group whose files are lost: first its folder, then the rows, as for a new group. Files that are there
+    stay."""
     world, now = group_places.get_world(args.folder), deps.clock.now()
     source: str = await deps.store.read(find_lost_source, args.folder, args.gateway, now)
     if deps.home.gateway != args.gateway:
@@ -113,7 +114,7 @@ def find_lost_source(db: Db, folder: str, target: str, now: int) -> str:
 
 
 def _end_open_move(db: Db, world: str, now: int) -> None:
-    """Who had a part in it may still have files of it. They stay there."""
+    """Mark a move that was under way as failed. Files that it has left on either gateway stay there."""
     if (known := group_moves.find_open(db, world)) is not None:
         group_moves.set_failed(db, known, "it was moved without its files", now)
         group_moves.set_done(db, known, now)

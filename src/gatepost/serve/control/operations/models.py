@@ -53,7 +53,8 @@ class EndpointCheck(Struct, frozen=True):
 
 
 def list_model_uses(db: Db, home: Home, config: Config) -> list[ModelUse]:
-    """Every group on a real agent whose vendor is known. What an ACP program asks, its own files say."""
+    """List every group on a real agent whose vendor is known. ACP programs are left out: their own files name the
+    model."""
     found = []
     for each in groups.list_all(db):
         run = load_effective_group(db, config, each.folder)

@@ -95,7 +95,7 @@ def _check_on(config: Config) -> None:
 
 
 async def _check_old(deps: OperationDeps, before: Password | None, given: str) -> bool:
-    """Whoever has stolen a browser must not guess it, either."""
+    """Check the old password, at a bounded rate: the thief of a signed-in browser must not guess it, either."""
     if _LIMITS.admit("", "", deps.login) != 0:
         raise Refused(deps.caller, "login.set_password", why="too many old passwords were tried; wait a minute")
     if not await HASHING.verify(before.hash if before else None, given):

@@ -49,7 +49,7 @@ class RetentionOverview(Struct, frozen=True):
 
 @operation
 async def run_retention(deps: OperationDeps, args: RunRetentionArgs) -> RetentionCounts:
-    """What a sweep would remove by and by is removed now, in the same small portions."""
+    """Remove now, in the same small portions, all that the sweep would remove by and by."""
     running = deps.extra.get("retention")
     keeper = running if isinstance(running, Retention) else None
     done = await (keeper or Retention(deps.home, deps.store, deps.clock, deps.config)).sweep()

@@ -31,7 +31,8 @@ async def set_policy(deps: OperationDeps, args: RoomPolicyArgs) -> RoomPolicyRes
     now = deps.clock.now()
 
     def update(db: Db) -> RoomPolicyResult:
-        """Whoever is refused leaves no room behind, so the first policy may come before the first word."""
+        """Set the policy, and add the room if it is unknown: a refused sender leaves no room, so a policy may come
+        first."""
         known = rooms.set_policy(db, instance, args.address, args.policy)
         if not known:
             rooms.add(db, instance, args.address, "", False, args.policy, now)

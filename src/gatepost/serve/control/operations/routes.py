@@ -37,7 +37,7 @@ from gatepost.store.sessions import SessionMode
 if TYPE_CHECKING:
     from gatepost.flow.intake.decision_explanation import ExplainedTarget
 
-# What is said in words; all else is something that is done.
+# Verbs of messages with a text; all others are actions.
 SPOKEN = frozenset((Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.COMMENT, Verb.POST, Verb.UNTRUSTED))
 
 
@@ -252,7 +252,7 @@ def _make_routed(args: RouteTestArgs, address: Address, instance: str, *, direct
 
 
 def _get_first_policy(db: Db, instance: str) -> RoomPolicy:
-    """Of a room that nobody has said anything about: that of its channel's kind."""
+    """Return the policy of a room without one of its own: that of its channel's kind."""
     from gatepost.channels.contract import CHANNELS  # a command that reads starts without them
     from gatepost.flow.channel_specs import find_package_kinds
 

@@ -214,8 +214,11 @@ def list_bindings(db: Db, args: ListBindingsArgs, now: int) -> list[Binding]:
 
 @operation
 async def rotate(deps: OperationDeps, args: RotateKeysArgs) -> RotateKeysResult:
-    """A new key stands beside the old ones before anything is sealed with it, and the old ones go when what they sealed
-    is sealed anew on the disk: a crash leaves every secret readable. No gateway may be left without the key."""
+    """Seal every secret with a new key. No gateway may be left without that key.
+
+    The new key is in the ring before anything is sealed with it. The old keys go when all is sealed anew on the disk.
+    So a crash leaves every secret readable.
+    """
     keyring = Keyring(deps.home)
     await _check_others(deps, keyring)
     await deps.store.read(secrets.open_all, keyring)
@@ -250,7 +253,7 @@ async def _check_others(deps: OperationDeps, keyring: Keyring) -> None:
 
 
 async def _record_keys(deps: OperationDeps) -> None:
-    """Who joins this gateway must have the keys that it has now."""
+    """Record the present keys: a gateway that joins later must have them, too."""
     if await deps.store.read(gateways.count):
         mark, keys = await asyncio.to_thread(find_mark, deps.home), await asyncio.to_thread(render_keys, deps.home)
         await deps.store.write(gateways.set_keys, mark, keys)

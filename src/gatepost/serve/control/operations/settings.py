@@ -114,7 +114,8 @@ def _load_declarations(home: Home) -> None:
 
 
 def make_view(each: Setting[Any], found: Config, used: Config) -> SettingView:
-    """What was given on the command line is known to the running gateway alone."""
+    """Make the view of a setting. A value from the command line is known to the running gateway alone, so `used` has
+    it."""
     given = used.source(each) == SettingOrigin.COMMAND_LINE
     now = used if given else found
     value, in_use = get_visible_value(each, now), get_visible_value(each, used)
@@ -184,7 +185,7 @@ def _get_setting(name: str) -> Setting[Any]:
 
 
 def check_writable(each: Setting[Any], found: Config) -> None:
-    """What the file cannot hold, or what would win over it."""
+    """Refuse a setting that the file cannot hold, or that something else overrides."""
     if each.secret:
         raise Invalid(each.name, SECRET_ELSEWHERE)
     if each.show is not None:
@@ -204,7 +205,8 @@ def _parse_value(each: Setting[Any], text: str) -> FileValue:
 
 
 def _check_start(home: Home, found: Config, changed: Config) -> None:
-    """Raises what `gatepost up` would say of the change. What was wrong before is no reason to refuse another mend."""
+    """Raise the error that `gatepost up` would raise after the change. Errors from before do not count, so that they
+    can be mended one by one."""
     import gatepost.flow.upkeep.start_check  # noqa: F401  heavy: it has the checks of the flows
 
     before = {str(error) for error in list_start_errors(home, found)}

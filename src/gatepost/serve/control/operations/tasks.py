@@ -155,7 +155,7 @@ async def set_task(deps: OperationDeps, args: SetTaskArgs) -> TaskView:
 
 
 def _make_change(args: SetTaskArgs, task: Task, rules: TaskRules, now: int) -> TaskChange:
-    """Pure. What is not named stays."""
+    """Make the change of a task from the arguments. Fields that are not named stay. It is a pure function."""
     if args == SetTaskArgs(id=args.id):
         raise Invalid("task", "say what to change: --prompt, --text, --cron, --every, --at, --room, --title or another")
     zone = parse_zone(args.tz or (rules.zone if args.tz is not None else task.zone), "tz")

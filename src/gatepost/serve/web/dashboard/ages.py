@@ -14,7 +14,8 @@ def render_span(since: str, now: int) -> str:
 
 
 def render_age(at: str, now: int) -> str:
-    """`at` is RFC 3339, `now` is in microseconds. What is no time is shown as it is."""
+    """Render the age of a moment. `at` is RFC 3339, `now` is in microseconds. An `at` that is no time is shown as it
+    is."""
     try:
         seconds = round(now / SECOND - datetime.fromisoformat(at).timestamp())
     except ValueError:

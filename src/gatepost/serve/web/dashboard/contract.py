@@ -1,6 +1,6 @@
-"""A page of the dashboard: one file in `pages/`, with one function that answers what it shows.
+"""A page of the dashboard: one file in `pages/`, with one function that returns its contents.
 
-A page has no rights of its own. Whatever it shows and does goes through operations, as the person who is signed in.
+A page has no rights of its own. It reads and acts through operations alone, as the person who is signed in.
 """
 
 import re
@@ -52,7 +52,7 @@ class PageRequest(Struct, frozen=True, kw_only=True):
         return all(may_run(rights, self.operations[name].info, scope) for name in operations)
 
     async def has_right(self, right: str) -> bool:
-        """Of the whole gateway. For operations that answer everybody, and some with more."""
+        """Return True if the person has the right for the whole gateway. For operations that show some people more."""
         rights = await self.office.store.read(read_operation_rights, self.person)
         return rights.allows(f"op:{right}", ROOT_FOLDER)
 
@@ -65,7 +65,10 @@ PageFunction = Callable[[PageRequest], Awaitable[PageView]]
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """`reads`: the operations that it cannot do without. Who may not run them does not see it in the navigation."""
+    """The declaration of a page.
+
+    `reads`: the operations that it cannot do without. The navigation shows it only to people who may run them.
+    """
 
     path: str
     title: str

@@ -1,6 +1,8 @@
-"""Serves the pages, their files and streams, and runs the operations behind their buttons."""
+"""Serve the pages, their files and streams, and run the operations behind their buttons."""
 
 import asyncio
+import csv
+import io
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -21,15 +23,23 @@ from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
-from gatepost.serve.web.dashboard.files import FILE_KINDS, render_file
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.operation_words import render_done
 from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.dashboard.result_links import find_result_link, is_question, list_shown_once
-from gatepost.serve.web.dashboard.selection import cut_tables, find_words
 from gatepost.serve.web.dashboard.sidebar import Sidebar, read_sidebar
-from gatepost.serve.web.dashboard.view import Link, Note, PageView, Tone
+from gatepost.serve.web.dashboard.view import (
+    AgentCards,
+    Link,
+    Note,
+    PageView,
+    TableBlock,
+    Tone,
+    find_rows,
+    get_plain,
+    make_card_table,
+)
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
 from gatepost.store.port import Db
 
@@ -40,6 +50,11 @@ MISSING = Note(
     text="There is nothing at this address.", hint="Find or do (Ctrl K) finds every page and operation.", link=BACK
 )
 SHOWN_RESULT = 40_000  # characters of an operation's answer
+FILE_KINDS = ("csv", "json")
+LONGEST_QUERY = 200  # characters of a search
+SHOWN_ROWS = 200  # of one table; more are read by nobody, and a browser is slow with them
+FIRST = "from"  # in the address: the number of the first row
+LONGEST_NUMBER = 9  # digits
 
 
 class DashboardDeps(Struct, frozen=True, kw_only=True):
@@ -86,7 +101,7 @@ class Dashboard:
         return serve
 
     async def show_missing(self, request: Request, visitor: WebVisitor) -> Response:
-        """Of a path that leads nowhere, with the way back."""
+        """Show the page for an unknown path, with the way back."""
         request.state.visitor, request.state.user = visitor, visitor.user
         view = PageView(title="Not found", blocks=[MISSING])
         return await self._render(request, None, view, 404)
@@ -207,7 +222,7 @@ def _wants_json(request: Request) -> bool:
 
 
 def _make_pattern(path: str) -> str:
-    """What fills a hole at the end may have slashes: a group's folder, a person's address."""
+    """Make the route of a page. Its last parameter may have slashes: a group's folder, a person's address."""
     return f"{path[:-1]}:path}}" if path.endswith("}") else path
 
 
@@ -254,3 +269,60 @@ def _render_error(error: GatepostError) -> str:
 
 def _get_status(error: GatepostError) -> int:
     return next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
+
+
+def render_file(page: Page, view: PageView, kind: str) -> Response:
+    """Render a page's first table as a file, with every row that was asked for."""
+    table = next((each for each in view.blocks if isinstance(each, TableBlock | AgentCards)), None)
+    if isinstance(table, AgentCards):
+        table = make_card_table(table)
+    if table is None:
+        raise Invalid("format", "this page has no table")
+    names = [column.name for column in table.columns]
+    rows = [[get_plain(cell) for cell in row.cells] for row in table.rows]
+    name = page.path.strip("/").replace("/", "-") or "overview"
+    headers = {"content-disposition": f'attachment; filename="{name}.{kind}"'}
+    if kind == "json":
+        body = json.dumps([dict(zip(names, row, strict=True)) for row in rows], ensure_ascii=False, indent=1)
+        return Response(body, media_type="application/json", headers=headers)
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(names)
+    writer.writerows([[_defuse(cell) for cell in row] for row in rows])
+    return Response(out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _defuse(cell: str | int | None) -> str | int | None:
+    """Quote a cell that begins like a formula: a spreadsheet would run it."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
+
+
+def find_words(view: PageView, words: str) -> PageView:
+    """Keep the rows of a page's tables that have the typed words, unless the page searches by itself."""
+    if not words.strip() or view.searches:
+        return view
+    short = words[:LONGEST_QUERY]
+    blocks = [find_rows(each, short) if isinstance(each, TableBlock) else each for each in view.blocks]
+    return replace(view, blocks=blocks)
+
+
+def cut_tables(view: PageView, query: Mapping[str, str]) -> PageView:
+    """Cut long tables: from the row that the address names, with a link to the next ones."""
+    first = _parse_first(query.get(FIRST, ""))
+    blocks = [_cut(each, first, query) if isinstance(each, TableBlock) else each for each in view.blocks]
+    return replace(view, blocks=blocks)
+
+
+def _parse_first(given: str) -> int:
+    return int(given) if given.isascii() and given.isdigit() and len(given) <= LONGEST_NUMBER else 0
+
+
+def _cut(table: TableBlock, first: int, query: Mapping[str, str]) -> TableBlock:
+    """A table that fits stays as it is, whatever the address says: it is another one that is long."""
+    if len(table.rows) <= SHOWN_ROWS:
+        return table
+    rest = table.rows[first:] or table.rows
+    if len(rest) <= SHOWN_ROWS:
+        return replace(table, rows=rest)
+    further = {**query, FIRST: str(first + SHOWN_ROWS if table.rows[first:] else SHOWN_ROWS)}
+    return replace(table, rows=rest[:SHOWN_ROWS], more=f"?{urlencode(further)}")

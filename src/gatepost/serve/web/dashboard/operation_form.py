@@ -17,7 +17,7 @@ from gatepost.serve.web.dashboard.view import FormInput, InputKind
 # Arguments of many lines, and those of one line that are hidden while they are typed.
 LONG = ("prompt", "text", "content", "script", "agents_md", "message", "reason", "instructions")
 SECRETS = ("key", "value", "new_password", "old_password", "signing_secret")
-# What a browser may fill in, or offer to keep.
+# Inputs that a browser may fill in, or offer to keep.
 AUTOCOMPLETE = {"new_password": "new-password", "old_password": "current-password"}
 # By operation and a value that is known already ("": whatever is): arguments that most people give, though it works
 # without them.
@@ -117,8 +117,10 @@ def _render_default(argument: ArgumentField) -> str:
 
 
 def parse_form(operation: Operation, sent: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments that were filled in. What is left empty has its default. `settings.url` is the entry `url` of an
-    argument that is a table of texts."""
+    """Parse the arguments that were filled in. An empty input has its default.
+
+    `settings.url` is the entry `url` of an argument that is a table of texts.
+    """
     fields = {each.name: each for each in list_fields(operation.args)}
     unknown = sorted(name for name in sent if name not in fields and not _is_entry(fields, name))
     if unknown:

@@ -22,7 +22,7 @@ WORDS = {
     "url": "URL",
 }
 UNITS = {"s": "seconds", "usd": "USD"}  # by the last part of an argument's name
-# What has become of the subject. A verb that is not here may have done less than it says, and is answered by "Done".
+# The outcome by verb. A verb that is not here may have done less than it says, and is answered by "Done".
 PARTICIPLES = {
     "add": "added",
     "answer": "answered",
@@ -73,13 +73,13 @@ DONE = {
 
 
 def render_title(operation: str) -> str:
-    """Of its form: `api_token.add` is "API token: add"."""
+    """Render the title of an operation's form: `api_token.add` is "API token: add"."""
     subject, _, verb = operation.partition(".")
     return f"{_capitalize(_join(subject))}: {_join(verb)}"
 
 
 def render_label(argument: str) -> str:
-    """Of its input: `timeout_s` is "Timeout (seconds)"."""
+    """Render the label of an argument's input: `timeout_s` is "Timeout (seconds)"."""
     name, _, unit = argument.rpartition("_")
     if name and unit in UNITS:
         return f"{_capitalize(_join(name))} ({UNITS[unit]})"

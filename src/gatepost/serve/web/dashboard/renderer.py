@@ -1,6 +1,7 @@
 """Templates: data in, safe HTML out. Everything is escaped; a template has no way to the store."""
 
 import asyncio
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,17 @@ from msgspec import Struct
 
 from gatepost.access.budgets import render_about_usd
 from gatepost.serve.web.dashboard.ages import render_age
-from gatepost.serve.web.dashboard.code_marks import split_code
 from gatepost.serve.web.dashboard.view import has_content, list_shown
 
 TEMPLATES = Path(__file__).parent / "templates"
+_CODE = re.compile(r"`([^`\n]+)(?:`|(?<=…)\Z)")  # a text that was cut may end before the second mark
+
+
+class ProsePart(Struct, frozen=True):
+    """A part of one of our own texts. A template shows backticks as code; nothing here makes HTML."""
+
+    text: str
+    is_code: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -46,3 +54,13 @@ async def render_apart(template: str, **values: Any) -> str:
 def _get_tag(value: object) -> str:
     """The kind of a part of a page; '' for plain text and numbers."""
     return str(value.__struct_config__.tag) if isinstance(value, Struct) else ""
+
+
+def split_code(text: str) -> list[ProsePart]:
+    """Split a text at its backticks, in order, without them. A mark without a second one stays."""
+    parts, at = [], 0
+    for found in _CODE.finditer(text):
+        parts += [ProsePart(text[at : found.start()]), ProsePart(found[1], is_code=True)]
+        at = found.end()
+    parts.append(ProsePart(text[at:]))
+    return [each for each in parts if each.text]

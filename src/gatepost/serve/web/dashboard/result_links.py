@@ -37,7 +37,7 @@ def is_question(operation: OperationInfo) -> bool:
 
 
 def list_shown_once(operation: str, answer: Any) -> list[tuple[str, str]]:
-    """(how it is called, the value). What the one before it ends with is not shown again."""
+    """List values that are shown once, as (label, value). A value that ends the one before it is left out."""
     given, shown = answer if isinstance(answer, dict) else {}, list[tuple[str, str]]()
     for name, called in ONCE.get(operation, {}).items():
         value = str(given.get(name) or "")

@@ -1,4 +1,4 @@
-"""Which words of two texts differ. What is too large to compare is shown without marks."""
+"""Which words of two texts differ. Texts that are too large to compare are shown without marks."""
 
 import re
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""`POST /hook/<token>`: what a program posts becomes a message in the link's room. It is durable before the answer.
+"""`POST /hook/<token>`: the post of a program becomes a message in the link's room. It is durable before the answer.
 
-Whoever can reach the server can send here. Unknown, revoked and expired tokens look alike, and are looked for before
-anything else is read. Until a post is proved (by the token, and by its signature where the link asks for one) it is in
-the pool of strangers of `hook_admission`, and counts against nobody's link. A token stands in the path alone: no log,
-no record and no answer has it.
+Everybody who can reach the server can send here. Unknown, revoked and expired tokens look alike, and are looked for
+before anything else is read. A post is proved by the token, and by its signature if the link asks for one. Until then
+it is in the pool of strangers of `hook_admission`, and counts against nobody's link. A token stands in the path alone:
+no log, no record and no answer has it.
 """
 
 import asyncio
@@ -169,7 +169,7 @@ class HookLinks:
             return _explain(409, "this was signed once and sent before, under another id")
         except Invalid as error:
             return _explain(413, str(error))
-        # Whoever copies a signed post learns nothing of what its answer was.
+        # A copied signed post learns nothing about the answer to the original.
         is_copy = not receipt.new and link.signature is not SignatureScheme.NONE
         return TakenPost(link.address, receipt.message_id, 0 if is_copy else wait_s)
 

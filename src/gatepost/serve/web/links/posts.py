@@ -68,8 +68,11 @@ def _read_body(kind: str, text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _read_form(text: str) -> tuple[str, dict[str, Any]]:
-    """As JSON, because agents read that. One field `payload` is JSON already, as GitHub and Slack send it. What has no
-    names at all is text: that is what curl makes of `-d`."""
+    """Return a form as JSON, because agents read that.
+
+    A single field `payload` is JSON already, as GitHub and Slack send it. A form without names is text: curl sends that
+    for `-d`.
+    """
     try:
         fields = parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError:
@@ -101,7 +104,7 @@ def _decode(body: bytes) -> str:
 
 
 def _find_delivery(scheme: SignatureScheme, headers: Headers, given: dict[str, Any]) -> str:
-    """Of a link whose posts are signed, what its service calls so, and nothing else: a copy must not get another id."""
+    """Find the id of a delivery. A signed post has only the id of its service, so that a copy cannot get another id."""
     slack = given.get("event_id") if given.get("type") == "event_callback" else None
     stripe = given.get("id") if given.get("object") == "event" else None
     found: dict[SignatureScheme, tuple[tuple[str, object], ...]] = {

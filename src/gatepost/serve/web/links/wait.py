@@ -1,7 +1,7 @@
-"""Programs that wait for the answer to what they posted: a bounded number, each for a bounded time.
+"""Programs that wait for the answer to their post: a bounded number, each for a bounded time.
 
-What waits is woken by the bell of its room, and looks by itself every few seconds. A program that goes away, and a
-gateway that stops, end the wait at once.
+A waiting program is woken by the event of its room, and looks by itself every few seconds. A program that goes away,
+and a gateway that stops, end the wait at once.
 """
 
 import asyncio

@@ -65,7 +65,7 @@ async def show_api(request: PageRequest) -> PageView:
         actions = (NEW,)
     document = Note(text="The same as an OpenAPI document:", link=Link("openapi.json", "/openapi.json"))
     return PageView(
-        lead="What a program may ask for, by POST with JSON and a token. Each operation is a command and a form, too.",
+        lead="Operations for programs, by POST with JSON and a token. Each operation is a command and a form, too.",
         blocks=[document, *blocks],
         actions=actions,
     )

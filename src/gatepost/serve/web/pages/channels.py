@@ -79,7 +79,7 @@ def make_form(kind: Answer) -> StepForm:
         kind=InputKind.TEXT,
         value="",
         required=False,
-        description=f"Of several channels of one kind. Empty: {kind['name']}.",
+        description=f"To tell several channels of one kind apart. Empty: {kind['name']}.",
         example="work",
     )
     return StepForm(

@@ -131,7 +131,7 @@ async def _list_moves(request: PageRequest, group: Answer) -> tuple[Action, ...]
 
 
 def list_moves(group: Answer, gateways: Sequence[Answer]) -> tuple[Action, ...]:
-    """Only where there is another gateway to move to. Of several, the form asks for which."""
+    """Offer a move if there is another gateway to move to. If there are several, the form asks for one."""
     others = [each["name"] for each in gateways if each["alive"] and each["name"] != group["gateway"]]
     if not others or not group["gateway"]:
         return ()

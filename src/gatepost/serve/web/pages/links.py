@@ -32,7 +32,7 @@ async def show_links(request: PageRequest) -> PageView:
     found = await request.ask("token.list", limit=PAGE, before=request.query.get("before", ""))
     more = f"?before={found[-1]['id']}" if len(found) == PAGE else ""
     return PageView(
-        lead="Whoever has one of these may use it. A link is shown when it is made, and never again.",
+        lead="Everybody who has one of these may use it. A link is shown when it is made, and never again.",
         blocks=[make_table(found, LINK, EMPTY, actions=list_actions, more=more)],
         actions=(NEW_WEBHOOK, NEW_CHAT, NEW_INVITATION),
     )

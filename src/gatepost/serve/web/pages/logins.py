@@ -1,6 +1,7 @@
-"""Sign-ins: the browsers in which a person is signed in, and how to end one or all."""
+"""Sign-ins: the browsers in which a person is signed in, how to end one or all, and their passkeys."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gatepost.core.records import replace
 from gatepost.serve.control.arguments.logins import READ
@@ -16,11 +17,14 @@ from gatepost.serve.web.dashboard.view import (
     Fact,
     Facts,
     Filter,
+    FormInput,
+    InputKind,
     Moment,
+    Note,
     PageView,
+    ScriptForm,
     Tone,
 )
-from gatepost.serve.web.pages.passkey_blocks import make_passkey_blocks
 
 WAYS = {
     "one_time_link": "One-time link",
@@ -34,6 +38,25 @@ EMPTY = EmptyState(
     text="No browser is signed in as you. This prints an address that does it:", command="gatepost login"
 )
 LEAD = "Each browser stays signed in for some weeks. Sign out what you do not know or use no more."
+PASSKEY = (
+    text("label", "Passkey"),
+    code("host", "Works on"),
+    moment("last_used_at", "Last used"),
+    moment("created_at", "Added"),
+)
+NO_PASSKEY = EmptyState(text="You have no passkey. Add one below: then you sign in with your device alone.")
+PASSKEYS_OFF = "Passkeys are off, so these sign nobody in. The setting web.passkey_login switches them on."
+PASSKEY_HELP = (
+    "Your phone, computer or security key keeps it. It works for the address by which you open this page now, which"
+    " must begin with https:// or be http://localhost. Add it within ten minutes of signing in."
+)
+PASSKEY_FORM = ScriptForm(
+    script="passkey_form.js",
+    inputs=[FormInput(name="label", label="What you call it", kind=InputKind.TEXT, required=True, example="My phone")],
+    submit="Add a passkey",
+    title="Add a passkey",
+    help=PASSKEY_HELP,
+)
 
 
 def _show_this(login: Answer) -> Cell:
@@ -102,3 +125,22 @@ def _list_password_actions(state: Answer) -> tuple[Action, ...]:
     change = Action(label=label, operation="login.set_password", asks=True)
     remove = Action(label="Remove password", operation="login.remove_password", asks=True, tone=Tone.BAD)
     return (change, remove) if state["changed_at"] else (change,)
+
+
+def make_passkey_blocks(answer: Mapping[str, Any], everybody: bool) -> list[Block]:
+    """Make the blocks of passkeys: those of a person, and the form that adds one. No blocks if they are off and unused.
+
+    `everybody`: those of other people are among them.
+    """
+    fields = (PERSON, *PASSKEY) if everybody else PASSKEY
+    found: list[Answer] = answer["passkeys"]
+    table = make_table(found, fields, NO_PASSKEY, title="Passkeys", actions=list_passkey_actions)
+    if answer["missing"]:
+        return [table, Note(text="The library for passkeys is not installed.", hint=answer["missing"], tone=Tone.WARN)]
+    if answer["is_on"]:
+        return [table, PASSKEY_FORM]
+    return [table, Note(text=PASSKEYS_OFF, tone=Tone.QUIET)] if found else []
+
+
+def list_passkey_actions(passkey: Answer) -> tuple[Action, ...]:
+    return (Action(label="Remove", operation="passkey.rm", args={"id": passkey["id"]}, asks=True, tone=Tone.BAD),)

@@ -31,7 +31,7 @@ LONGEST_SHOWN = 240  # characters of a text of anybody
 GROUP_PAGE, AGENT_PAGE, REQUESTS_PAGE = "/groups/{folder}", "/agents/{id}", "/requests"
 # Steps that only show something lead to the page that shows more than an operation's answer.
 STEP_PAGES = {SafeStep.TRACE: ("/ledger/{id}", "message"), SafeStep.INSPECT: (AGENT_PAGE, "id")}
-# Where a finding of this subject can be looked at and mended.
+# The page on which a finding of this subject can be looked at and mended.
 SUBJECT_PAGES = {
     "channels": "/channels",
     "outbox": "/ledger",

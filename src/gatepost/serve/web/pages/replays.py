@@ -36,7 +36,7 @@ def make_replay_view(found: Answer) -> PageView:
     blocks: list[Block] = [state, *(make_comparison(each) for each in found["turns"])]
     return PageView(
         title=f"Replay of {found['source']}",
-        lead="What was said then, and what other settings make of it now. Nothing of it reaches anybody.",
+        lead="A conversation from then, and its outcome with other settings now. Nothing of it reaches anybody.",
         blocks=blocks,
     )
 

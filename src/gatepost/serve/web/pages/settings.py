@@ -99,7 +99,7 @@ async def show_setting(request: PageRequest) -> PageView:
 
 
 async def _preview(request: PageRequest, operation: str, args: Answer) -> list[Block]:
-    """What is wrong with a value stands below the form, which keeps it."""
+    """Show the change before it is made. An error in a value stands below the form, which keeps the value."""
     try:
         return make_preview(operation, args, await request.ask(operation, **args, dry_run=True))
     except (Invalid, SetupError) as error:

@@ -86,7 +86,7 @@ def order_agents(agents: list[Answer]) -> list[Answer]:
 
 
 def make_connected(agents: list[Answer]) -> list[Note]:
-    """Of the group that the chat talks to."""
+    """Say which agent answers the chat: that of the group `home`."""
     name = next((each["title"] or each["agent"] for each in agents if WORLD in each["groups"]), "")
     return [Note(text=f"The chat is answered by {name}.", tone=Tone.GOOD, link=Link("Chat", CHAT))] if name else []
 
@@ -133,7 +133,7 @@ FURTHER = (
         kind=InputKind.TEXT,
         value="",
         required=False,
-        description="Of a local or compatible model. Empty: the vendor's own.",
+        description="The address of a local or compatible model. Empty: the vendor's own.",
         example="http://127.0.0.1:11434/v1",
     ),
     FormInput(

@@ -20,7 +20,6 @@ from gatepost.serve.web.browser_security import port_of
 from gatepost.serve.web.browser_streams import BrowserStreams
 from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.csrf import is_write_proven, render_refusal
-from gatepost.serve.web.signin.devices import parse_device
 from gatepost.serve.web.signin.proxy_users import find_name, get_identity
 from gatepost.serve.web.signin.visitors import WebVisitor, find_browser_visitor
 from gatepost.store import audit, logins
@@ -34,6 +33,32 @@ MOST_SEEN = 1000  # browsers of which we remember that
 LONGEST_PEER = 80  # characters
 
 FindUser = Callable[[Db, int], str | None]  # (store, now): who signs in; None: nobody
+LONGEST_READ = 400  # characters of a User-Agent that are looked at
+# Words of a User-Agent, and the names that people know. The first match counts: most browsers claim to be others, too.
+_BROWSERS = (
+    ("Edg/", "Edge"),
+    ("EdgA/", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("Chromium/", "Chromium"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+    ("curl/", "curl"),
+    ("python-", "a Python program"),
+)
+_SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("CrOS", "ChromeOS"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("Macintosh", "macOS"),
+    ("Linux", "Linux"),
+)
 
 
 class BrowserLoginDeps(Struct, frozen=True, kw_only=True):
@@ -193,3 +218,11 @@ def is_secure(request: Request) -> bool:
     """Return True if the browser came by https. Behind a proxy only the Origin of its write says so."""
     origin = request.headers.get("origin", "")
     return origin.startswith("https://") if origin else request.url.scheme == "https"
+
+
+def parse_device(user_agent: str) -> str:
+    """Name a browser as people know it, like "Firefox on Linux"; '' if unknown. A User-Agent may say anything."""
+    said = user_agent[:LONGEST_READ]
+    browser = next((name for sign, name in _BROWSERS if sign in said), "")
+    system = next((name for sign, name in _SYSTEMS if sign in said), "")
+    return f"{browser} on {system}" if browser and system else browser or system

@@ -1,7 +1,7 @@
 """A way of signing in: one file in this folder, with a class that is registered and has routes below `/login`.
 
-Whatever a way asks of a browser, it ends with `BrowserLogins.sign_in`. The sign-in page shows a button for each way
-that is on: a link to `href`, or what the module `script` of our static files puts there.
+Every way ends with `BrowserLogins.sign_in`. The sign-in page shows a button for each way that is on: a link to `href`,
+or the button that the module `script` of our static files puts there.
 """
 
 import importlib.util

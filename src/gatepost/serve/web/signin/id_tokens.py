@@ -107,7 +107,7 @@ def _check_signature(token: str, key: Mapping[str, Any]) -> Mapping[str, Any]:
         made = jwt.PyJWK(dict(key), algorithm)
         if isinstance(made.key, RSAPublicKey) and not SMALLEST_RSA_KEY <= made.key.key_size <= LARGEST_RSA_KEY:
             raise NotProven("the provider's key is too short or too long")
-        # What the claims must be is judged by `check_claims`, by the clock of the gateway.
+        # `check_claims` judges the claims, by the clock of the gateway.
         claims = jwt.decode(
             token,
             made,

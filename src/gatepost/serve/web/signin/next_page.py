@@ -12,7 +12,8 @@ _NO_PAGE = ("/login", "/logout", "/api/", "/static/")
 
 
 def parse_next(given: str) -> str:
-    """A path of ours as it was given, or the first page. What only looks like one of ours is none."""
+    """Return the given path if it is one of ours, else the first page. A path that leads away once decoded is not
+    ours."""
     if len(given) > LONGEST or not _PATH.match(given) or given.startswith(_NO_PAGE):
         return FIRST_PAGE
     decoded = given

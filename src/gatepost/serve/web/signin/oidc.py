@@ -44,13 +44,13 @@ SECRET = get_channel_secret_name("web", "oidc_secret")
 CLIENT_ID = setting(
     "web.oidc_client_id",
     "",
-    help=f"What the OpenID provider knows this gateway by. `gatepost secret set {SECRET}` sets the secret for it.",
+    help=f"This gateway's client id at the OpenID provider. `gatepost secret set {SECRET}` sets the secret for it.",
 )
 CLAIM = setting(
     "web.oidc_claim",
     OidcClaim.SUB.value,
     choices=tuple(OidcClaim),
-    help="What says who somebody is at the OpenID provider: sub, or email if the provider has verified it.",
+    help="The claim that identifies a person at the OpenID provider: sub, or email if the provider has verified it.",
 )
 NAME = "oidc"
 BACK = f"{PREFIX}/oidc/back"
@@ -173,7 +173,7 @@ class OidcSignIn:
         return answer
 
     async def finish(self, request: Request) -> Response:
-        """The provider leads back. Whatever comes of it, the ticket is gone."""
+        """Finish a sign-in when the provider leads back. The ticket is used up, also if the sign-in fails."""
         ticket = await self._tickets.find(request, PURPOSE)
         if ticket is None:
             answer = await _render_page("begin_again", 403, text=TOO_LATE)
@@ -187,7 +187,8 @@ class OidcSignIn:
         return answer
 
     async def _render_failure(self, request: Request, why: str) -> Response:
-        """After a while that grows with the failures of an address. Of those that wait there are only so many."""
+        """Show a failure, after a wait that grows with the failures of the address. The number of waiting requests is
+        bounded."""
         if not await self._deps.throttle.strike(self._deps.browsers.get_peer(request)):
             return await _render_page("failed", 429, text=TOO_MANY)
         return await _render_page("failed", 403, text=why)

@@ -69,7 +69,7 @@ class PasskeySignIn:
         return answer
 
     async def finish(self, request: Request) -> Response:
-        """Whoever the passkey belongs to is signed in. Unknown, copied and too late look alike."""
+        """Sign in the owner of the passkey. Unknown, copied and late passkeys look alike."""
         party, given = find_party(request), await read_object(request, LARGEST_BODY)
         ticket = await self._tickets.find(request, TicketPurpose.PASSKEY_SIGN_IN)
         check = await self._check(party, ticket, given) if ticket is not None else None

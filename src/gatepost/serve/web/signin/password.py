@@ -64,7 +64,7 @@ class PasswordSignIn:
         return answer
 
     async def _refuse(self, peer: str) -> Response:
-        """Who is wrong waits, longer each time."""
+        """Refuse a wrong password, after a wait that grows each time."""
         if not await self._deps.throttle.strike(peer):
             return error_response("refused", TOO_MANY, 429)
         return error_response("refused", WRONG, 403)
@@ -82,5 +82,5 @@ class PasswordSignIn:
 
 
 def _find_user(db: Db, checked: Password) -> str | None:
-    """Whoever has this password still. It may have been changed while it was checked."""
+    """Return the person who still has this password. It may have been changed while it was checked."""
     return checked.user_id if passwords.get(db, checked.user_id) == checked else None

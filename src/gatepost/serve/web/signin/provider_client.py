@@ -1,6 +1,6 @@
 """The OpenID provider, as we ask it: its discovery document, its keys and its tokens.
 
-What it answers is bounded in size and time, and redirects are not followed. Only https is asked, or a provider on this
+Its answers are bounded in size and time, and redirects are not followed. Only https is asked, or a provider on this
 machine. Documents are kept for an hour. An unknown key has them fetched anew, once a minute at most: else anybody who
 shows us made-up keys could have us ask the provider as often as they like.
 """

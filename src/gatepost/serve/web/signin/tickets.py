@@ -1,8 +1,8 @@
 """Tickets that a browser holds between the two steps of a sign-in: in a cookie, for a few minutes, good for one.
 
-A ticket is signed with a key that comes from the key ring, so nothing is kept for those who never come back: strangers
-can ask for as many as they like. All gateways with that ring know it, after a restart too. Only what signed somebody in
-is remembered, in the store, until it would have expired.
+A ticket is signed with a key from the key ring, so nothing is stored for browsers that never come back. Strangers can
+ask for as many as they like. All gateways with that ring know it, after a restart too. Only a used ticket is
+remembered, in the store, until it would have expired.
 """
 
 import base64

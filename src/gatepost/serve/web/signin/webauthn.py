@@ -36,8 +36,10 @@ class RelyingParty(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The host with its port. Browsers let the pages of all ports use a host's passkeys, and a program may name any
-        port when it asks us: so a passkey works where it was added, and on no other port."""
+        """The host with its port: a passkey works on the port where it was added, and on no other.
+
+        Browsers let the pages of all ports use a host's passkeys, and a program may name any port when it asks us.
+        """
         return self.page_url.partition("://")[2]
 
 

@@ -1,13 +1,15 @@
 """The chat of a link: `/chat/<token>`, a page of its own for whoever holds the token, also in a frame of another site.
 
-No cookie counts here. The token stands in the path of the first request alone: the page moves it into the fragment,
-which no server and no referrer sees, and redeems it for a visitor's own secret. That secret, in a header, is all that
-the rest asks for. A visitor sees their own room: others who hold the same link do not read what they say.
+No cookie counts here. The token stands in the path of the first request alone. The page moves it into the fragment,
+which no server and no referrer sees, and redeems it for a visitor's own secret. Every other request needs only that
+secret, in a header. A visitor sees their own room: others with the same link do not read it.
 """
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +24,16 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.flow.links import link_visits
 from gatepost.flow.links.link_visits import LinkFacts, TooManyVisitors
-from gatepost.messages.inbound import Inbound
+from gatepost.messages.inbound import Direction, Inbound
 from gatepost.messages.text import clean
 from gatepost.serve import room_events
 from gatepost.serve.room_events import RoomEvent
+from gatepost.serve.web.browser_security import HEADERS
 from gatepost.serve.web.browser_streams import render_sse
 from gatepost.serve.web.client_addresses import ClientAddresses
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
-from gatepost.serve.web.widget.page_policy import render_headers
 from gatepost.serve.web.widget.rates import TooFast, WidgetRates
-from gatepost.serve.web.widget.visitor_events import render_visitor_event
-from gatepost.serve.web.widget.visitor_streams import VisitorStreams
 from gatepost.store import link_visitors
 from gatepost.store.link_visitors import LinkVisitor
 from gatepost.store.port import Store
@@ -49,6 +49,47 @@ CLOSED = "This chat is closed, or its address is wrong."
 FULL_S = 30.0
 VISITOR_NAME = "Visitor"
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,64}\Z")
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?\Z")
+NO_FRAMES = "'none'"
+FAILED = frozenset({"failed", "refused", "cancelled"})
+WAITING = frozenset({"accepted", "queued", "working", "retry", "held"})
+MOST_STREAMS = 200  # of all visitors
+MOST_OF_LINK = 50
+
+
+class VisitorStreams:
+    """The streams that visitors hold open: one for each visitor, and a bounded number for each link."""
+
+    def __init__(self, hub: LocalChannel, bells: EventBus) -> None:
+        self._hub = hub
+        self._open: dict[str, tuple[object, LinkVisitor]] = {}  # by the visitor's id
+        bells.on_operation(self._ring)  # a link may have been revoked
+
+    def has_room(self, visitor: LinkVisitor) -> bool:
+        if visitor.id in self._open:  # the new one takes its place
+            return True
+        links = Counter(each.token_id for _, each in self._open.values())
+        return len(self._open) < MOST_STREAMS and links[visitor.token_id] < MOST_OF_LINK
+
+    @contextmanager
+    def open(self, visitor: LinkVisitor) -> Iterator[object]:
+        """Yield the stream's own mark: a later stream of the same visitor ends it."""
+        mine = object()
+        self._open[visitor.id] = (mine, visitor)
+        self._hub.ring(visitor.address)
+        try:
+            yield mine
+        finally:
+            if self.is_current(visitor, mine):
+                del self._open[visitor.id]
+
+    def is_current(self, visitor: LinkVisitor, mine: object) -> bool:
+        known = self._open.get(visitor.id)
+        return known is not None and known[0] is mine
+
+    def _ring(self) -> None:
+        for _, visitor in self._open.values():
+            self._hub.ring(visitor.address)
 
 
 class WidgetDeps(Struct, frozen=True, kw_only=True):
@@ -201,7 +242,8 @@ def _get_secret(request: Request) -> str:
 
 
 def _answer_errors(handler: Any) -> Any:
-    """What only this page answers so: closed, and too fast. The rest is answered as everywhere."""
+    """Answer the errors of this page: a closed link, too many visitors, and too fast. Others are answered as
+    everywhere."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -220,3 +262,43 @@ def _answer_errors(handler: Any) -> Any:
 
 def _render_error(kind: str, text: str, status: int) -> Response:
     return JSONResponse({"ok": False, "error": {"kind": kind, "text": text}}, status)
+
+
+def render_headers(host: str, origins: str) -> dict[str, str]:
+    """Render the headers that bound what a browser may do with the page of a chat link.
+
+    The page has our origin, so a browser that is signed in may send our cookie along. The policy lets its scripts ask
+    nothing but the widget's own addresses, which look at no cookie. The link names the pages that may frame it.
+
+    `host`: as the browser named us. `origins`: of pages that may show it, between blanks; '': none.
+    """
+    ours = f"{host}{API_PREFIX}" if _HOST.match(host) else "'self'"  # a policy cannot name an IPv6 address
+    policy = (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none';"
+        f" connect-src {ours}; frame-ancestors {origins or NO_FRAMES}"
+    )
+    headers = {
+        "content-security-policy": policy,
+        "permissions-policy": "microphone=(), camera=(), geolocation=(), payment=(), usb=()",
+        "cross-origin-resource-policy": "cross-origin" if origins else HEADERS["cross-origin-resource-policy"],
+        "x-robots-tag": "noindex",
+    }
+    return headers if origins else {**headers, "x-frame-options": HEADERS["x-frame-options"]}
+
+
+def render_visitor_event(seen: RoomEvent, html: str, visitor: LinkVisitor) -> dict[str, Any]:
+    """Render an event of a visitor's room for their page. They are a stranger: no folder, reason or file is told."""
+    incoming = seen.direction == Direction.IN
+    return {
+        "id": seen.id,
+        "mine": incoming and seen.sender == visitor.identity,
+        "verb": seen.verb,
+        "notice": not seen.folder and seen.sender.startswith("gatepost:"),  # what the gateway says by itself
+        "name": seen.agent,
+        "html": html,
+        "at": seen.at // 1000,
+        "key": seen.platform_id,
+        "target": seen.target_id,
+        "state": "failed" if seen.state in FAILED else "waiting" if seen.state in WAITING else "",
+        "files": [each.name for each in seen.files],
+    }

@@ -1,6 +1,7 @@
 """How fast visitors of chat links may come in, write and read: for each link, each address and each visitor.
 
-Who is too fast is told when to come again. What is refused costs nothing, so a flood does not lengthen its own wait.
+A visitor who is too fast is told when to come again. A refused request costs nothing, so a flood does not lengthen its
+own wait.
 """
 
 from collections import OrderedDict

@@ -106,7 +106,7 @@ async def check_held_connection(trial: ChannelTrial) -> None:
 
 
 def require_sign(trial: ChannelTrial) -> None:
-    """Of life. A channel that asks nobody, and is called now and then, has none."""
+    """Require a sign of life. A channel that is only called now and then has none."""
     if trial.platform.calls_hooks and not trial.kind.deaf_after_s:
         raise FeatureMissing("programs call it when they like, so silence is no sign")
     assert trial.kind.deaf_after_s > 0, "no deaf_after_s is declared, so a silent channel is never found"
@@ -253,7 +253,7 @@ async def find_check_error(trial: ChannelTrial, **more: Any) -> Exception | None
 
 
 def spoil(secret: str) -> str:
-    """Of the same form, and wrong."""
+    """Return a wrong secret of the same form."""
     return secret[:-1] + ("x" if secret[-1:] != "x" else "y")
 
 

@@ -28,7 +28,7 @@ async def check_a_message(trial: ChannelTrial) -> None:
 
 
 async def check_order_in_a_room(trial: ChannelTrial) -> None:
-    """What is written in several rooms at once is received in each room in its order."""
+    """Messages in several rooms at once are received in each room in their order."""
     await trial.start()
     for number in range(MANY):
         for room in trial.rooms:
@@ -41,7 +41,7 @@ async def check_order_in_a_room(trial: ChannelTrial) -> None:
 
 
 async def check_own_words(trial: ChannelTrial) -> None:
-    """What the bot says is not received as somebody else's words."""
+    """The bot's own messages are not received as somebody else's."""
     await trial.start()
     await trial.send(text="words of the bot")
     await trial.pass_marker()
@@ -137,7 +137,7 @@ async def check_replies_in(trial: ChannelTrial) -> None:
 
 
 async def check_threads_in(trial: ChannelTrial) -> None:
-    """What is written in a thread says in which, by one name."""
+    """A message in a thread names the thread, always by the same name."""
     await trial.start()
     root = trial.write("a topic")
     trial.write("within the thread", thread=root)

@@ -314,7 +314,7 @@ async def check_posts(trial: ChannelTrial) -> None:
 
 
 async def check_passing_on(trial: ChannelTrial) -> None:
-    """What somebody wrote is forwarded, quoted or reposted, each where it is declared."""
+    """A message of somebody is forwarded, quoted or reposted, each if it is declared."""
     ops = {Op.FORWARD: Feature.FORWARD, Op.QUOTE: Feature.QUOTE, Op.REPOST: Feature.REPOST}
     for op, feature in ops.items():
         if feature not in trial.kind.features:
@@ -366,7 +366,7 @@ async def check_direct_rooms(trial: ChannelTrial) -> None:
 
 
 async def check_history(trial: ChannelTrial) -> None:
-    """What was said earlier can be asked for: oldest first, with its times, the bot's own words marked."""
+    """Earlier messages can be asked for: oldest first, with their times, the bot's own marked."""
     if not trial.has(Feature.HISTORY):
         assert not isinstance(trial.channel, SupportsHistory), "there is a method history, and it is not declared"
         raise FeatureMissing("bots cannot look back")

@@ -1,9 +1,8 @@
-"""Backticks in our own texts."""
+"""Templates: backticks in our own texts, and escapes."""
 
 import pytest
 
-from gatepost.serve.web.dashboard.code_marks import split_code
-from gatepost.serve.web.dashboard.renderer import get_environment
+from gatepost.serve.web.dashboard.renderer import get_environment, split_code
 
 
 @pytest.mark.parametrize(
