@@ -1,1 +1,2 @@
-"""What some of the numbered migrations are on PostgreSQL, under the same names. All others are the same on both."""
+"""The PostgreSQL forms of those numbered migrations that differ there, under the same names. All others are the same on
+both."""
