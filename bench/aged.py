@@ -6,9 +6,10 @@ from typing import Any
 
 import apsw
 
-from gatepost.store import audit, search
-from gatepost.store.sessions import Session
-from gatepost.store.sqlite_db import SqliteDb
+from gatepost.store import search
+from gatepost.store.engine.sqlite_db import SqliteDb
+from gatepost.store.rights import audit
+from gatepost.store.sessions.sessions import Session
 
 PORTION = 5_000
 STEPS = (

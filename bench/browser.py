@@ -17,7 +17,7 @@ from playwright.async_api import Browser, Page, async_playwright
 import dashboard
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
-from gatepost.store.sqlite_db import connect
+from gatepost.store.engine.sqlite_db import connect
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
 from measure import Figure, at_most

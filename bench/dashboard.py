@@ -24,14 +24,17 @@ from gatepost.serve.control.operations.overview import get_defaults, read_overvi
 from gatepost.serve.web.dashboard.handlers import Dashboard, DashboardDeps
 from gatepost.serve.web.dashboard.live import ChangeStreams
 from gatepost.serve.web.signin.visitors import WebVisitor
-from gatepost.store import budgets, groups, requests, sessions, users
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.migrate import migrate
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.money import budgets
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
-from gatepost.store.sessions import SessionMode
-from gatepost.store.sqlite_db import SqliteDb, connect
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import NewRequest, RequestKind
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.counting import CountingDb
 from measure import Figure, at_most, within
 

@@ -14,7 +14,7 @@ from gatepost.access.tiers import Tier
 from gatepost.core.registry import Registry, load_package
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
-from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import TOOLS, Tool, tool
@@ -121,8 +121,8 @@ async def call_us(agent: GateAgent, count: int = 4000) -> tuple[float, float]:
 async def settled(folder: Path) -> GateAgent:
     """An agent of a world, in the middle of a turn."""
     from gatepost.core.clock import SystemClock
-    from gatepost.store.migrate import migrate
-    from gatepost.store.sqlite_store import SqliteStore
+    from gatepost.store.engine.migrate import migrate
+    from gatepost.store.engine.sqlite_store import SqliteStore
 
     migrate(folder / "gatepost.db", SystemClock())
     agent = await GateAgent.create(folder, SqliteStore(folder / "gatepost.db"), "acme")

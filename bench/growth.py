@@ -12,10 +12,11 @@ import aged
 from gatepost.app import Gateway
 from gatepost.core.clock import SystemClock
 from gatepost.messages.inbound import Inbound
-from gatepost.store import groups, rooms, routes, sessions
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.gateway import running_gateway
 from instant import Instant
 from measure import Figure, at_least, within

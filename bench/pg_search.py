@@ -17,7 +17,9 @@ import psycopg
 import search as sqlite_search
 from gatepost.core.clock import SystemClock
 from gatepost.store import search
-from gatepost.store.full_text import IndexedText
+from gatepost.store.engine.full_text import IndexedText
+from gatepost.store.engine.sqlite_db import connect
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Store
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.migrate import migrate_postgres
@@ -25,8 +27,6 @@ from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.postgres.words import make_vector
 from gatepost.store.search import SearchQuery, Subtree
-from gatepost.store.sqlite_db import connect
-from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
 from measure import Figure, at_most
 

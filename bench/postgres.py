@@ -17,15 +17,15 @@ import uvloop
 
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Inbound
-from gatepost.store import rooms
-from gatepost.store.full_text import IndexedText
+from gatepost.store.engine.full_text import IndexedText
 from gatepost.store.port import Db, Store
 from gatepost.store.postgres import postgres_db
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.notices import Notice, NoticeBoard
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.words import make_vector
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
 from growth import reply

@@ -37,13 +37,15 @@ from gatepost.daemon import SWITCH_S
 from gatepost.gate.caller import Caller
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.messages.inbound import Inbound
-from gatepost.store import inbox, messages, rooms, sessions, turn_claims
-from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import NewEffect, add
+from gatepost.store.engine.sqlite_db import SqliteDb
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.messages.outbox import NewEffect, add
 from gatepost.store.port import Db, Row
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sqlite_db import SqliteDb
-from gatepost.store.turns import Turn
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import sessions, turn_claims
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import running_gateway
 from instant import Instant

@@ -17,12 +17,14 @@ from gatepost.core.clock import DAY, HOUR, MINUTE, SystemClock
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.schedule.firing import FiringPlan, fire_plans
 from gatepost.flow.schedule.task_loop import AT_ONCE, plan_due
-from gatepost.store import groups, inbox, sessions, tasks
-from gatepost.store.inbox import InboxState
-from gatepost.store.migrate import migrate
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
-from gatepost.store.sqlite_db import SqliteDb, connect
-from gatepost.store.tasks import NewTask, ScheduleKind, TaskContext
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import NewTask, ScheduleKind, TaskContext
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.counting import CountingDb
 from measure import Figure, at_most, within

@@ -12,12 +12,13 @@ from pathlib import Path
 import apsw
 
 from gatepost.core.clock import SystemClock
-from gatepost.store import groups, search, sessions
-from gatepost.store.full_text import separate_characters
-from gatepost.store.migrate import migrate
+from gatepost.store import search
+from gatepost.store.engine.full_text import separate_characters
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_db import SqliteDb, connect
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.gate_agent import GateAgent
 
 MESSAGES, ROOMS, WORDS = 1_000_000, 2000, 20_000

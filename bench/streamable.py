@@ -20,8 +20,8 @@ from gatepost.core.listen_address import ListenAddress
 from gatepost.serve.agents.groups import PATH, make_groups_app
 from gatepost.serve.agents.mcp_endpoint import LARGEST
 from gatepost.serve.http import HttpServer, bind
-from gatepost.store.migrate import migrate
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.sample_tools import FEW
 from measure import Figure, all_of, at_most, client, table

@@ -13,10 +13,10 @@ import uvloop
 
 from gatepost.app import Gateway
 from gatepost.channels.contract import CHANNELS
-from gatepost.store import rooms
-from gatepost.store.outbox import NewEffect, add
+from gatepost.store.messages.outbox import NewEffect, add
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.platforms.base import PlatformFault
 from gatepost.testing.platforms.telegram import TelegramPlatform

@@ -31,7 +31,7 @@ from gatepost.serve.agents.service import AgentService
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import OperationArgs, list_fields
 from gatepost.serve.control.openapi import make_openapi
-from gatepost.store.migrate import list_definitions, migrate, render_schema
+from gatepost.store.engine.migrate import list_definitions, migrate, render_schema
 from gatepost.store.postgres.printed_schema import render_postgres_schema
 from gatepost.testing import platforms
 from gatepost.testing.platforms.rules import PlatformRule

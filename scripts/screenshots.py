@@ -20,11 +20,12 @@ from gatepost.core.clock import DAY, MINUTE, SystemClock
 from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.serve.web.dashboard.contract import PAGES
-from gatepost.store import costs, requests
-from gatepost.store.costs import NewCost
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.money import costs
+from gatepost.store.money.costs import NewCost
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S
 

@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gatepost.core.clock import SystemClock
-from gatepost.store.migrate import migrate
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db, Store
-from gatepost.store.sqlite_db import SqliteDb, connect
-from gatepost.store.sqlite_store import SqliteStore
 
 from .bytecode import compile_share
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gatepost.inside.providers.contract import PermissionRequestKind
-from gatepost.store.requests import RequestKind
+from gatepost.store.rights.requests import RequestKind
 
 from .source_trees import SOURCE, find_nodes, list_source_files
 
@@ -74,10 +74,10 @@ OPEN_FIELDS = {
             "serve/control/arguments/agents.py AgentSpec.mode",
             "serve/control/arguments/agents.py PromptAgentArgs.mode",
             "serve/control/arguments/agents.py SetAgentModeArgs.mode",
-            "store/agents.py NewAgent.permission_mode",
-            "store/requests.py NewRequest.next_mode",
-            "store/requests.py Request.next_mode",
-            "store/sessions.py Session.permission_mode",
+            "store/sessions/agents.py NewAgent.permission_mode",
+            "store/rights/requests.py NewRequest.next_mode",
+            "store/rights/requests.py Request.next_mode",
+            "store/sessions/sessions.py Session.permission_mode",
         ),
         "each provider has its own modes",
     ),
@@ -94,7 +94,7 @@ OPEN_FIELDS = {
         (
             "serve/control/arguments/secrets.py RemoveSecretArgs.origin",
             "serve/control/arguments/secrets.py SetSecretArgs.origin",
-            "store/secrets.py Secret.origin",
+            "store/rights/secrets.py Secret.origin",
         ),
         "an address on the web",
     ),
@@ -105,7 +105,7 @@ OPEN_FIELDS = {
             "serve/control/arguments/channels.py AddChannelArgs.kind",
             "serve/control/operations/channels.py ChannelAnswer.kind",
             "serve/control/operations/channels.py ChannelListItem.kind",
-            "store/channel_instances.py StoredChannel.kind",
+            "store/rooms/channel_instances.py StoredChannel.kind",
             "testing/platforms/base.py EmulatedPlatform.kind",
         ),
         "plug-ins: whoever adds a channel adds a kind",
@@ -113,7 +113,7 @@ OPEN_FIELDS = {
     "flow/sessions/isolation.py SandboxIsolation.kind": "plug-ins: whoever adds a sandbox adds a kind",
     "gate/call_audit.py AuditedCall.verdict": "the audit log's own words",
     "gate/call_audit.py _RepeatKey.verdict": "the audit log's own words",
-    "store/audit.py AuditRecord.verdict": "the audit log's own words",
+    "store/rights/audit.py AuditRecord.verdict": "the audit log's own words",
     "mailbox/inbound.py InboundRow.kind": "what runs inside a sandbox cannot import the enum, MessageKind",
     "mailbox/inbound.py InboundRow.status": "the file's format, which agent loops of others read",
     "mailbox/inbound.py DeliveryStatus.status": "the file's format, which agent loops of others read",
@@ -124,13 +124,13 @@ OPEN_FIELDS = {
     "serve/control/arguments/ledger.py ListLedgerArgs.state": "of either table",
     "serve/control/session_timeline.py SessionEvent.state": "of turns, calls, requests, errands and forks",
     "serve/control/operations/audit.py AuditEntry.verdict": "the audit log's own words",
-    "store/trace_facts.py TracedToolCall.verdict": "the audit log's own words",
+    "store/sessions/trace_facts.py TracedToolCall.verdict": "the audit log's own words",
     "serve/control/arguments/agents.py FollowAgentArgs.status": "what a client knows: '' at first, and only compared",
     "serve/control/operations/grants.py RoleMember.role": "whoever grants names roles",
     "serve/control/terminal_chat.py ChatOutcome.state": "an inbox row's, or `accepted` before there is one",
     "serve/room_events.py RoomEvent.state": "of either table, or a word for people",
-    "store/ledger.py LedgerLine.state": "of either table",
-    "store/room_history.py RoomHistoryEntry.state": "of either table",
+    "store/money/ledger.py LedgerLine.state": "of either table",
+    "store/messages/room_history.py RoomHistoryEntry.state": "of either table",
     "tools/history.py HistoryMessage.state": "of either table",
     "tools/group_sessions.py SessionEntry.kind": "a message's kind, or a word for agents",
     "tools/access.py AclEntry.kind": "a word for agents",

@@ -36,8 +36,8 @@ from gatepost.serve.control.operations.group_links import check_link_name
 from gatepost.serve.control.operations.routes import parse_window
 from gatepost.serve.control.operations.secrets import check_name
 from gatepost.serve.control.operations.users import parse_who
-from gatepost.store.acl import AclRow
-from gatepost.store.sessions import MODES
+from gatepost.store.rights.acl import AclRow
+from gatepost.store.sessions.sessions import MODES
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -58,13 +58,15 @@ from gatepost.serve.agents.self_id import make_self_dispatch
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.health.health_check import HealthCheck, HealthDeps
 from gatepost.serve.telemetry.trace_export import TraceExporter
-from gatepost.store import errands, reservations, secrets, turns
-from gatepost.store.deadline import NEVER, UNIT_S
-from gatepost.store.file_passing import FilePassing
-from gatepost.store.machine_memory import identify_file
-from gatepost.store.open_store import check_whole, join_gateways, open_store, prepare_store
+from gatepost.store.engine.deadline import NEVER, UNIT_S
+from gatepost.store.engine.open_store import check_whole, join_gateways, open_store, prepare_store
+from gatepost.store.gateways.machine_memory import identify_file
+from gatepost.store.messages.file_passing import FilePassing
+from gatepost.store.money import reservations
 from gatepost.store.port import OpenStore
-from gatepost.store.secrets import SecretReader
+from gatepost.store.rights import secrets
+from gatepost.store.rights.secrets import SecretReader
+from gatepost.store.sessions import errands, turns
 
 if TYPE_CHECKING:
     from gatepost.store.postgres.gateway_lease import GatewayLease

@@ -32,8 +32,8 @@ from gatepost.serve.control.contract import to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.serve.web.signin.ways import describe_missing, list_missing_ways
-from gatepost.store.gateway_checks import DRAIN_ASKED
-from gatepost.store.open_store import wait_for_store
+from gatepost.store.engine.open_store import wait_for_store
+from gatepost.store.gateways.gateway_checks import DRAIN_ASKED
 
 SWITCH_S = 0.001  # after which a busy thread lets the event loop go on: of what strangers send, threads read much
 WALLS_S = 5.0  # the ready banner waits for a trial start of the sandbox so long

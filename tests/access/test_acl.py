@@ -13,7 +13,7 @@ from gatepost.access.acl import (
     matches_principal,
     matches_scope,
 )
-from gatepost.store.acl import OPERATOR, AclEffect, AclRow
+from gatepost.store.rights.acl import OPERATOR, AclEffect, AclRow
 
 ADA = "telegram:user/9"
 

@@ -1,8 +1,8 @@
 """Who is asked first: the nearest who may decide and can be reached."""
 
 from gatepost.access.approvers import RoleHolder, choose_next, rank_approvers
-from gatepost.store.direct_rooms import DirectRoom
-from gatepost.store.users import UserRole
+from gatepost.store.people.users import UserRole
+from gatepost.store.rooms.direct_rooms import DirectRoom
 
 ADMIN, OWNER = UserRole.ADMIN, UserRole.OWNER
 HOLDERS = [

@@ -12,8 +12,8 @@ from gatepost.access.budgets import (
 )
 from gatepost.core.errors import Invalid
 from gatepost.core.periods import Period
-from gatepost.store.budgets import BudgetNotice, BudgetScope, BudgetScopeKind, BudgetStatus
-from gatepost.store.reservations import BudgetDenial
+from gatepost.store.money.budgets import BudgetNotice, BudgetScope, BudgetScopeKind, BudgetStatus
+from gatepost.store.money.reservations import BudgetDenial
 
 MIDNIGHT = 1_794_787_200_000_000  # 2026-11-16
 

@@ -11,7 +11,7 @@ from gatepost.access.subjects import ANY_EFFECTS, NO_EFFECTS, Subject, ToolEffec
 from gatepost.access.tiers import ROOT_FOLDER, Tier, covers
 from gatepost.core.records import replace
 from gatepost.messages.untrusted import make_untrusted
-from gatepost.store.acl import OPERATOR, AclEffect, AclRow
+from gatepost.store.rights.acl import OPERATOR, AclEffect, AclRow
 
 FOLDERS = ("root", "acme", "acme/eng", "acme/eng/sre", "acme/eng/sre/x", "other", "other/ops")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from gatepost.access.senders import check_sender, is_person, is_program, rights_by_acl, rights_of
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.users import SenderRoles
+from gatepost.store.people.users import SenderRoles
+from gatepost.store.rights.acl import AclEffect, AclRow
 
 STRANGER = SenderRoles(known=False)
 OWNER = SenderRoles(True, (("owner", ""),))

@@ -8,8 +8,8 @@ from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.settings import Config
 from gatepost.messages.address import parse
 from gatepost.messages.outbound import Feature, Outbound, OutboundFile
-from gatepost.store import outbox
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import outbox
 from gatepost.testing.outbox_harness import OutboxHarness
 
 

@@ -16,9 +16,9 @@ from gatepost.cli.commands.chat import render, render_failure, send_message
 from gatepost.cli.conversation import ChatTarget, render_event
 from gatepost.core.clock import SystemClock
 from gatepost.serve.control.client import ControlClient
-from gatepost.store import costs
-from gatepost.store.costs import NewCost
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.money import costs
+from gatepost.store.money.costs import NewCost
 from gatepost.testing import fork_server
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S

@@ -25,27 +25,18 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.intake.engagement import make_engagement
 from gatepost.serve.control.operations.ledger import find_trace
-from gatepost.store import (
-    audit,
-    costs,
-    engagements,
-    groups,
-    inbox,
-    messages,
-    outbox,
-    rooms,
-    routes,
-    sessions,
-    turn_claims,
-    turns,
-    users,
-)
-from gatepost.store.messages import NewMessage
-from gatepost.store.migrate import migrate
-from gatepost.store.outbox import NewEffect
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.messages.outbox import NewEffect
+from gatepost.store.money import costs
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.routes import NEVER_ENDS
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.rights import audit
+from gatepost.store.rooms import engagements, rooms, routes
+from gatepost.store.rooms.routes import NEVER_ENDS
+from gatepost.store.sessions import groups, sessions, turn_claims, turns
 from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer

@@ -11,7 +11,9 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.flow.sessions.notices import INTERRUPTED
 from gatepost.inside import providers
-from gatepost.store import costs, inbox, reservations, turns
+from gatepost.store.messages import inbox
+from gatepost.store.money import costs, reservations
+from gatepost.store.sessions import turns
 from gatepost.testing.agent_profiles import AGENTS, KEY, PATIENCE, AgentProfile, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import wait_until_settled

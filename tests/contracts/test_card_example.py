@@ -13,9 +13,10 @@ from gatepost.core import registry
 from gatepost.core.clock import SystemClock
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow import grant_changes
-from gatepost.store import direct_rooms, users
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.rooms import direct_rooms
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

@@ -13,7 +13,7 @@ from gatepost.core.errors import NotFound
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.outbox_harness import OutboxHarness
 from gatepost.testing.waiting import PATIENCE_S
 

@@ -23,7 +23,7 @@ from gatepost.gate.mcp_protocol import McpProtocol
 from gatepost.gate.tool_socket import LARGEST_MESSAGE, ToolSocket
 from gatepost.inside import bridge as inside_bridge
 from gatepost.serve.agents import bridge as http_bridge
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.mcp_http_client import (
     ENVELOPE,

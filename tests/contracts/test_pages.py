@@ -18,9 +18,9 @@ from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, TableBlock
-from gatepost.store import users
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.users import UserRole
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 
 load_package("gatepost.serve.control.operations")
 load_package("gatepost.serve.web.pages")

@@ -26,10 +26,11 @@ from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, Reser
 from gatepost.egress.egress_socket import EgressDeps, EgressSocket
 from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.prices import Price
-from gatepost.store import egress, groups
-from gatepost.store.costs import TokenCounts
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.money.costs import TokenCounts
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import egress
+from gatepost.store.sessions import groups
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import Caller
 

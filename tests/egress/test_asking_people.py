@@ -30,21 +30,14 @@ from gatepost.flow.requests.choices import (
 from gatepost.flow.requests.deciding import Decision, decide
 from gatepost.flow.requests.refused_hosts import MOST_WAITING, RefusedHosts
 from gatepost.messages.card import render_text
-from gatepost.store import (
-    direct_rooms,
-    egress,
-    groups,
-    inbox,
-    messages,
-    outbox,
-    requests,
-    sessions,
-    users,
-    waiting_requests,
-)
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import AnswerLasts, Request, RequestState
-from gatepost.store.users import UserRole
+from gatepost.store.rights import egress, requests, waiting_requests
+from gatepost.store.rights.requests import AnswerLasts, Request, RequestState
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups, sessions
 from gatepost.tools.call import Caller
 
 FOLDER, BOSS = "acme/eng", "fake:user/boss"

@@ -9,7 +9,7 @@ from gatepost.egress.audio import read_form
 from gatepost.egress.prices import Price
 from gatepost.egress.token_usage import read_response_usage
 from gatepost.inside.transcribe import transcribe
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
 
 PATH = "/openai/v1/audio/transcriptions"
 KEY = "sk-ant-the-real-key-0123456789"

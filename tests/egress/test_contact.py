@@ -8,7 +8,7 @@ from gatepost.egress import call_payments
 from gatepost.egress.call_payments import CallPayments
 from gatepost.egress.contract import CallCost, ReservationHandle, Spender
 from gatepost.egress.upstream import Bill
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
 from gatepost.testing.waiting import PATIENCE_S
 
 from .conftest import FakePurse, connect_line

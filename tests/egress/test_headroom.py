@@ -12,7 +12,7 @@ from gatepost.egress import call_payments, model_proxy, request_bodies
 from gatepost.egress.prices import Price
 from gatepost.egress.prompt_sizes import CountedPrompts
 from gatepost.egress.tool_costs import ANY_TOOL
-from gatepost.store import groups
+from gatepost.store.sessions import groups
 from gatepost.testing.waiting import until
 
 MESSAGES, CHAT = "/anthropic/v1/messages", "/openai/v1/chat/completions"

@@ -13,8 +13,8 @@ from gatepost.egress import call_payments, request_bodies
 from gatepost.egress.egress_socket import WeightedSemaphore
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.token_usage import ON_THE_WAY
-from gatepost.store import groups
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
+from gatepost.store.sessions import groups
 from gatepost.testing.waiting import PATIENCE_S, until
 
 KEY = "sk-ant-the-real-key-0123456789"

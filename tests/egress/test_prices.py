@@ -10,7 +10,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.egress.prices import FILE, find_price, load_own_prices, load_shipped_prices, read_prices
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
 
 MILLION = 1_000_000
 

@@ -19,7 +19,7 @@ from gatepost.egress.http import LARGEST_HEAD, HttpRefusal
 from gatepost.egress.model_proxy import BIG
 from gatepost.egress.pace import PacedReader
 from gatepost.egress.rules import EgressTarget
-from gatepost.store import audit
+from gatepost.store.rights import audit
 from gatepost.testing.waiting import PATIENCE_S
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gatepost.egress.secret_bindings import parse_binding_header
-from gatepost.store import bindings
 from gatepost.store.port import Db
+from gatepost.store.rooms import bindings
 
 from .conftest import read_answer
 

@@ -4,7 +4,7 @@ import pytest
 
 from gatepost.core.errors import Invalid
 from gatepost.egress.rules import EgressTarget, check_address, check_target, read_host, read_pattern, read_target
-from gatepost.store.egress import EgressRule
+from gatepost.store.rights.egress import EgressRule
 
 
 def rule(host: str, port: int = 0, folder: str | None = None, *, allow: bool = True, local: bool = False) -> EgressRule:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from gatepost.core.errors import Invalid
 from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.egress.secret_bindings import parse_binding_header, parse_binding_host
-from gatepost.store import bindings
 from gatepost.store.port import Db
+from gatepost.store.rooms import bindings
 
 SECRET = "ghp_the-token-0123456789"
 

@@ -14,7 +14,7 @@ from gatepost.egress.token_usage import (
     bound_cut_output,
     count_text_bytes,
 )
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
 
 UNCLEAR: list[dict[str, Any]] = [
     {},

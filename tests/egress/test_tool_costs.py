@@ -11,7 +11,7 @@ from gatepost.egress import tool_costs
 from gatepost.egress.media_tokens import WINDOW
 from gatepost.egress.prices import read_prices, read_tools
 from gatepost.egress.tool_costs import ANY_TOOL, DeclaredTool, Surcharge, ToolCost
-from gatepost.store import groups
+from gatepost.store.sessions import groups
 
 MESSAGES, CHAT, RESPONSES = "/anthropic/v1/messages", "/openai/v1/chat/completions", "/openai/v1/responses"
 ASK: dict[str, Any] = {"model": "known-1", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}

@@ -9,7 +9,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config
 from gatepost.egress.audio import find_transcription_endpoint, read_form, split_command
 from gatepost.inside.transcribe import transcribe
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
 
 PATH = "/transcribe/v1/audio/transcriptions"
 SOUND = b"OggS" + bytes(12_496)  # 12,500 bytes: 100 seconds at most

@@ -8,11 +8,12 @@ from gatepost.core.periods import Period
 from gatepost.core.records import replace
 from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
-from gatepost.store import budgets, costs, secrets
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.reservations import NO_TOKENS
 from gatepost.store.port import Db
-from gatepost.store.reservations import NO_TOKENS
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import secrets
 from gatepost.testing.gate_agent import GateAgent
 
 USER = "fake:user/1"

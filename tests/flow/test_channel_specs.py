@@ -22,7 +22,7 @@ from gatepost.flow.channel_specs import (
     render_values,
 )
 from gatepost.messages.outbound import Feature
-from gatepost.store.channel_instances import StoredChannel
+from gatepost.store.rooms.channel_instances import StoredChannel
 from gatepost.testing.beacon import BeaconPlatform, registered_beacon
 from gatepost.testing.waiting import PATIENCE_S
 
@@ -176,7 +176,7 @@ from gatepost.core import settings
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.flow.channel_specs import list_specs
-from gatepost.store.channel_instances import StoredChannel
+from gatepost.store.rooms.channel_instances import StoredChannel
 
 def list_imported():
     return [name for name in CHANNELS if hasattr(sys.modules.get(f"gatepost.channels.{name}"), "__path__")]

@@ -29,7 +29,7 @@ from gatepost.flow.gateways.duties import Duties, channel_duty
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
 from gatepost.store.port import Store
-from gatepost.store.secrets import SecretReader
+from gatepost.store.rights.secrets import SecretReader
 from gatepost.testing.emulation import list_emulators, make_platform
 from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
 from gatepost.testing.platforms.hooked import HookedPlatform

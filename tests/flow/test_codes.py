@@ -15,9 +15,11 @@ from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.invitations import NewInvitation
 from gatepost.messages.inbound import Inbound, Quote
-from gatepost.store import groups, routes, users
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.routes import Route
+from gatepost.store.rooms import routes
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
 
 NOON = 1_800_000_000_000_000
 EVE, BOB, ROOM = "fake:user/eve", "fake:user/bob", "fake:room/1"

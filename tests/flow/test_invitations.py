@@ -18,12 +18,16 @@ from gatepost.flow.onboarding import Applicant, JoinResult
 from gatepost.flow.people import newcomer_groups
 from gatepost.flow.schedule.prototype_tasks import SeedPlace, parse_seed
 from gatepost.flow.schedule.task_changes import read_rules
-from gatepost.store import acl, audit, groups, identities, newcomers, pairing_codes, routes, tasks, tokens, users
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.newcomers import Newcomer, NewcomerState
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import identities, newcomers, pairing_codes, users
+from gatepost.store.people.newcomers import Newcomer, NewcomerState
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, audit, tokens
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import routes
+from gatepost.store.schedule import tasks
+from gatepost.store.sessions import groups
 
 NOON = 1_800_000_000_000_000
 EVE, BOB = "fake:user/eve", "fake:user/bob"

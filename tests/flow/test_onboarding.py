@@ -15,13 +15,16 @@ from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.onboarding import Applicant, JoinResult
 from gatepost.flow.people import newcomer_groups
 from gatepost.messages.inbound import Inbound
-from gatepost.store import acl, direct_rooms, groups, newcomers, rooms, users
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.newcomers import NewcomerState
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.people import newcomers, users
+from gatepost.store.people.newcomers import NewcomerState
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.rule_cache import RuleCache
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import direct_rooms, rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups
 from gatepost.testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000

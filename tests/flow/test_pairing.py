@@ -12,10 +12,13 @@ from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.flow.requests.choices import ALLOW_ONCE
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.request_loop import move_due
-from gatepost.store import audit, direct_rooms, groups, identities, pairing_codes, request_cards, users
+from gatepost.store.people import identities, pairing_codes, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
-from gatepost.store.users import UserRole
+from gatepost.store.rights import audit, request_cards
+from gatepost.store.rights.requests import NewRequest, RequestKind
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups
 
 NOON = 1_800_000_000_000_000
 ANN, CHAT, EVE = "fake:user/ann", "chat:user/7", "fake:user/eve"

@@ -15,10 +15,12 @@ from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.pairing import PairingResult, UnknownPairingLink
 from gatepost.messages.inbound import Inbound
-from gatepost.store import acl, direct_rooms, identities, pairing_codes, tokens, users
-from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.people import identities, pairing_codes, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, tokens
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import direct_rooms
 
 NOON = 1_800_000_000_000_000
 ANN, HERS, CHAT, EVE = "fake:user/ann", "web:user/ann", "chat:user/7", "chat:user/eve"

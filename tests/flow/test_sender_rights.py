@@ -3,10 +3,12 @@
 import pytest
 
 from gatepost.flow.sender_rights import find_rights
-from gatepost.store import acl, groups, identities, users
-from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.sessions import groups
 
 NOON = 1_800_000_000_000_000
 ANN, CHAT = "fake:user/ann", "chat:user/7"

@@ -9,7 +9,8 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.flow.server_senders import add_server, remove_server
 from gatepost.messages.inbound import Inbound, Quote
-from gatepost.store import messages, users
+from gatepost.store.messages import messages
+from gatepost.store.people import users
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import running_gateway
 

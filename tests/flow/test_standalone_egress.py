@@ -4,8 +4,8 @@ import pytest
 
 from gatepost.egress.http import HttpRefusal
 from gatepost.flow.standalone_egress import PanicCheckingStore, wait_for_panic
-from gatepost.store import egress, switches
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.rights import egress, switches
 
 
 async def test_every_request_is_refused_from_the_moment_of_a_panic(store: SqliteStore) -> None:

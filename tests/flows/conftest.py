@@ -13,7 +13,8 @@ from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
 from gatepost.flow.groups.groups import make_folder
 from gatepost.flow.intake.routing import parse_target
-from gatepost.store import groups, routes
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.waiting import PATIENCE_S
 

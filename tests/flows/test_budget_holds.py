@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import ledger
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.models import ModelEndpoint
 

@@ -17,7 +17,8 @@ from gatepost.core.settings import Config
 from gatepost.flow.channel_health import ChannelState
 from gatepost.serve.control.channel_changes import render_after
 from gatepost.serve.control.client import ControlClient, ControlError
-from gatepost.store import channel_instances, secrets
+from gatepost.store.rights import secrets
+from gatepost.store.rooms import channel_instances
 from gatepost.testing.beacon import GOOD_TOKEN, BeaconChannel, BeaconPlatform, registered_beacon
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import running_gateway, wait_for_channel

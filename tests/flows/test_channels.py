@@ -19,10 +19,12 @@ from gatepost.flow.channel_health import ChannelState
 from gatepost.flow.channel_supervisor import get_folder
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.flow.sessions.sandbox_requirements import variables
-from gatepost.store import channel_cursors, outbox, secrets
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.engine.readonly import list_waiting_instances
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db, quick
-from gatepost.store.readonly import list_waiting_instances
+from gatepost.store.rights import secrets
+from gatepost.store.rooms import channel_cursors
 from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
 from gatepost.testing.gateway import open_room, running_gateway, start_channel, wait_for_channel
 from gatepost.testing.waiting import PATIENCE_S

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.flow.intake.chat_forks import BROKE_OFF, FAILED, MOST_TRIES
-from gatepost.store.forks import FORKS, Fork
+from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.sessions.forks import FORKS, Fork
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.faults import FaultPoint
 from gatepost.testing.platform import Platform
@@ -22,7 +22,7 @@ from .test_kills import a_place, no_more_in_flight, unaccounted
 MEMBER = "lossy:user/1"
 FORKING, CHAT = "gatepost.flow.sessions.forking", "gatepost.flow.intake.chat_forks"
 STEPS = [
-    FaultPoint("gatepost.store.forks:add_wanted", "after"),  # not committed: the platform gives the message again
+    FaultPoint("gatepost.store.sessions.forks:add_wanted", "after"),  # not committed: the message comes again
     FaultPoint(f"{CHAT}:ChatForks._begin", "before"),
     FaultPoint(f"{FORKING}:copy_state", "after"),
     FaultPoint(f"{FORKING}:SessionForker._record", "after"),

@@ -19,10 +19,14 @@ from gatepost.core.periods import Period
 from gatepost.messages.inbound import Direction, Inbound
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.serve import room_events
-from gatepost.store import audit, budgets, costs, groups, inbox, pinned_rules, secrets, sessions, users
-from gatepost.store.budgets import BudgetScope
+from gatepost.store.messages import inbox
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.rights import audit, secrets
+from gatepost.store.sessions import groups, pinned_rules, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint

@@ -12,8 +12,9 @@ from gatepost.app import Gateway
 from gatepost.flow.intake.commands.conversation import BEGUN
 from gatepost.flow.intake.commands.stop import FOR_OTHERS
 from gatepost.flow.sessions import compaction
-from gatepost.store import groups, pinned_rules, users
+from gatepost.store.people import users
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups, pinned_rules
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint, RecordedRequest

@@ -15,8 +15,10 @@ from gatepost.core.errors import Unavailable
 from gatepost.flow.sessions import trial
 from gatepost.flow.sessions.trial import TrialRequest
 from gatepost.serve.control.client import ControlClient
-from gatepost.store import inbox, ledger, sessions, turn_claims, turns
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox
+from gatepost.store.money import ledger
+from gatepost.store.sessions import sessions, turn_claims, turns
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

@@ -25,8 +25,8 @@ from gatepost.core import home_lock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.client import ControlClient
-from gatepost.store import turns
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.sessions import turns
 from gatepost.testing import fork_server
 from gatepost.testing.management_client import TRANSPORTS, open_management_gateway
 from gatepost.testing.provider import ScriptBuilder

@@ -17,14 +17,16 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.sessions import host_shortage
 from gatepost.flow.upkeep import store_watch
-from gatepost.store import direct_rooms, ledger, users
-from gatepost.store.backup import copy_store
-from gatepost.store.damage_check import check_tables
-from gatepost.store.open_store import prepare_store
-from gatepost.store.place import find_place
+from gatepost.store.engine.backup import copy_store
+from gatepost.store.engine.damage_check import check_tables
+from gatepost.store.engine.open_store import prepare_store
+from gatepost.store.engine.place import find_place
+from gatepost.store.engine.readonly import get_version, read_store
+from gatepost.store.money import ledger
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.readonly import get_version, read_store
-from gatepost.store.users import UserRole
+from gatepost.store.rooms import direct_rooms
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import BrowserContext, Locator, Page, expect
 from tests.browsers import needs_chromium, visit
 
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 
 from .page_desk import PageSite, serve_pages
 

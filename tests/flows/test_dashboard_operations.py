@@ -13,10 +13,11 @@ from tests.browsers import needs_chromium
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
-from gatepost.store import costs, newcomers
-from gatepost.store.costs import NewCost
-from gatepost.store.newcomers import NewcomerState, NewNewcomer
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.money import costs
+from gatepost.store.money.costs import NewCost
+from gatepost.store.people import newcomers
+from gatepost.store.people.newcomers import NewcomerState, NewNewcomer
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S, block_until
 

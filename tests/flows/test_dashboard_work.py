@@ -10,7 +10,7 @@ from playwright.async_api import expect
 from tests.browsers import needs_chromium
 
 from gatepost.core.home import Home
-from gatepost.store.sqlite_db import connect
+from gatepost.store.engine.sqlite_db import connect
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.repositories import repository

@@ -14,12 +14,16 @@ from gatepost.core.clock import DAY, SECOND, SystemClock
 from gatepost.flow import grant_changes
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import audit, egress, groups, messages, requests, rooms, routes, users, waiting_requests
+from gatepost.store.messages import messages
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestKind, RequestState
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.routes import Route
-from gatepost.store.users import UserRole
+from gatepost.store.rights import audit, egress, requests, waiting_requests
+from gatepost.store.rights.requests import Request, RequestKind, RequestState
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
 from gatepost.testing.gateway import reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

@@ -15,7 +15,8 @@ from gatepost.core.home import Home
 from gatepost.mailbox import runner_frames
 from gatepost.messages.inbound import Inbound
 from gatepost.serve import room_events
-from gatepost.store import ledger, messages
+from gatepost.store.messages import messages
+from gatepost.store.money import ledger
 from gatepost.testing.gateway import running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.slow_steps import assert_no_slow_steps

@@ -10,9 +10,11 @@ from gatepost.flow.schedule.firing import FiredRooms
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules, run_task
 from gatepost.flow.sessions.ending import Ending
 from gatepost.messages.inbound import Verb
-from gatepost.store import engagements, inbox, ledger
-from gatepost.store.engagements import Engagement
+from gatepost.store.messages import inbox
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
+from gatepost.store.rooms import engagements
+from gatepost.store.rooms.engagements import Engagement
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

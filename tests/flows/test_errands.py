@@ -7,10 +7,13 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Direction
-from gatepost.store import acl, destinations, errands, groups, messages, sessions, turns, users, waiting_requests
-from gatepost.store.errands import Errand, ErrandState
+from gatepost.store.messages import destinations, messages
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, waiting_requests
+from gatepost.store.sessions import errands, groups, sessions, turns
+from gatepost.store.sessions.errands import Errand, ErrandState
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

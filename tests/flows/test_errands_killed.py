@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.store import sessions
-from gatepost.store.errands import Errand, ErrandState
+from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.sessions import sessions
+from gatepost.store.sessions.errands import Errand, ErrandState
 from gatepost.testing import faults
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.faults import FaultPoint
@@ -39,7 +39,7 @@ def returned_from(folder: str, when: str) -> FaultPoint:
 STEPS = [
     *(given_to(folder, when) for folder in DOWN for when in ("before", "after")),
     FaultPoint("gatepost.flow.sessions.runner_protocol:RunnerProtocol._record_results", "after", match="seven"),
-    FaultPoint("gatepost.store.turns:finish", "after"),
+    FaultPoint("gatepost.store.sessions.turns:finish", "after"),
     *(returned_from(folder, when) for folder in reversed(DOWN) for when in ("before", "after")),
     FaultPoint(f"{LOOP}:ErrandLoop._return", "after", match=" folder='acme',"),
 ]
@@ -102,8 +102,8 @@ def test_a_question_that_goes_down_three_groups_is_answered_once_although_the_ga
 
 CLOSING = "gatepost.flow.errands.closing"
 ENDS = [
-    FaultPoint("gatepost.store.errands:close_idle_session", "before"),
-    FaultPoint("gatepost.store.errands:close_idle_session", "after"),
+    FaultPoint("gatepost.store.sessions.errands:close_idle_session", "before"),
+    FaultPoint("gatepost.store.sessions.errands:close_idle_session", "after"),
     FaultPoint(f"{CLOSING}:ErrandSessionCloser._remove_files", "before"),
     FaultPoint(f"{CLOSING}:_remove_folder", "after"),
 ]

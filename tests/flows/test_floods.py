@@ -12,7 +12,7 @@ from gatepost.flow.sessions.runner_socket import FLOOD as RUNNER_FLOOD
 from gatepost.flow.sessions.runner_socket import RunnerSocket
 from gatepost.gate.tool_socket import FLOOD as TOOL_FLOOD
 from gatepost.gate.tool_socket import ToolSocket
-from gatepost.store import ledger
+from gatepost.store.money import ledger
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.waiting import PATIENCE_S

@@ -18,12 +18,16 @@ from gatepost.core.errors import Invalid
 from gatepost.flow import grant_changes
 from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.messages.inbound import Quote
-from gatepost.store import acl, audit, inbox, ledger, search, users
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.audit import AuditRecord
+from gatepost.store import search
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.messages import inbox
+from gatepost.store.money import ledger
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db, Store
-from gatepost.store.sqlite_db import SqliteDb, connect
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, audit
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.audit import AuditRecord
 from gatepost.testing import fork_server
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import FakeChannel
@@ -42,7 +46,7 @@ CHANNEL = """
 import asyncio, json
 from gatepost.channels.contract import channel
 from gatepost.messages.inbound import Attachment, Inbound, Quote
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms.rooms import RoomPolicy
 
 
 @channel("stub", always=True, policy=RoomPolicy.PUBLIC)

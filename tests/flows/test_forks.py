@@ -9,9 +9,11 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.flow.sessions.forking import ForkRequest
-from gatepost.store import audit, forks, sessions, users
-from gatepost.store.forks import ForkMethod
-from gatepost.store.sessions import Session
+from gatepost.store.people import users
+from gatepost.store.rights import audit
+from gatepost.store.sessions import forks, sessions
+from gatepost.store.sessions.forks import ForkMethod
+from gatepost.store.sessions.sessions import Session
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import running_gateway, wait_until_settled

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
-from gatepost.store import forks, groups, retention, sessions
-from gatepost.store.migrate import migrate
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
-from gatepost.store.sessions import Session, SessionMode
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.schedule import retention
+from gatepost.store.sessions import forks, groups, sessions
+from gatepost.store.sessions.sessions import Session, SessionMode
 
 FILES = {f"home/{name}.jsonl": f"{name}\n" * 50 for name in ("one", "two", "three")}
 
@@ -26,7 +27,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.sessions.forking import ForkRequest, SessionForker
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 
 home, parent, left = Home(Path(sys.argv[1])), sys.argv[2], -1
 

@@ -15,10 +15,14 @@ from gatepost.channels.local_channel import LocalChannel, RoomWatch
 from gatepost.http_apps import make_operation_deps
 from gatepost.messages.inbound import Inbound
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.store import commands, direct_rooms, groups, users, waiting_requests
-from gatepost.store.outbox import EffectState
+from gatepost.store.gateways import commands
+from gatepost.store.messages.outbox import EffectState
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.rights import waiting_requests
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.empty_database import EmptyDatabase

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.messages.outbound import Op
-from gatepost.store import messages
+from gatepost.store.messages import messages
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.postgres import PACKAGE, find_programs

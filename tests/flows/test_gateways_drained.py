@@ -12,7 +12,7 @@ from shutil import copy
 import pytest
 
 from gatepost.core.keyring import FILE as KEYRING
-from gatepost.store.place import GATEWAY_MARK
+from gatepost.store.engine.place import GATEWAY_MARK
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.postgres import PACKAGE, find_programs

@@ -14,9 +14,9 @@ from gatepost.flow.gateways.duties import channel_duty
 from gatepost.flow.gateways.group_place import MARK
 from gatepost.http_apps import make_operation_deps
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.store import group_places
-from gatepost.store.open_copy import copy_store_rows
-from gatepost.store.place import StorePlace
+from gatepost.store.engine.open_copy import copy_store_rows
+from gatepost.store.engine.place import StorePlace
+from gatepost.store.gateways import group_places
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

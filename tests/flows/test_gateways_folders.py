@@ -15,11 +15,14 @@ from gatepost.http_apps import make_operation_deps, serve_gateways
 from gatepost.serve.agents.service import AgentSpec
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.operations.group_moves import find_lost_source
-from gatepost.store import audit, gateways, group_moves, group_places, newcomers, sessions, worktrees
-from gatepost.store.gateways import GatewayState
-from gatepost.store.newcomers import NewcomerState, NewNewcomer
+from gatepost.store.gateways import gateways, group_moves, group_places
+from gatepost.store.gateways.gateways import GatewayState
+from gatepost.store.people import newcomers
+from gatepost.store.people.newcomers import NewcomerState, NewNewcomer
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode
+from gatepost.store.rights import audit
+from gatepost.store.sessions import sessions, worktrees
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gateway import running_gateway

@@ -15,9 +15,10 @@ from gatepost.flow.people.person_erasure import NOT_LOOKED, PersonErasure
 from gatepost.flow.upkeep.retention import SESSIONS
 from gatepost.http_apps import make_operation_deps
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.store import gateways, sessions
-from gatepost.store.gateways import GatewayState
+from gatepost.store.gateways import gateways
+from gatepost.store.gateways.gateways import GatewayState
 from gatepost.store.port import Db
+from gatepost.store.sessions import sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

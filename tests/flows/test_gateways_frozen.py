@@ -28,7 +28,7 @@ Keeper.set_time = lambda self, until, epoch: None
 """
 # … and an old attempt at a turn is believed, too: turns have a fence of their own behind that of gateways.
 UNFENCED_TURNS = """
-from gatepost.store import turns
+from gatepost.store.sessions import turns
 turns.claim_bytes = lambda db, turn_id, *_, **__: (turns.get(db, turn_id), None)
 """
 

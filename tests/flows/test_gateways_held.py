@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.flow import grant_changes
-from gatepost.store import waiting_requests
+from gatepost.store.rights import waiting_requests
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gateway import reply_to_card, wait_until_settled
 from gatepost.testing.postgres import PACKAGE, find_programs

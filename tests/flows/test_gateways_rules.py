@@ -9,8 +9,10 @@ import pytest
 from gatepost.flow import grant_changes
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.store import acl, groups, rooms, sessions
 from gatepost.store.port import Db
+from gatepost.store.rights import acl
+from gatepost.store.rooms import rooms
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.postgres import PACKAGE, find_programs
 

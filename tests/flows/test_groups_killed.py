@@ -9,10 +9,10 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.flow.groups.groups import complete_folders, ensure_defaults, make_folder
-from gatepost.store import groups
-from gatepost.store.migrate import migrate
-from gatepost.store.readonly import read_snapshot
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups
 
 WHOLE = {"AGENTS.md", "CLAUDE.md", "work.md", "skills"}
 
@@ -26,7 +26,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import load_declared
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.control.operations import groups
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 
 home, left = Home(Path(sys.argv[1])), -1
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gatepost.app import Gateway
 from gatepost.messages.outbound import Op
-from gatepost.store import messages
+from gatepost.store.messages import messages
 from gatepost.testing import faults
 from gatepost.testing.channel import FakeChannel, SendFault
 from gatepost.testing.faults import FaultPoint
@@ -197,7 +197,7 @@ SENDERS = {
     "zulip": "gatepost.channels.zulip.adapter:ZulipChannel.send",
     "teams": "gatepost.channels.teams.adapter:TeamsBot.send",
 }
-STORE, OUTCOME = "gatepost.store.growing_drafts", "gatepost.flow.delivery.outbox_claims:settle_effect"
+STORE, OUTCOME = "gatepost.store.messages.growing_drafts", "gatepost.flow.delivery.outbox_claims:settle_effect"
 SLOW, EDIT = pytest.mark.slow, "/draft/1/1"
 KILLS = [
     pytest.param("slack", FaultPoint(f"{STORE}:record", "after"), marks=SLOW),

@@ -15,9 +15,10 @@ import pytest
 
 from gatepost.core.clock import DAY
 from gatepost.flow.upkeep.retention import Retention
-from gatepost.store import groups, retention, sessions
-from gatepost.store.migrate import migrate
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.schedule import retention
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

@@ -12,10 +12,12 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.flow import grant_changes
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import acl, audit, direct_rooms, requests, users, waiting_requests
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestState
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, audit, requests, waiting_requests
+from gatepost.store.rights.requests import Request, RequestState
+from gatepost.store.rooms import direct_rooms
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault, SentMessage
 from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_for_shown_card, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.store import inbox, ledger, outbox, sessions, turn_claims, turns
+from gatepost.store.messages import inbox, outbox
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
+from gatepost.store.sessions import sessions, turn_claims, turns
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

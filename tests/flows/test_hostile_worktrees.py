@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.errors import GatepostError
-from gatepost.store import audit
+from gatepost.store.rights import audit
 from gatepost.testing.management_client import ManagementClient
 from gatepost.testing.repositories import commit, git
 

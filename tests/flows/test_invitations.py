@@ -14,10 +14,14 @@ from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER
 from gatepost.flow.onboarding import Applicant
 from gatepost.flow.people import newcomer_groups
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
-from gatepost.store import groups, messages, newcomers, routes, tasks, users
-from gatepost.store.newcomers import Newcomer, NewcomerState
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import messages
+from gatepost.store.people import newcomers, users
+from gatepost.store.people.newcomers import Newcomer, NewcomerState
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rooms import routes
+from gatepost.store.schedule import tasks
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

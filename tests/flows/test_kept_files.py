@@ -8,7 +8,8 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Attachment, Quote
-from gatepost.store import sessions, users
+from gatepost.store.people import users
+from gatepost.store.sessions import sessions
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import wait_until_settled

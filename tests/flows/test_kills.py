@@ -21,7 +21,7 @@ from gatepost.testing.waiting import block_until
 ROOM = "room/1"
 TALK = "gatepost.flow.sessions.runner_protocol:RunnerProtocol"
 LIVE = "gatepost.flow.sessions.awake_session:AwakeSession"
-TURNS = "gatepost.store.turns"
+TURNS = "gatepost.store.sessions.turns"
 BOX = "gatepost.mailbox.outbound:OutboundDb"
 PUSH = "gatepost.inside.providers.scripted:Scripted.push"
 SETTINGS = {
@@ -79,8 +79,8 @@ def no_more_in_flight(daemon: DaemonProcess) -> None:
 FOLLOW_UP = ScriptBuilder().turn("slow").say("slowly").wait_for_message().say("done")
 EXPECTED = Counter(["slowly", "done", "echo: and me"])
 AT_THE_DAEMON = [
-    FaultPoint("gatepost.store.turn_claims:claim_more", "before"),
-    FaultPoint("gatepost.store.turn_claims:claim_more", "after"),
+    FaultPoint("gatepost.store.sessions.turn_claims:claim_more", "before"),
+    FaultPoint("gatepost.store.sessions.turn_claims:claim_more", "after"),
     FaultPoint(f"{TALK}._answer_claim", "before", match="rows=(", nth=2),
     FaultPoint(f"{TALK}._answer_claim", "after", match="rows=(", nth=2),
     FaultPoint(f"{TURNS}:begin", "before", nth=2),

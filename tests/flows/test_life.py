@@ -11,7 +11,9 @@ from gatepost.app import Gateway
 from gatepost.core.records import replace
 from gatepost.flow.sessions.memory_pressure import HostMemory
 from gatepost.flow.sessions.notices import render_out_of_time
-from gatepost.store import inbox, ledger, turns
+from gatepost.store.messages import inbox
+from gatepost.store.money import ledger
+from gatepost.store.sessions import turns
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

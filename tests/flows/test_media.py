@@ -12,7 +12,7 @@ import pytest
 from gatepost.flow.sessions.provider_specs import load_spec
 from gatepost.inside.media import MediaHandling
 from gatepost.messages.inbound import Attachment
-from gatepost.store import costs
+from gatepost.store.money import costs
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import wait_until_settled

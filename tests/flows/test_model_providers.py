@@ -10,7 +10,8 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Attachment
-from gatepost.store import groups, inbox, turns
+from gatepost.store.messages import inbox
+from gatepost.store.sessions import groups, turns
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint

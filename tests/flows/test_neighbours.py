@@ -8,7 +8,8 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.flow.intake import routing
-from gatepost.store import groups, routes
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway
 from gatepost.testing.provider import ScriptBuilder

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.store import egress, inbox
+from gatepost.store.messages import inbox
+from gatepost.store.rights import egress
 from gatepost.testing.agent_profiles import AGENTS, OPENCODE, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import wait_until_settled

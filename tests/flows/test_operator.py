@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import turns
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.sessions import turns
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S

@@ -9,7 +9,8 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import groups, secrets
+from gatepost.store.rights import secrets
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.faults import slow_down
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

@@ -13,22 +13,15 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.flow import grant_changes
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import (
-    acl,
-    budgets,
-    costs,
-    groups,
-    inbox,
-    origins,
-    secrets,
-    sessions,
-    turns,
-    users,
-    waiting_requests,
-)
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.messages import inbox
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.people import users
 from gatepost.store.port import Db
+from gatepost.store.rights import acl, secrets, waiting_requests
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import groups, sessions, turns
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint

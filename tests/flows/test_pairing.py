@@ -12,9 +12,11 @@ from gatepost.app import Gateway
 from gatepost.cli.operation_runner import run_operation
 from gatepost.core.errors import Invalid
 from gatepost.flow import grant_changes, pairing
-from gatepost.store import audit, identities, messages, requests, waiting_requests
+from gatepost.store.messages import messages
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestState
+from gatepost.store.rights import audit, requests, waiting_requests
+from gatepost.store.rights.requests import Request, RequestState
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_for_shown_card, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

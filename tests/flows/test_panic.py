@@ -15,8 +15,11 @@ from gatepost.flow.panic_notice import TOLD
 from gatepost.flow.sessions import notices
 from gatepost.flow.sessions.trial import TrialRequest, run_trial
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, inbox, ledger, message_steps, switches, users
+from gatepost.store.messages import inbox, message_steps
+from gatepost.store.money import ledger
+from gatepost.store.people import users
 from gatepost.store.port import Db
+from gatepost.store.rights import audit, switches
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

@@ -9,7 +9,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind, SandboxPlan
-from gatepost.store import inbox
+from gatepost.store.messages import inbox
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

@@ -9,9 +9,12 @@ import pytest
 
 from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import direct_rooms, groups, secrets, sessions, users, waiting_requests
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.rights import secrets, waiting_requests
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled

@@ -17,9 +17,10 @@ import pytest
 from tests.flows.test_permissions import BOSS, settle_people, wait_for_card
 from tests.flows.test_sleeping_turns import count_reservations, wait_until_asleep
 
-from gatepost.store import direct_rooms, users
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.rooms import direct_rooms
 from gatepost.testing import faults, programs
 from gatepost.testing.agent_profiles import AGENTS, ROOM, AgentProfile, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
@@ -36,10 +37,10 @@ KILLED = ("claude", "codex")
 COMMAND = "echo ran >> /workspace/agent/ran.txt"
 SEND = "gatepost.flow.requests.provider_answers:ProviderAnswers._send"
 BEFORE_IT_IS_PASSED_ON = [
-    FaultPoint("gatepost.store.requests:record_answer", "after"),
+    FaultPoint("gatepost.store.rights.requests:record_answer", "after"),
     FaultPoint("gatepost.flow.intake.intake:Intake._follow", "before", match="/approve"),
     FaultPoint(SEND, "before"),
-    FaultPoint("gatepost.store.provider_answers:claim_answer", "after"),
+    FaultPoint("gatepost.store.sessions.provider_answers:claim_answer", "after"),
 ]
 AFTER_IT_IS_PASSED_ON = [
     FaultPoint("gatepost.flow.sessions.session_supervisor:SessionSupervisor.answer", "before"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.store import pinned_rules
+from gatepost.store.sessions import pinned_rules
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import wait_until_settled

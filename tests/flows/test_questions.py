@@ -12,11 +12,14 @@ from gatepost.app import Gateway
 from gatepost.messages.card import OWN_WORDS, join_clicks
 from gatepost.messages.inbound import Direction, Quote
 from gatepost.messages.outbound import Feature
-from gatepost.store import audit, messages, requests, rooms, users, waiting_requests
+from gatepost.store.messages import messages
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestState
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.users import UserRole
+from gatepost.store.rights import audit, requests, waiting_requests
+from gatepost.store.rights.requests import Request, RequestState
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

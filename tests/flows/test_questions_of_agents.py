@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gatepost.messages.outbound import Feature
-from gatepost.store import requests, waiting_requests
+from gatepost.store.rights import requests, waiting_requests
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
 from gatepost.testing.gateway import wait_until_settled

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-from gatepost.store import egress, groups, users, waiting_requests
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.rights import egress, waiting_requests
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

@@ -16,10 +16,13 @@ from gatepost.core.periods import Period
 from gatepost.flow.people import person_traces
 from gatepost.flow.sessions.replaying import MOST_REPLAYS
 from gatepost.messages.inbound import Attachment, Verb
-from gatepost.store import budgets, groups, messages, outbox, replays, sessions, users
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.messages import messages, outbox
+from gatepost.store.money import budgets
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.replays import ReplayedTurn, TurnOutcome
+from gatepost.store.sessions import groups, replays, sessions
+from gatepost.store.sessions.replays import ReplayedTurn, TurnOutcome
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint

@@ -19,17 +19,24 @@ from gatepost.flow.requests.deciding import decide, follow_decision
 from gatepost.flow.upkeep.store_life import MARKER
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.store_checks import check_incarnation
-from gatepost.store import database_lives, direct_rooms, inbox, incarnations, ledger, turns, users, waiting_requests
-from gatepost.store.backup import copy_store
-from gatepost.store.database_lives import DatabaseLife
-from gatepost.store.inbox import InboxState
-from gatepost.store.incarnations import IncarnationReason
-from gatepost.store.ledger import LedgerStatus
-from gatepost.store.place import StorePlace
+from gatepost.store.engine import database_lives
+from gatepost.store.engine.backup import copy_store
+from gatepost.store.engine.database_lives import DatabaseLife
+from gatepost.store.engine.place import StorePlace
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.gateways import incarnations
+from gatepost.store.gateways.incarnations import IncarnationReason
+from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.money import ledger
+from gatepost.store.money.ledger import LedgerStatus
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import RequestKind
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.users import UserRole
+from gatepost.store.rights import waiting_requests
+from gatepost.store.rights.requests import RequestKind
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import turns
 from gatepost.testing.channel import FakeChannel, SendFault
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

@@ -9,8 +9,10 @@ import pytest
 from gatepost.flow.sessions import status_lines
 from gatepost.flow.sessions.ending import Ending
 from gatepost.messages.outbound import Feature, Op, Outbound
-from gatepost.store import destinations, inbox, sessions, users
+from gatepost.store.messages import destinations, inbox
+from gatepost.store.people import users
 from gatepost.store.port import Db
+from gatepost.store.sessions import sessions
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

@@ -14,13 +14,18 @@ from gatepost.core.clock import SystemClock
 from gatepost.flow.requests.choices import ALLOW_ONCE
 from gatepost.flow.requests.deciding import decide, follow_decision
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules, run_task
-from gatepost.store import acl, direct_rooms, due_sessions, firings, ledger, sessions, tasks, users, waiting_requests
-from gatepost.store.acl import AclRow
-from gatepost.store.firings import Firing
+from gatepost.store.money import ledger
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.tasks import Task
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, waiting_requests
+from gatepost.store.rights.acl import AclRow
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import Firing
+from gatepost.store.schedule.tasks import Task
+from gatepost.store.sessions import due_sessions, sessions
+from gatepost.store.sessions.sessions import Session
 from gatepost.testing.channel import FakeChannel, SendFault
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.waiting import PATIENCE_S, until

@@ -20,9 +20,10 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.schedule.firing import FiringPlan, fire_plans
 from gatepost.flow.schedule.task_changes import MOST_TASKS, TaskRequest, add_task, make_task, read_rules
 from gatepost.flow.schedule.task_loop import TaskLoop
-from gatepost.store import groups, sessions, tasks
 from gatepost.store.port import Db, Store
-from gatepost.store.tasks import MissedPolicy
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import MissedPolicy
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.empty_database import EmptyDatabase

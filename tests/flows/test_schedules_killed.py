@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.store import firings, tasks
-from gatepost.store.firings import FiringState, Run
+from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import FiringState, Run
 from gatepost.testing.faults import FaultPoint
 from gatepost.testing.provider import ScriptBuilder
 
@@ -23,7 +23,7 @@ STEPS = [
     FaultPoint(f"{TURNS}:begin", "after"),
     FaultPoint(f"{TALK}._record_results", "after", match="three mails"),
     FaultPoint(f"{TURNS}:finish", "before"),
-    FaultPoint("gatepost.store.firings:record_end", "after"),
+    FaultPoint("gatepost.store.schedule.firings:record_end", "after"),
     FaultPoint(f"{TALK}._finish", "after"),
 ]
 
@@ -33,7 +33,7 @@ def read_log(db: Db) -> list[Run]:
     return firings.list_for_task(db, task.id, 10)
 
 
-@pytest.mark.slow  # tests/store/test_firings.py has the same without processes
+@pytest.mark.slow  # tests/store/schedule/test_firings.py has the same without processes
 def test_the_log_of_a_task_has_the_outcome_of_the_turn_wherever_the_gateway_is_killed(tmp_path: Path) -> None:
     with a_place(tmp_path, SCRIPT) as (platform, daemon):
         daemon.start()

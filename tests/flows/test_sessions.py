@@ -13,7 +13,8 @@ import pytest
 
 from gatepost.messages.inbound import Attachment
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import groups, ledger, sessions
+from gatepost.store.money import ledger
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.waiting import until

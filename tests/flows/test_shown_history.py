@@ -4,8 +4,9 @@ from pathlib import Path
 
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Verb
-from gatepost.store import messages, room_history, search
-from gatepost.store.room_history import Cursor
+from gatepost.store import search
+from gatepost.store.messages import messages, room_history
+from gatepost.store.messages.room_history import Cursor
 from gatepost.store.search import SearchQuery, Subtree
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

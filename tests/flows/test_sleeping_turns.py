@@ -12,11 +12,13 @@ from tests.flows.test_permissions import BOSS, DIRECT, ROOM, settle_people, wait
 from gatepost.app import Gateway
 from gatepost.flow.sessions.notices import ASLEEP
 from gatepost.serve.control.arguments.agents import AgentSpec
-from gatepost.store import groups, ledger, requests, turns, waiting_requests
-from gatepost.store import sleeping_turns as sleeping
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestState
-from gatepost.store.turns import Turn, TurnState
+from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights.requests import Request, RequestState
+from gatepost.store.sessions import groups, turns
+from gatepost.store.sessions import sleeping_turns as sleeping
+from gatepost.store.sessions.turns import Turn, TurnState
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.waiting import PATIENCE_S, until

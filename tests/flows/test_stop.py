@@ -15,7 +15,11 @@ from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import inbox, reservations, secrets, turns, users
+from gatepost.store.messages import inbox
+from gatepost.store.money import reservations
+from gatepost.store.people import users
+from gatepost.store.rights import secrets
+from gatepost.store.sessions import turns
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.store.open_copy import copy_store_rows
-from gatepost.store.place import StorePlace
+from gatepost.store.engine.open_copy import copy_store_rows
+from gatepost.store.engine.place import StorePlace
+from gatepost.store.engine.sqlite_db import connect
+from gatepost.store.engine.store_copy import CopiedTable
 from gatepost.store.port import Db
-from gatepost.store.sqlite_db import connect
-from gatepost.store.store_copy import CopiedTable
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs

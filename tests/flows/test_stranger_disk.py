@@ -19,10 +19,14 @@ from gatepost.flow.sessions import disk_space, ending, host_shortage
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.disk_space import SHARE
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import direct_rooms, groups, inbox, ledger, users
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox
+from gatepost.store.money import ledger
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.users import UserRole
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

@@ -15,7 +15,7 @@ from gatepost.app import Gateway
 from gatepost.flow.groups.groups import make_folder
 from gatepost.messages.inbound import Attachment
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import sessions
+from gatepost.store.sessions import sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 

@@ -8,7 +8,7 @@ from gatepost.flow.sessions import sandbox_plan
 from gatepost.sandboxes import cgroups
 from gatepost.sandboxes.bubblewrap import Bubblewrap, find_bwrap
 from gatepost.sandboxes.contract import SANDBOXES
-from gatepost.store import ledger
+from gatepost.store.money import ledger
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 

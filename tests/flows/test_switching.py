@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.store import groups, sessions
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint

@@ -208,7 +208,7 @@ async def test_without_an_endpoint_nothing_is_read_or_sent(tmp_path: Path, chann
 
 # A daemon that is killed.
 
-TURNS = "gatepost.store.turns"
+TURNS = "gatepost.store.sessions.turns"
 EXPORT = "gatepost.serve.telemetry"
 KILLS = [
     FaultPoint(f"{TURNS}:begin", "after"),

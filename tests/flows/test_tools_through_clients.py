@@ -17,8 +17,10 @@ import pytest
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import audit, costs, groups, secrets
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.money import costs
+from gatepost.store.rights import audit, secrets
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled

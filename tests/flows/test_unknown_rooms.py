@@ -12,23 +12,16 @@ from gatepost.core.clock import DAY, SECOND, SystemClock
 from gatepost.core.errors import Invalid
 from gatepost.messages.inbound import Attachment, Receipt, Verb
 from gatepost.serve.agents.questions import make_answers
-from gatepost.store import (
-    acl,
-    destinations,
-    direct_rooms,
-    groups,
-    inbox,
-    messages,
-    rooms,
-    routes,
-    users,
-    waiting_requests,
-)
-from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.messages import destinations, inbox, messages
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import RequestKind
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, waiting_requests
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.requests import RequestKind
+from gatepost.store.rooms import direct_rooms, rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

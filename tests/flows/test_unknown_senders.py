@@ -8,11 +8,14 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.records import replace
-from gatepost.store import acl, destinations, direct_rooms, inbox, messages, rooms, users, waiting_requests
-from gatepost.store.acl import AclEffect
+from gatepost.store.messages import destinations, inbox, messages
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, waiting_requests
+from gatepost.store.rights.acl import AclEffect
+from gatepost.store.rooms import direct_rooms, rooms
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import reply_to_card, running_gateway, wait_until_settled
 from gatepost.testing.provider import ScriptBuilder

@@ -167,7 +167,7 @@ from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions import sandbox_plan
 from gatepost.sandboxes import seccomp
-from gatepost.store.groups import Group
+from gatepost.store.sessions.groups import Group
 
 given = json.loads(sys.argv[1])
 load_package("gatepost.sandboxes")

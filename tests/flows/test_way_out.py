@@ -16,9 +16,11 @@ from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import audit, budgets, costs, egress, groups, reservations, secrets
-from gatepost.store.budgets import BudgetScope
+from gatepost.store.money import budgets, costs, reservations
+from gatepost.store.money.budgets import BudgetScope
 from gatepost.store.port import Db
+from gatepost.store.rights import audit, egress, secrets
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost.testing.models import ModelEndpoint

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from tests.browsers import needs_chromium
 
 from gatepost.serve.web.dashboard.contract import PAGES
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.testing.web_manners import make_manners

@@ -12,8 +12,9 @@ from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import trouble_of
 from gatepost.sandboxes.podman import Podman
 from gatepost.serve.control.arguments.agents import AgentSpec as NewAgent
-from gatepost.store import audit, egress, ledger, waiting_requests
-from gatepost.store.worktrees import Worktree
+from gatepost.store.money import ledger
+from gatepost.store.rights import audit, egress, waiting_requests
+from gatepost.store.sessions.worktrees import Worktree
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE
 from gatepost.testing.agent_profiles import run_agent_gateway as agents_gateway
 from gatepost.testing.channel import FakeChannel

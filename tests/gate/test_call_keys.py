@@ -8,9 +8,9 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.gate import call_keys
 from gatepost.gate.call_keys import CallKeys
-from gatepost.store import tool_calls, turns
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.turns import Turn
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.sessions import tool_calls, turns
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.gate_agent import GateAgent
 
 

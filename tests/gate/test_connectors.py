@@ -44,8 +44,10 @@ from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.gate.json_depth import DEEPEST
 from gatepost.gate.mcp_protocol import McpProtocol
 from gatepost.gate.mcp_server_process import KEEPS, LARGEST_OUTPUT, MOST_LINES, run_mcp_server
-from gatepost.store import acl, audit, connector_tools, groups, requests, secrets, users, waiting_requests
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import users
+from gatepost.store.rights import acl, audit, connector_tools, requests, secrets, waiting_requests
+from gatepost.store.sessions import groups
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.waiting import PATIENCE_S, block_until, until
 from gatepost.tools.contract import TOOLS, Tool

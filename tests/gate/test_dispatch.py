@@ -21,10 +21,12 @@ from gatepost.gate.call_audit import FIRST_ALLOWED, FIRST_REFUSED, MOST_WAITING,
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.gate.tool_answers import LARGEST_PASSED, make_failure
-from gatepost.store import audit, destinations, sessions, turns
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.turns import Turn
+from gatepost.store.rights import audit
+from gatepost.store.sessions import sessions, turns
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.call import ToolCall

@@ -32,12 +32,14 @@ from gatepost.flow.sessions.results import ResultLimits, record_results
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.mailbox.runner_frames import ResultFrame
 from gatepost.messages.outbound import Op
-from gatepost.store import destinations, groups, messages, outbox, requests, sessions, turns, waiting_requests
-from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations, messages, outbox
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.sessions import groups, sessions, turns
 from gatepost.testing.clock import NOON
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.call import ToolCall

@@ -23,7 +23,7 @@ from gatepost.gate.mcp_messages import LARGEST_META
 from gatepost.gate.mcp_protocol import MOST_IN_FLIGHT, MOST_LISTENING, MOST_WAITING, McpProtocol, SubmitTurn
 from gatepost.jsonrpc.errors import REVOKED, TOO_MANY
 from gatepost.jsonrpc.messages import LONGEST_ID
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import ToolCall

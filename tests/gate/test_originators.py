@@ -12,16 +12,20 @@ from gatepost.egress.contract import BudgetShortage, CallCost, ReservationHandle
 from gatepost.flow import grant_changes
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.gate.caller import Caller
-from gatepost.store import agents, budgets, costs, groups, inbox, origins, secrets, sessions, turn_claims, turns
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.agents import NewAgent
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.reservations import NO_TOKENS
 from gatepost.store.port import Db
-from gatepost.store.reservations import NO_TOKENS
-from gatepost.store.secrets import SecretReader
-from gatepost.store.sessions import Session
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.turns import Turn
+from gatepost.store.rights import secrets
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.secrets import SecretReader
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import agents, groups, sessions, turn_claims, turns
+from gatepost.store.sessions.agents import NewAgent
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")

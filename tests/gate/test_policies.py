@@ -8,9 +8,10 @@ from gatepost.flow import grant_changes
 from gatepost.gate.call_explanation import explain
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.gate.policies import Policies
-from gatepost.store import acl, audit, groups, sessions
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.rights import acl, audit
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.gate_agent import ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 

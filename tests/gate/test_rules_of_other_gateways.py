@@ -12,9 +12,10 @@ from gatepost.core.settings import Config
 from gatepost.flow import grant_changes
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.gate.policies import Policies
-from gatepost.store import acl, groups
 from gatepost.store.port import Store
 from gatepost.store.postgres.postgres_store import PostgresStore
+from gatepost.store.rights import acl
+from gatepost.store.sessions import groups
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.sample_tools import FEW

@@ -18,7 +18,7 @@ from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import Registry
 from gatepost.gate.tool_socket import LARGEST_MESSAGE, ToolSocket
 from gatepost.inside import bridge
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import ToolCall

@@ -24,8 +24,8 @@ from gatepost.inside import forwarder
 from gatepost.sandboxes import bubblewrap
 from gatepost.sandboxes.bubblewrap import Bubblewrap
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import groups
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import Caller
 

@@ -7,8 +7,8 @@ import pytest
 from gatepost.access.budgets import render_denial
 from gatepost.core.periods import Period
 from gatepost.inside.provider_errors import parse_provider_error
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
-from gatepost.store.reservations import BudgetDenial
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
+from gatepost.store.money.reservations import BudgetDenial
 
 SPENT = BudgetStatus(
     BudgetScope(BudgetScopeKind.GROUP, "home"), Period.DAY, 1_000_000, 460_000, 0, 0, 1_800_000_000_000

@@ -20,7 +20,7 @@ from gatepost.sandboxes.containers import ContainerFolder, ContainerSandbox
 from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan, trouble_of
 from gatepost.sandboxes.engine import check_file_owner, check_folder_identity, find_missing_limits
 from gatepost.sandboxes.podman import Podman, choose_runtime
-from gatepost.store.groups import Group
+from gatepost.store.sessions.groups import Group
 from gatepost.testing.shell_plan import make_shell_plan
 from gatepost.testing.waiting import PATIENCE_S, until
 

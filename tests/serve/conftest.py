@@ -20,12 +20,14 @@ from gatepost.core.settings import Config
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.serve import password_hashing
-from gatepost.store import groups, inbox, messages, outbox, rooms, sessions, turn_claims, turn_failures, turns
-from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import NewEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.messages.outbox import NewEffect
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.turn_failures import FailureCause
+from gatepost.store.rooms import rooms
+from gatepost.store.sessions import groups, sessions, turn_claims, turn_failures, turns
+from gatepost.store.sessions.turn_failures import FailureCause
 
 FOLDER = "home"
 NOBODYS_CHEAP = "$argon2id$v=19$m=8,t=1,p=1$Sct4oUTCqBYQP7bx+X3H1Q$bZ5TJKPCwrVmNNQohKHetHS+xVcMvu5HYxBpRpYvp0M"

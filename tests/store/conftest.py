@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.store import groups, inbox, outbox, sessions, turn_claims, turn_failures, turns
-from gatepost.store.outbox import NewEffect, OutboxEffect
+from gatepost.store.messages import inbox, outbox
+from gatepost.store.messages.outbox import NewEffect, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.turn_claims import TurnClaim
-from gatepost.store.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
-from gatepost.store.turns import Turn
+from gatepost.store.sessions import groups, sessions, turn_claims, turn_failures, turns
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turn_claims import TurnClaim
+from gatepost.store.sessions.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.arrivals import add_arrival
 
 NOON = 1_800_000_000_000_000

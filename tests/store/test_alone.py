@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gatepost.core.periods import Period
-from gatepost.store import audit, budgets, groups, reservations, sessions, timeline
-from gatepost.store.audit import AuditRecord
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money import budgets, reservations
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.reservations import BudgetReservation
 from gatepost.store.port import Db, LockKind
-from gatepost.store.reservations import BudgetReservation
-from gatepost.store.timeline import TimelineKind
+from gatepost.store.rights import audit
+from gatepost.store.rights.audit import AuditRecord
+from gatepost.store.sessions import groups, sessions, timeline
+from gatepost.store.sessions.timeline import TimelineKind
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.waiting import PATIENCE_S
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from gatepost.serve.control.operations.audit import verify_chain
-from gatepost.store import audit, retention
-from gatepost.store.audit import AuditRecord, ChainBreak
 from gatepost.store.port import Db, Store
+from gatepost.store.rights import audit
+from gatepost.store.rights.audit import AuditRecord, ChainBreak
+from gatepost.store.schedule import retention
 
 NOON = 1_800_000_000_000_000
 

@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 
 from gatepost.core.periods import Period
-from gatepost.store import budgets, costs, identities, inbox, origins, turn_claims, turns, users
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.origins import Origin
+from gatepost.store.messages import inbox
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.people import identities, users
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.sessions import turn_claims, turns
 from gatepost.testing.counting import CountingDb
 
 from .conftest import LEASE, ROOM, Desk

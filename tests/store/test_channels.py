@@ -4,9 +4,11 @@ from pathlib import Path
 
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.store import channel_cursors, channel_instances, groups, secrets
-from gatepost.store.channel_instances import StoredChannel
 from gatepost.store.port import Db
+from gatepost.store.rights import secrets
+from gatepost.store.rooms import channel_cursors, channel_instances
+from gatepost.store.rooms.channel_instances import StoredChannel
+from gatepost.store.sessions import groups
 
 
 def test_a_cursor_keeps_what_was_acknowledged_while_more_is_received(db: Db) -> None:

@@ -2,8 +2,10 @@
 
 import pytest
 
-from gatepost.store import destinations, groups, rooms, routes
+from gatepost.store.messages import destinations
 from gatepost.store.port import Db
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.sessions import groups
 from gatepost.testing.store_errors import INTEGRITY_ERRORS
 
 

@@ -1,10 +1,13 @@
 """A group that is removed leaves no right to a later one of the same name; what limited it stays."""
 
 from gatepost.core.records import replace
-from gatepost.store import acl, budgets, groups, users
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.budgets import BudgetScope, Period
+from gatepost.store.money import budgets
+from gatepost.store.money.budgets import BudgetScope, Period
+from gatepost.store.people import users
 from gatepost.store.port import Db
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.sessions import groups
 
 
 def allow(principal: str, scope: str) -> AclRow:

@@ -11,12 +11,14 @@ from typing import TypeVar
 import psycopg
 import pytest
 
-from gatepost.store import groups, inbox, outbox, sessions, turn_claims, users
-from gatepost.store.outbox import NewEffect, OutboxEffect
+from gatepost.store.messages import inbox, outbox
+from gatepost.store.messages.outbox import NewEffect, OutboxEffect
+from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.store.turn_claims import TurnClaim
+from gatepost.store.sessions import groups, sessions, turn_claims
+from gatepost.store.sessions.turn_claims import TurnClaim
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.waiting import until

@@ -8,30 +8,23 @@ from typing import Any
 import apsw
 import pytest
 
-from gatepost.store import (
+from gatepost.store.engine.sqlite_db import SqliteDb
+from gatepost.store.messages import destinations, inbox, mailbox_rows, messages, outbox
+from gatepost.store.money import costs, ledger
+from gatepost.store.port import Db
+from gatepost.store.rights import audit, requests, waiting_requests
+from gatepost.store.sessions import (
     agents,
-    audit,
-    costs,
-    destinations,
     due_sessions,
     errands,
     forks,
-    inbox,
-    ledger,
-    mailbox_rows,
-    messages,
-    outbox,
     provider_answers,
-    requests,
     session_files,
     sessions,
     timeline,
     turn_claims,
     turns,
-    waiting_requests,
 )
-from gatepost.store.port import Db
-from gatepost.store.sqlite_db import SqliteDb
 
 pytestmark = pytest.mark.sqlite(reason="reads the plans of SQLite")
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import gatepost.store
-from gatepost.store.table import Table
+from gatepost.store.engine.table import Table
 
 if TYPE_CHECKING:
     from gatepost.testing.empty_database import EmptyDatabase
@@ -79,10 +79,11 @@ def test_every_statement_is_one_for_both_engines(database: "EmptyDatabase") -> N
 
     faults, count = [], 0
     with open_connection(database.url) as opened:
-        for path in sorted(FOLDER.glob("*.py")):
-            if path.stem in OF_ONE_ENGINE or path.stem == "__init__":
+        for path in sorted(FOLDER.rglob("*.py")):
+            inner = path.relative_to(FOLDER).with_suffix("").parts
+            if inner[0] in ("migrations", "postgres") or path.stem in OF_ONE_ENGINE or path.stem == "__init__":
                 continue
-            for sql in list_statements(importlib.import_module(f"gatepost.store.{path.stem}")):
+            for sql in list_statements(importlib.import_module(".".join(("gatepost.store", *inner)))):
                 result = opened.pgconn.prepare(b"", translate(sql))
                 count += 1
                 if result.status == pq.ExecStatus.COMMAND_OK or any(each in sql for each in (*PARTS, *IN_MEMORY)):

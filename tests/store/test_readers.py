@@ -7,8 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
 
 
 def one(db: Db) -> int:

@@ -9,16 +9,19 @@ from hypothesis import strategies as st
 
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.errors import Invalid
-from gatepost.store import destinations, groups, inbox, messages, migrate, search, sessions
-from gatepost.store import snippets as snippets_of
-from gatepost.store.full_text import LOOKED_AT
-from gatepost.store.messages import NewMessage
-from gatepost.store.migrate import list_migrations
+from gatepost.store import search
+from gatepost.store.engine import migrate
+from gatepost.store.engine.full_text import LOOKED_AT
+from gatepost.store.engine.migrate import list_migrations
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_full_text import AT_ONCE
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations, inbox, messages
+from gatepost.store.messages import snippets as snippets_of
+from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
-from gatepost.store.sqlite_db import SqliteDb, connect
-from gatepost.store.sqlite_full_text import AT_ONCE
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.arrivals import add_arrival
 
 ROOT = Subtree("root", everything=True)

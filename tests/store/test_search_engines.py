@@ -8,12 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
-from gatepost.store import inbox, messages, search
-from gatepost.store.full_text import LOOKED_AT
-from gatepost.store.messages import NewMessage
+from gatepost.store import search
+from gatepost.store.engine.full_text import LOOKED_AT
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
-from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.empty_database import EmptyDatabase
 
 ROOT = Subtree("root", everything=True)

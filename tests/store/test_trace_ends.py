@@ -1,10 +1,10 @@
 """When tool calls of a trace ended: the audit has their beginning, the timeline their end."""
 
 from gatepost.core.clock import SECOND
-from gatepost.store import groups, sessions, timeline
 from gatepost.store.port import Db
-from gatepost.store.timeline import TimelineKind, TimelineToolCall, ToolCallStatus
-from gatepost.store.trace_facts import TracedToolCall, find_ends
+from gatepost.store.sessions import groups, sessions, timeline
+from gatepost.store.sessions.timeline import TimelineKind, TimelineToolCall, ToolCallStatus
+from gatepost.store.sessions.trace_facts import TracedToolCall, find_ends
 
 RUNNING, COMPLETED, FAILED = ToolCallStatus.RUNNING, ToolCallStatus.COMPLETED, ToolCallStatus.FAILED
 

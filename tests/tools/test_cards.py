@@ -11,8 +11,8 @@ from gatepost.messages.card import CardField
 from gatepost.messages.outbound import Feature, Op
 from gatepost.serve.room_events import parse_card
 from gatepost.serve.web.markdown import render
-from gatepost.store import destinations, messages, outbox
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations, messages, outbox
 from gatepost.testing.channel import EVERYTHING, FakeChannel
 from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.testing.outbox_harness import OutboxHarness

@@ -11,9 +11,10 @@ from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
-from gatepost.store import audit, sessions
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
+from gatepost.store.sessions import sessions
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, Tool, ToolScope, tool

@@ -8,9 +8,9 @@ import pytest
 from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.store import budgets, costs
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")

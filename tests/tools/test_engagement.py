@@ -9,11 +9,12 @@ import pytest
 from gatepost.core.clock import MINUTE
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import ToolAnswer
-from gatepost.store import engagements, groups, routes, turns
-from gatepost.store.engagements import Engagement
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.routes import NEVER_ENDS, Route
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rooms import engagements, routes
+from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.rooms.routes import NEVER_ENDS, Route
+from gatepost.store.sessions import groups, turns
 from gatepost.testing.clock import NOON
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools import engagement

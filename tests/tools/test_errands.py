@@ -12,28 +12,19 @@ from gatepost.flow.errands import giving
 from gatepost.flow.errands.giving import MOST_OPEN, MOST_OPEN_GROUP
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import ToolAnswer
-from gatepost.store import (
-    acl,
-    budgets,
-    costs,
-    destinations,
-    errands,
-    groups,
-    inbox,
-    messages,
-    origins,
-    sessions,
-    turn_claims,
-    turns,
-    users,
-)
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.errands import Errand
-from gatepost.store.inbox import InboxState
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations, inbox, messages
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import errands, groups, sessions, turn_claims, turns
+from gatepost.store.sessions.errands import Errand
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
 

@@ -12,11 +12,11 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.sessions import forking
 from gatepost.gate.dispatch import ToolAnswer
-from gatepost.store import forks, session_notes, sessions, turns
-from gatepost.store.forks import Fork, ForkMethod
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session, SessionMode
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import forks, session_notes, sessions, turns
+from gatepost.store.sessions.forks import Fork, ForkMethod
+from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.testing.gate_agent import ROOM, GateAgent
 
 load_package("gatepost.tools")

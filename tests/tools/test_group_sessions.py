@@ -10,10 +10,11 @@ from gatepost.access.grants import parse
 from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import destinations, errands, groups, inbox, messages, sessions
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations, inbox, messages
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import errands, groups, sessions
+from gatepost.store.sessions.sessions import Session
 from gatepost.testing.gate_agent import ROOM, GateAgent
 from gatepost.tools.group_sessions import LARGEST_INJECTED, MOST_INJECTED
 

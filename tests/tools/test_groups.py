@@ -12,9 +12,12 @@ from gatepost.core.registry import load_package
 from gatepost.flow.groups.groups import LARGEST_PROTOTYPE
 from gatepost.flow.schedule.firing import has_way
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import acl, groups, routes, sessions, tasks, watchers
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import acl
+from gatepost.store.rooms import routes, watchers
+from gatepost.store.schedule import tasks
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")

@@ -16,13 +16,16 @@ from gatepost.core.registry import load_package
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.inbound import CLICK, Direction, Inbound
-from gatepost.store import due_sessions, groups, inbox, ledger, messages, outbox, room_history, routes, sessions
-from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import OUTBOX, EffectState
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages, outbox, room_history
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.messages.outbox import OUTBOX, EffectState
+from gatepost.store.messages.room_history import Cursor
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.room_history import Cursor
+from gatepost.store.rooms import routes
 from gatepost.store.search import Subtree
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import due_sessions, groups, sessions
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.counting import CountingDb

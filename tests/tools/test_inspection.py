@@ -9,9 +9,12 @@ import pytest
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import groups, identities, inbox, routes, sessions, users
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.gate_agent import FOLDERS, PLATFORM, GateAgent
 from gatepost.tools.contract import TOOLS

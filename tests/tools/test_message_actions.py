@@ -18,10 +18,12 @@ from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.outbound import Feature, Op, Outbound
-from gatepost.store import destinations, groups, messages, outbox, rooms, sessions
-from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations, messages, outbox
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rooms import rooms
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent

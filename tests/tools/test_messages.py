@@ -12,10 +12,12 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.messages.outbound import Feature
-from gatepost.store import destinations, ledger, messages, outbox, sessions
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations, messages, outbox
+from gatepost.store.messages.outbox import OutboxEffect
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import sessions
 from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 

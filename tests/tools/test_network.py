@@ -12,8 +12,9 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.refused_hosts import RefusedHosts
-from gatepost.store import egress, groups, waiting_requests
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.rights import egress, waiting_requests
+from gatepost.store.sessions import groups
 from gatepost.testing.gate_agent import FOLDERS, GateAgent
 from gatepost.tools.contract import TOOLS
 

@@ -9,10 +9,11 @@ import pytest
 from gatepost.core.clock import DAY, SECOND
 from gatepost.core.registry import load_package
 from gatepost.flow.delivery.file_limits import GROUP_MB, TURN_MB
-from gatepost.store import inbox, sent_files, turns
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, sent_files
+from gatepost.store.messages.sent_files import NewSentFiles
 from gatepost.store.port import Db
-from gatepost.store.sent_files import NewSentFiles
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import turns
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gate_agent import ROOM, GateAgent
 

@@ -15,9 +15,9 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
-from gatepost.store import groups, sessions, turns
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups, sessions, turns
 from gatepost.testing.gate_agent import FOLDERS, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 from gatepost.tools.own_session import LARGEST_WORK

@@ -9,10 +9,12 @@ from gatepost.access.grants import parse
 from gatepost.core.registry import load_package
 from gatepost.flow import sender_rights
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.store import acl, groups, watchers
-from gatepost.store.acl import AclRow
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclRow
+from gatepost.store.rooms import watchers
+from gatepost.store.sessions import groups
 from gatepost.testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")

@@ -9,8 +9,8 @@ from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.messages.outbound import Feature, Op, PromptButton
-from gatepost.store import outbox
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import outbox
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.testing.outbox_harness import OutboxHarness

@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import load_package
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.questions import UserQuestion, make_input
 

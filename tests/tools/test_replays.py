@@ -7,9 +7,11 @@ from typing import Any
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import REPLAY, ToolAnswer
-from gatepost.store import groups, inbox, origins, sessions, turns
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import groups, sessions, turns
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import TOOLS
 

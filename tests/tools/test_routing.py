@@ -11,9 +11,11 @@ import pytest
 from gatepost.core.registry import load_package
 from gatepost.flow.intake import routing
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import acl, groups, routes
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import acl
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups
 from gatepost.testing.gate_agent import ROOM, GateAgent
 
 load_package("gatepost.tools")

@@ -12,12 +12,14 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.schedule.task_changes import MOST_TASKS, pause_task
 from gatepost.gate.dispatch import ToolAnswer
-from gatepost.store import destinations, firings, groups, sessions, tasks
-from gatepost.store.firings import FiringState
-from gatepost.store.origins import Origin
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.tasks import Task, TaskState
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import FiringState
+from gatepost.store.schedule.tasks import Task, TaskState
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.gate_agent import ROOM, GateAgent
 

@@ -14,10 +14,12 @@ from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.clock import DAY, iso
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import destinations, groups, inbox, search, sessions
+from gatepost.store import search
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations, inbox
 from gatepost.store.port import Db
 from gatepost.store.search import Hit, SearchQuery
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS

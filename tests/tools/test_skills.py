@@ -9,8 +9,8 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.gate.dispatch import Dispatch
 from gatepost.messages.visible_text import LONGEST_SHOWN, MOST_COMPARED, MOST_SHOWN, render_changes
-from gatepost.store import audit
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.call import HeldCall, ToolCall
 from gatepost.tools.contract import TOOLS

@@ -10,7 +10,7 @@ from gatepost.access.tiers import Tier
 from gatepost.core.registry import Registry, load_package
 from gatepost.flow.schedule.task_rights import EFFECTS
 from gatepost.gate.dispatch import INVALID_PARAMS
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import FOLDERS, GateAgent
 from gatepost.tools.contract import TOOLS, Tool
 

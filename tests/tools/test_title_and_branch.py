@@ -7,8 +7,9 @@ import pytest
 
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
-from gatepost.store import audit, sessions
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
+from gatepost.store.sessions import sessions
 from gatepost.testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")

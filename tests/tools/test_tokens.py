@@ -15,10 +15,12 @@ from gatepost.flow.codes import INVITATION
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.onboarding import Applicant
 from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
-from gatepost.store import groups, pairing_codes, tokens, users
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import pairing_codes, users
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.tokens import Token, TokenKind
+from gatepost.store.rights import tokens
+from gatepost.store.rights.tokens import Token, TokenKind
+from gatepost.store.sessions import groups
 from gatepost.testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")

@@ -23,12 +23,14 @@ from gatepost.flow.budgets_and_secrets import StoreBudget
 from gatepost.flow.worktrees.sandbox_jobs import SandboxJobs
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import budgets, costs, messages, outbox, secrets
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import messages, outbox
+from gatepost.store.messages.outbox import OutboxEffect
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
-from gatepost.store.secrets import SecretOwner
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import secrets
+from gatepost.store.rights.secrets import SecretOwner
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.gate_agent import FOLDERS, PLATFORM, GateAgent
 from gatepost.testing.outbox_harness import OutboxHarness

@@ -15,9 +15,9 @@ from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.web import web_routes
 from gatepost.flow.web.web_routes import RouteMaker
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
-from gatepost.store import groups
-from gatepost.store import web_routes as rows
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups
+from gatepost.store.web import web_routes as rows
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import TOOLS
 

@@ -13,7 +13,7 @@ from gatepost.access.subjects import ROOM_PARAM, find_subject
 from gatepost.core.globs import glob_to_regex, is_glob
 from gatepost.core.linear_regex import BadPattern, compile_linear_regex
 from gatepost.messages.untrusted import get_claimed, is_untrusted
-from gatepost.store.acl import ANYWHERE, OPERATOR, ROLE, AclEffect, AclRow
+from gatepost.store.rights.acl import ANYWHERE, OPERATOR, ROLE, AclEffect, AclRow
 
 LONGEST_SCOPE = 512
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER
-from gatepost.store.direct_rooms import DirectRoom
-from gatepost.store.users import UserRole
+from gatepost.store.people.users import UserRole
+from gatepost.store.rooms.direct_rooms import DirectRoom
 
 
 class RoleHolder(Struct, frozen=True):

@@ -9,8 +9,8 @@ from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
 from gatepost.core.periods import Period
-from gatepost.store.budgets import STOP, BudgetNotice, BudgetScopeKind, BudgetStatus
-from gatepost.store.reservations import DEAREST, BudgetDenial
+from gatepost.store.money.budgets import STOP, BudgetNotice, BudgetScopeKind, BudgetStatus
+from gatepost.store.money.reservations import DEAREST, BudgetDenial
 
 MICRO = 1_000_000  # in one USD
 PER = 1_000_000  # prices are for so many tokens

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from gatepost.access import acl
 from gatepost.access.acl import RoleMemberships
 from gatepost.access.tiers import is_path
-from gatepost.store.acl import OPERATOR, ROLE, AclRow
+from gatepost.store.rights.acl import OPERATOR, ROLE, AclRow
 
 
 class OperationRights:

@@ -17,7 +17,7 @@ from gatepost.access.subjects import NO_EFFECTS, ROOM_PARAM, ToolEffects, find_s
 from gatepost.access.tiers import ROOT_FOLDER, Tier, tier_of
 from gatepost.access.tree_scope import world_of
 from gatepost.messages.untrusted import get_claimed, is_untrusted
-from gatepost.store.acl import ANYWHERE, AclEffect, AclRow
+from gatepost.store.rights.acl import ANYWHERE, AclEffect, AclRow
 
 NOTHING: Mapping[str, str] = {}
 # Tools that a row which names them may widen to other groups of the same world. They have no effect there.

@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from gatepost.access import acl
 from gatepost.messages import untrusted
-from gatepost.store.acl import AclRow
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.users import SenderRoles, UserRole
+from gatepost.store.people.users import SenderRoles, UserRole
+from gatepost.store.rights.acl import AclRow
+from gatepost.store.rooms.rooms import RoomPolicy
 
 Rights = Literal["owner", "admin", "member", "guest"]
 COMMANDING: frozenset[Rights] = frozenset({"owner", "admin"})

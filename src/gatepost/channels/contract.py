@@ -29,7 +29,7 @@ from gatepost.messages.card import Card
 from gatepost.messages.inbound import Inbound, Receipt, Verb
 from gatepost.messages.outbound import Feature, Outbound
 from gatepost.messages.text_size import TextUnit
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms.rooms import RoomPolicy
 
 MYSELF = "gatepost:self"  # the sender of what a bot itself said, in what its channel remembers
 

@@ -4,7 +4,7 @@ returns to the agent that asked, as the result of an errand."""
 from gatepost.channels.contract import channel
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.messages.outbound import Feature
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms.rooms import RoomPolicy
 
 FEATURES = frozenset({Feature.FILES, Feature.MARKDOWN, Feature.TYPING, Feature.KEYED})
 

@@ -4,7 +4,7 @@ there is in the ledger, and goes to a program that waits for it."""
 from gatepost.channels.contract import channel
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.messages.outbound import Feature
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms.rooms import RoomPolicy
 
 FEATURES = frozenset({Feature.MARKDOWN, Feature.TYPING, Feature.KEYED})
 

@@ -7,7 +7,7 @@ Text on a terminal cannot be taken back, so messages are not deleted here.
 from gatepost.channels.contract import channel
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.messages.outbound import Feature
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms.rooms import RoomPolicy
 
 FEATURES = frozenset(
     {

@@ -15,7 +15,7 @@ from gatepost.core.records import replace
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.agent_registry import find_command
 from gatepost.serve.control.connectable_agents import has_command, has_program, list_agents
-from gatepost.store.groups import Group
+from gatepost.store.sessions.groups import Group
 
 
 def choose_command(

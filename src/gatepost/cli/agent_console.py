@@ -23,9 +23,9 @@ from gatepost.flow.requests.questions import parse_questions
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.agents import PromptPolicy
 from gatepost.serve.control.client import ControlClient, ControlError
-from gatepost.store.requests import RequestKind
-from gatepost.store.sessions import UNFINISHED, SessionState
-from gatepost.store.timeline import TimelineKind
+from gatepost.store.rights.requests import RequestKind
+from gatepost.store.sessions.sessions import UNFINISHED, SessionState
+from gatepost.store.sessions.timeline import TimelineKind
 
 FOLLOW_S = 25.0  # one request of a longer wait
 HELP = """\

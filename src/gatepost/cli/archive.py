@@ -24,10 +24,10 @@ from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
-from gatepost.store.backup import copy_store
-from gatepost.store.machine_memory import HOME_MEMORY, MemoryFile, is_in_place
-from gatepost.store.place import SAVED, find_place
-from gatepost.store.readonly import find_damage, read_snapshot
+from gatepost.store.engine.backup import copy_store
+from gatepost.store.engine.place import SAVED, find_place
+from gatepost.store.engine.readonly import find_damage, read_snapshot
+from gatepost.store.gateways.machine_memory import HOME_MEMORY, MemoryFile, is_in_place
 
 TREES = ("groups", "sessions", "worktrees", "media", "plugins")
 LEFT_OUT = (KEYRING, "control.token", "gatepost.lock", "gatepost.pid.json", SAVED, HOME_MEMORY)

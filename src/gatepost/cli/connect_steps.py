@@ -39,11 +39,11 @@ from gatepost.serve.control.connectable_agents import (
 )
 from gatepost.serve.control.operations.connect import find_nearest_owner, find_overriding_secret
 from gatepost.serve.control.operations.groups import check_provider
-from gatepost.store import groups
-from gatepost.store.groups import Group
-from gatepost.store.place import has_store
+from gatepost.store.engine.place import has_store
+from gatepost.store.engine.readonly import read_store
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_store
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 
 MARGIN_S = 30.0  # beyond the trial's own limit, for what comes before and after it
 LARGEST_KEY = 64 * 1024

@@ -20,7 +20,7 @@ from gatepost.cli.terminal_rows import count_rows_above, list_last_rows
 from gatepost.core.errors import GatepostError
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.client import ControlClient
-from gatepost.store.inbox import InboxState
+from gatepost.store.messages.inbox import InboxState
 
 ANSWERED = (InboxState.ANSWERED, InboxState.SILENT, InboxState.OBSERVED)
 PROMPT = "> "

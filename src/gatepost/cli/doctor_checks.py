@@ -38,18 +38,19 @@ from gatepost.serve.health.machine_checks import check_folder, check_space, chec
 from gatepost.serve.health.sign_in_checks import check_sign_in
 from gatepost.serve.health.store_checks import check_panic, check_rows
 from gatepost.serve.health.telemetry_checks import check_telemetry
-from gatepost.store import groups, ledger
-from gatepost.store.gateway_identity import make_identity
-from gatepost.store.place import check_place, get_place
-from gatepost.store.port import Db
-from gatepost.store.readonly import (
+from gatepost.store.engine.place import check_place, get_place
+from gatepost.store.engine.readonly import (
     find_damage,
     get_newest_version,
     get_version,
     read_snapshot,
 )
-from gatepost.store.retention import can_shrink
-from gatepost.store.store_clock import get_clock
+from gatepost.store.engine.store_clock import get_clock
+from gatepost.store.gateways.gateway_identity import make_identity
+from gatepost.store.money import ledger
+from gatepost.store.port import Db
+from gatepost.store.schedule.retention import can_shrink
+from gatepost.store.sessions import groups
 
 PYTHON = (3, 11)
 ASK_MODELS_S = 30.0

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gatepost.store.sessions import SessionState
+from gatepost.store.sessions.sessions import SessionState
 
 IDLE, FAILED, ASKS, STILL, CLOSED = 0, 3, 4, 5, 6
 CODES = (

@@ -39,27 +39,27 @@ def _names(kind: str, home: Home) -> list[str]:
 
         load_package("gatepost.tools")
         return list(TOOLS)
-    from gatepost.store.place import find_place
-    from gatepost.store.readonly import read_snapshot
+    from gatepost.store.engine.place import find_place
+    from gatepost.store.engine.readonly import read_snapshot
 
     place = find_place(home)
     return read_snapshot(place, _STORED[kind]) if place.exists() else []
 
 
 def _groups(db: Db) -> list[str]:
-    from gatepost.store import groups
+    from gatepost.store.sessions import groups
 
     return [each.folder for each in groups.list_all(db)]
 
 
 def _worktrees(db: Db) -> list[str]:
-    from gatepost.store import worktrees
+    from gatepost.store.sessions import worktrees
 
     return [each.name for each in worktrees.list_all(db)]
 
 
 def _secrets(db: Db) -> list[str]:
-    from gatepost.store import secrets
+    from gatepost.store.rights import secrets
 
     return [each.name for each in secrets.list_all(db)]
 

@@ -16,7 +16,7 @@ from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.client import TIMEOUT_S
 from gatepost.serve.control.declaration import ArgumentField, OperationArgs, get_help, list_fields
-from gatepost.store.place import has_store, render_missing
+from gatepost.store.engine.place import has_store, render_missing
 
 Given = dict[str, Any]
 Show = Callable[..., int | None]

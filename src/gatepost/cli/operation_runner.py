@@ -16,7 +16,7 @@ from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.client import TIMEOUT_S, ControlClient
 from gatepost.serve.control.declaration import OperationArgs
-from gatepost.store.readonly import read_store
+from gatepost.store.engine.readonly import read_store
 
 PATIENCE_S = 15.0  # a daemon that starts holds the lock before it answers, and imports much
 
@@ -59,7 +59,7 @@ def get_worktree_timeout(home: Home) -> float:
 def read_operation(home: Home, declared: type[OperationArgs], given: dict[str, Any]) -> Any:
     """Run an operation that only reads, on a snapshot: no gateway is asked, and no lock is held."""
     from gatepost.serve.control.contract import OPERATIONS, to_json
-    from gatepost.store.store_clock import get_clock
+    from gatepost.store.engine.store_clock import get_clock
 
     importlib.import_module(declared.__module__.replace(".arguments.", ".operations."))
     found = OPERATIONS[declared.info.name]
@@ -94,7 +94,7 @@ def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) ->
     from gatepost.core.registry import load_folder, load_package
     from gatepost.flow.gateways.group_place import place_home
     from gatepost.serve.control.contract import OPERATIONS
-    from gatepost.store.open_store import prepare_store
+    from gatepost.store.engine.open_store import prepare_store
 
     home.prepare()
     load_package("gatepost.serve.control.operations")
@@ -115,10 +115,10 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
     from gatepost.flow.gateways.group_place import prepare_place
     from gatepost.flow.groups.groups import ensure_defaults
     from gatepost.serve.control.contract import OperationDeps
-    from gatepost.store import group_places
-    from gatepost.store.gateway_identity import find_mark, get_gateway_name
-    from gatepost.store.open_store import open_store
-    from gatepost.store.store_clock import get_clock
+    from gatepost.store.engine.open_store import open_store
+    from gatepost.store.engine.store_clock import get_clock
+    from gatepost.store.gateways import group_places
+    from gatepost.store.gateways.gateway_identity import find_mark, get_gateway_name
 
     store, clock = open_store(home, config, readers=1), get_clock(home, config)
     try:

@@ -13,9 +13,11 @@ import msgspec
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.flow.people.person_traces import MANY, ROWS, PersonTraces, find_traces, list_messages, list_requests
-from gatepost.store import audit, messages, person_audit, person_removal, person_rows, requests
+from gatepost.store.engine.readonly import read_store
+from gatepost.store.messages import messages
+from gatepost.store.people import person_audit, person_removal, person_rows
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_store
+from gatepost.store.rights import audit, requests
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -5,7 +5,7 @@ from gatepost.core import settings
 from gatepost.core.home import Home
 from gatepost.gate.policies import TOOL_GROUPS
 from gatepost.serve.control.operations.policy import load_group_policy
-from gatepost.store.readonly import read_store
+from gatepost.store.engine.readonly import read_store
 
 
 def policy_of(home: Home, folder: str) -> GroupPolicy:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gatepost.store.inbox import InboxState
-from gatepost.store.turn_claims import RESTARTED
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.sessions.turn_claims import RESTARTED
 
 _SENTENCES = {
     "denied_by_the_access_list": "a row of the access list shuts the sender out (`gatepost grant list`)",

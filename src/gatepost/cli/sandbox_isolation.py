@@ -9,7 +9,7 @@ from gatepost.core.home import Home
 from gatepost.core.registry import load_folder, load_package
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.isolation import ANYBODY, SandboxIsolation, find_isolation
-from gatepost.store.groups import Group
+from gatepost.store.sessions.groups import Group
 
 ASK_S = 15.0  # a trial start of a sandbox may take ten
 

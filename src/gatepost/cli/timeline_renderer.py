@@ -9,8 +9,8 @@ from gatepost.cli.output import Colored, Piece, cut
 from gatepost.core.terminal_text import one_line
 from gatepost.flow.requests.questions import AgentQuestion, parse_questions
 from gatepost.serve.agents.timeline import render_entry, summarize_input
-from gatepost.store.requests import RequestKind, RequestState
-from gatepost.store.timeline import TimelineEntry, TimelineKind, ToolCallStatus
+from gatepost.store.rights.requests import RequestKind, RequestState
+from gatepost.store.sessions.timeline import TimelineEntry, TimelineKind, ToolCallStatus
 
 _COLORS = {
     TimelineKind.USER_MESSAGE: "bold",

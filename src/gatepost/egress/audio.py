@@ -21,7 +21,7 @@ from gatepost.egress.endpoints import BASES, OPENAI_BASE, parse_command
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.prices import Price
 from gatepost.egress.upstream import Bill, VendorBaseUrl, parse_base_url
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
 
 MODEL = setting(
     "media.transcribe", "", help="The model that makes transcripts of recordings, such as gpt-4o-mini-transcribe."

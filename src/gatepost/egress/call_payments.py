@@ -11,7 +11,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.egress.contract import BudgetShortage, CallBudget, CallCost, ReservationHandle, Spender
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.upstream import Bill
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
 
 LATER_S = 1.0  # between two tries to settle a call while the store is away
 LONGEST_WAIT_S = 30.0  # for calls in flight to be settled

@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from gatepost.egress.prices import Price
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
 
 Prices = Callable[[str], Price | None]
 

@@ -36,9 +36,11 @@ from gatepost.egress.rules import EgressTarget, EgressVerdict
 from gatepost.egress.secret_bindings import SecretHeader
 from gatepost.egress.upstream import VendorBaseUrl
 from gatepost.messages.text import clean
-from gatepost.store import audit, bindings, egress, groups
-from gatepost.store.egress import EgressOutcome
 from gatepost.store.port import Db, Store
+from gatepost.store.rights import audit, egress
+from gatepost.store.rights.egress import EgressOutcome
+from gatepost.store.rooms import bindings
+from gatepost.store.sessions import groups
 from gatepost.tools.call import Caller, HostAsker
 
 MOST_CONNECTIONS = 64  # of one session; a tunnel takes two descriptors

@@ -14,9 +14,9 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.egress.upstream import VendorBaseUrl, parse_base_url
-from gatepost.store import groups
 from gatepost.store.port import Db
-from gatepost.store.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
+from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
+from gatepost.store.sessions import groups
 
 ANTHROPIC_BASE = setting(
     "anthropic.base_url",

@@ -41,8 +41,8 @@ from gatepost.egress.upstream import (
     send_response,
     stream_response,
 )
-from gatepost.store.costs import TokenCounts
-from gatepost.store.secrets import ANTHROPIC_API_KEY, OPENAI_API_KEY
+from gatepost.store.money.costs import TokenCounts
+from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, OPENAI_API_KEY
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.egress.tool_costs import ToolCost
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
 
 FILE = setting(
     "prices.file",

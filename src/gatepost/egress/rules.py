@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from gatepost.access.tiers import covers
 from gatepost.core.errors import Invalid
-from gatepost.store.egress import EgressRule
+from gatepost.store.rights.egress import EgressRule
 
 WEB_PORTS = (80, 443)
 MODEL_HOSTS = frozenset({"api.anthropic.com", "api.openai.com"})  # reached through their endpoints here, with our keys

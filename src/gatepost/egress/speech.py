@@ -15,7 +15,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.egress.endpoints import gateway_base, parse_command
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.upstream import Bill, Upstream, VendorBaseUrl, parse_base_url
-from gatepost.store.secrets import OPENAI_API_KEY
+from gatepost.store.rights.secrets import OPENAI_API_KEY
 
 BASE = setting(
     "tts.base_url",

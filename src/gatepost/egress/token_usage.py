@@ -16,7 +16,7 @@ import msgspec
 from gatepost.core.json_limits import has_few_values
 from gatepost.core.records import replace
 from gatepost.core.secret_scrubber import SecretScrubber
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money.costs import TokenCounts
 
 LARGEST_EVENT = 16 * 1024 * 1024
 MOST_LINES = 10_000  # of an event that is read

@@ -8,13 +8,14 @@ from gatepost.core.clock import Clock
 from gatepost.core.event_bus import EventBus
 from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.store import budgets, costs, prompt_sizes, reservations, sessions, turns
-from gatepost.store.budgets import BudgetNotice
-from gatepost.store.costs import TokenCounts
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages.outbox import EffectOrigin
+from gatepost.store.money import budgets, costs, reservations
+from gatepost.store.money.budgets import BudgetNotice
+from gatepost.store.money.costs import TokenCounts
+from gatepost.store.money.reservations import BudgetDenial
 from gatepost.store.port import Db, Store
-from gatepost.store.reservations import BudgetDenial
-from gatepost.store.secrets import SecretReader, is_channel_secret
+from gatepost.store.rights.secrets import SecretReader, is_channel_secret
+from gatepost.store.sessions import prompt_sizes, sessions, turns
 
 RoomAddress = tuple[str, str]
 

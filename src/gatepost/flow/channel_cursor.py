@@ -4,8 +4,8 @@ intake knows by its identity: so a save waits for nothing, unless the channel sa
 from collections.abc import Callable
 
 from gatepost.core.clock import Clock
-from gatepost.store import channel_cursors
 from gatepost.store.port import Store
+from gatepost.store.rooms import channel_cursors
 
 
 class StoreCursor:

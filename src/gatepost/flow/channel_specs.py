@@ -27,8 +27,8 @@ from gatepost.core.settings import (
     setting,
     setting_instances,
 )
-from gatepost.store.channel_instances import StoredChannel
-from gatepost.store.secrets import get_channel_secret_name
+from gatepost.store.rights.secrets import get_channel_secret_name
+from gatepost.store.rooms.channel_instances import StoredChannel
 
 CHANNELS_ON = setting(
     "channels.on", (), help="Channels to run besides web and terminal: a name, or instance=name for a second one."

@@ -40,10 +40,11 @@ from gatepost.flow.gateways.duties import CHANNEL, Duties, DutyHealth, channel_d
 from gatepost.flow.intake.slash_commands import list_native_commands
 from gatepost.flow.server_senders import add_server, is_apart
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.store import channel_instances, tokens
 from gatepost.store.port import Store
-from gatepost.store.secrets import SecretReader, get_channel_secret_name
-from gatepost.store.tokens import TokenKind
+from gatepost.store.rights import tokens
+from gatepost.store.rights.secrets import SecretReader, get_channel_secret_name
+from gatepost.store.rights.tokens import TokenKind
+from gatepost.store.rooms import channel_instances
 
 QUIET_S = 10.0  # what is being sent when a channel is stopped gets so long
 CLOSE_S = 5.0

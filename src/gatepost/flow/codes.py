@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gatepost.messages.inbound import Inbound
-from gatepost.store import pairing_codes
-from gatepost.store.pairing_codes import ALPHABET
+from gatepost.store.people import pairing_codes
+from gatepost.store.people.pairing_codes import ALPHABET
 
 LONGEST_CODE = 100  # characters of what is sent as one
 MASKED_TOKEN = "****"

@@ -2,9 +2,10 @@
 message that a timer, another agent, a bot or the gateway itself led to extends nothing."""
 
 from gatepost.access.senders import is_person, is_program
-from gatepost.store import engagements, inbox
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.store.turns import Turn
+from gatepost.store.rooms import engagements
+from gatepost.store.sessions.turns import Turn
 
 
 def extend_by_reply(db: Db, turn: Turn, now: int) -> bool:

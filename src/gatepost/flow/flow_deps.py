@@ -11,9 +11,9 @@ from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.gateways.duties import Duties
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
 from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
-from gatepost.store.file_passing import FilePassing
+from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.port import Store
-from gatepost.store.secrets import SecretReader
+from gatepost.store.rights.secrets import SecretReader
 
 
 class FlowDeps(Struct, frozen=True, kw_only=True):

@@ -5,9 +5,10 @@ row that its giver cannot give and a membership that closes a circle never get i
 from gatepost.access import acl as judged
 from gatepost.access import grants
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.store import acl, groups
-from gatepost.store.acl import AclEffect, AclRow
 from gatepost.store.port import Db
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.sessions import groups
 
 
 def add_rule(db: Db, folder: str, text: str, by: str, now: int) -> int:

@@ -15,11 +15,13 @@ from gatepost.flow.codes import INVITATION
 from gatepost.flow.onboarding import MOST_BELOW, OPERATOR, Applicant, JoinResult
 from gatepost.flow.people import personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
-from gatepost.store import audit, groups, identities, newcomers, pairing_codes, tokens, users
-from gatepost.store.newcomers import Newcomer, NewcomerState
-from gatepost.store.pairing_codes import ALPHABET, MOST_GUESSES
+from gatepost.store.people import identities, newcomers, pairing_codes, users
+from gatepost.store.people.newcomers import Newcomer, NewcomerState
+from gatepost.store.people.pairing_codes import ALPHABET, MOST_GUESSES
 from gatepost.store.port import Db, LockKind
-from gatepost.store.tokens import NewToken, Token, TokenKind
+from gatepost.store.rights import audit, tokens
+from gatepost.store.rights.tokens import NewToken, Token, TokenKind
+from gatepost.store.sessions import groups
 
 MOST_USES = 1000
 ACTION = "invite.accept"

@@ -20,11 +20,13 @@ from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.requests.asking import list_approvers
 from gatepost.messages.inbound import MessageKind
 from gatepost.messages.text import one_line
-from gatepost.store import direct_rooms, groups, newcomers
-from gatepost.store.inbox import InboxState
-from gatepost.store.newcomers import Entrance, Newcomer, NewcomerState, NewNewcomer
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.outbox import EffectOrigin
+from gatepost.store.people import newcomers
+from gatepost.store.people.newcomers import Entrance, Newcomer, NewcomerState, NewNewcomer
 from gatepost.store.port import Db, LockKind
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups
 
 MOST_QUEUED = 100  # newcomers of one entrance
 MOST_BELOW = 1000  # groups of newcomers below one group

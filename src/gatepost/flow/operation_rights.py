@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from gatepost.access.operation_rights import OperationRights
-from gatepost.store import acl
 from gatepost.store.port import Db
+from gatepost.store.rights import acl
 
 
 def read_operation_rights(db: Db, caller: str) -> OperationRights:

@@ -3,9 +3,9 @@
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, find_or_add
 from gatepost.flow.requests.asking import list_approvers
-from gatepost.store import direct_rooms
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
+from gatepost.store.rooms import direct_rooms
 
 MOST_TOLD = 10  # owners who are told of one thing
 

@@ -19,25 +19,15 @@ from gatepost.flow import codes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.groups.groups import OWNERS_IDENTITIES
 from gatepost.flow.sender_rights import PersonStanding
-from gatepost.store import (
-    audit,
-    direct_rooms,
-    identities,
-    logins,
-    pairing_codes,
-    passkeys,
-    passwords,
-    request_cards,
-    tokens,
-    users,
-    waiting_requests,
-)
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.identities import PairedIdentity
-from gatepost.store.outbox import EffectOrigin
-from gatepost.store.pairing_codes import LASTS, MOST_GUESSES, CodeState
+from gatepost.store.messages.outbox import EffectOrigin
+from gatepost.store.people import identities, logins, pairing_codes, passkeys, passwords, users
+from gatepost.store.people.identities import PairedIdentity
+from gatepost.store.people.pairing_codes import LASTS, MOST_GUESSES, CodeState
 from gatepost.store.port import Db
-from gatepost.store.tokens import NewToken, Token, TokenKind
+from gatepost.store.rights import audit, request_cards, tokens, waiting_requests
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.tokens import NewToken, Token, TokenKind
+from gatepost.store.rooms import direct_rooms
 
 PAGE_URL = setting(
     "web.url", "", help="The address of the web page in links that people get (empty: the one that it listens on)."

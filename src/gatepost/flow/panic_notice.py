@@ -1,9 +1,9 @@
 """Notices while the operator has stopped everything: each room once, however much is said there."""
 
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
-from gatepost.store.switches import Switch
+from gatepost.store.rights.switches import Switch
 
 TOLD = (
     "Whoever runs this gateway has stopped everything for now. Messages are kept, and are worked on when it goes on"

@@ -20,10 +20,10 @@ from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.price_list import PriceList
 from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.store import switches
-from gatepost.store.open_store import open_store
+from gatepost.store.engine.open_store import open_store
 from gatepost.store.port import Db, Store
-from gatepost.store.secrets import SecretReader
+from gatepost.store.rights import switches
+from gatepost.store.rights.secrets import SecretReader
 
 STOPPED = "whoever runs this gateway has stopped everything (`gatepost panic`)"
 LOOK_S = 0.25  # how long a panic may go unseen where nothing is asked for

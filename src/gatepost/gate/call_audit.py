@@ -16,8 +16,8 @@ from gatepost.core import log
 from gatepost.core.clock import MINUTE, SECOND, Clock, iso
 from gatepost.core.errors import Unavailable
 from gatepost.core.repeat_counter import RepeatCounter, RepeatSummary
-from gatepost.store import audit
 from gatepost.store.port import Db, Store
+from gatepost.store.rights import audit
 from gatepost.tools.call import Caller
 from gatepost.tools.contract import Tool
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from gatepost.store import tool_calls
 from gatepost.store.port import Store
-from gatepost.store.tool_calls import CallIdentity
-from gatepost.store.turns import Turn
+from gatepost.store.sessions import tool_calls
+from gatepost.store.sessions.tool_calls import CallIdentity
+from gatepost.store.sessions.turns import Turn
 
 MOST_CALLS = 10_000  # of one turn that are told apart; a turn that makes more has keys of no use for retries
 

@@ -36,12 +36,13 @@ from gatepost.gate.mcp_messages import McpListedTool
 from gatepost.gate.mcp_server_process import McpServerError, run_mcp_server
 from gatepost.jsonrpc.errors import JsonRpcFailure
 from gatepost.messages.visible_text import hides_something, render_changes, show_hidden, show_hidden_in_lines
-from gatepost.store import audit, connector_tools, costs, secrets
-from gatepost.store.audit import AuditRecord
-from gatepost.store.connector_tools import AcceptedTool, SeenTool
+from gatepost.store.money import costs
 from gatepost.store.port import Db, Store
-from gatepost.store.requests import BoundFact, BoundKind, BoundReads
-from gatepost.store.secrets import SecretReader, is_channel_secret
+from gatepost.store.rights import audit, connector_tools, secrets
+from gatepost.store.rights.audit import AuditRecord
+from gatepost.store.rights.connector_tools import AcceptedTool, SeenTool
+from gatepost.store.rights.requests import BoundFact, BoundKind, BoundReads
+from gatepost.store.rights.secrets import SecretReader, is_channel_secret
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import ForwardedResult, Tool, check_name
 

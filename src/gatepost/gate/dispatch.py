@@ -27,13 +27,17 @@ from gatepost.gate.json_depth import DEEPEST, check_depth
 from gatepost.gate.policies import Policies, visible_tools
 from gatepost.gate.tool_answers import BROKEN, CHANGED, OUTDATED, ToolAnswer, make_answer, make_failure, shorten
 from gatepost.jsonrpc.errors import INVALID_PARAMS
-from gatepost.store import budgets, costs, destinations, inbox, origins, requests, sessions, turns
-from gatepost.store.destinations import DestinationKind
-from gatepost.store.origins import OriginChain
+from gatepost.store.messages import destinations, inbox
+from gatepost.store.messages.destinations import DestinationKind
+from gatepost.store.money import budgets, costs
 from gatepost.store.port import Db, FailingSoon, quick
-from gatepost.store.requests import BoundReads, Request
-from gatepost.store.sessions import SessionMode
-from gatepost.store.turns import Turn
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import BoundReads, Request
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import OriginChain
+from gatepost.store.sessions import sessions, turns
+from gatepost.store.sessions.sessions import SessionMode
+from gatepost.store.sessions.turns import Turn
 from gatepost.tools.call import Caller, CallHolder, HeldCall, Progress, ReachableRoom, ToolCall, ToolDeps
 from gatepost.tools.contract import Tool, ToolScope
 

@@ -10,7 +10,7 @@ import msgspec
 from gatepost.access import grants
 from gatepost.access.grants import ParamCondition
 from gatepost.access.policy import AccessRequest, GroupHold, GroupPolicy
-from gatepost.store.requests import BoundReads
+from gatepost.store.rights.requests import BoundReads
 from gatepost.tools.call import HeldCall, ToolCall
 from gatepost.tools.contract import Tool, ToolScope
 

@@ -11,8 +11,10 @@ from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.event_bus import EventBus
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
-from gatepost.store import acl, groups, rule_cache
+from gatepost.store.engine import rule_cache
 from gatepost.store.port import Db, Store, quick
+from gatepost.store.rights import acl
+from gatepost.store.sessions import groups
 from gatepost.tools.contract import Tool
 
 TOOL_GROUPS = setting(

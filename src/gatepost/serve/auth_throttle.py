@@ -15,8 +15,8 @@ from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError
 from gatepost.serve.peers import peer_of
-from gatepost.store import audit
 from gatepost.store.port import Store
+from gatepost.store.rights import audit
 
 FREE = 2  # wrong ones that are answered at once: everybody mistypes
 FIRST_S, LONGEST_S = 0.25, 8.0

@@ -31,11 +31,13 @@ from gatepost.messages.card import (
 from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import CLICK, Direction, MessageKind
 from gatepost.messages.outbound import Op
-from gatepost.store import groups, inbox, messages, outbox, rooms
-from gatepost.store.inbox import InboxState
-from gatepost.store.messages import Message
-from gatepost.store.outbox import EffectOrigin, EffectState
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import EffectOrigin, EffectState
 from gatepost.store.port import Db, Store
+from gatepost.store.rooms import rooms
+from gatepost.store.sessions import groups
 
 WINDOW = 200  # messages of a room that are looked at again; an older one that still waits holds nobody up
 SCANNED = 2000  # messages of a room that are gone through for one page of a thread

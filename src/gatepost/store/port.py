@@ -13,9 +13,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
 
 if TYPE_CHECKING:
-    from gatepost.store.full_text import FullText
+    from gatepost.store.engine.full_text import FullText
 
-from gatepost.store.upkeep import Upkeep
+from gatepost.store.engine.upkeep import Upkeep
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -17,11 +17,18 @@ from gatepost.core.clock import DAY
 from gatepost.core.errors import Invalid
 from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import MESSAGES
-from gatepost.store.full_text import LOOKED_AT, TOKENIZER, IndexedText, list_words, make_mark, separate_characters
+from gatepost.store.engine.full_text import (
+    LOOKED_AT,
+    TOKENIZER,
+    IndexedText,
+    list_words,
+    make_mark,
+    separate_characters,
+)
+from gatepost.store.engine.query_tree import parse_query
+from gatepost.store.engine.sqlite_db import SqliteDb
+from gatepost.store.messages.snippets import LONGEST, SnippetFinder
 from gatepost.store.port import Db, quick
-from gatepost.store.query_tree import parse_query
-from gatepost.store.snippets import LONGEST, SnippetFinder
-from gatepost.store.sqlite_db import SqliteDb
 
 EVERY = 128  # messages between two times that the index is written
 POOL = 400

@@ -16,7 +16,8 @@ from typing import Any
 from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import groups, secrets
+from gatepost.store.rights import secrets
+from gatepost.store.sessions import groups
 from gatepost.testing import programs
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway

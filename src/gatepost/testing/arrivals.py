@@ -3,11 +3,12 @@
 from typing import Any
 
 from gatepost.messages.inbound import Direction
-from gatepost.store import inbox, messages, turn_claims
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.turn_claims import TurnClaim
+from gatepost.store.sessions import turn_claims
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turn_claims import TurnClaim
 
 MINUTE = 60_000_000
 

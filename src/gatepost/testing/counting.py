@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gatepost.store.engine.upkeep import Upkeep
 from gatepost.store.port import Db, LockKind, Row
-from gatepost.store.upkeep import Upkeep
 
 
 class CountingDb:

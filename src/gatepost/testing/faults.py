@@ -1,6 +1,6 @@
 """Kill a process at an exact step: before or after the n-th call of a function of the package that concerns `match`.
 
-    faults.into_daemon(home, FaultPoint("gatepost.store.turns:begin", "after"))      # kill -9 of the daemon, once
+    faults.into_daemon(home, FaultPoint("gatepost.store.sessions.turns:begin", "after"))  # kill -9 of the daemon, once
     faults.into_runner(home, FaultPoint("gatepost.mailbox.outbound:OutboundDb.mark", match="begun", act="hold"))
 
 A fault is a plug-in file that wraps the function, so the package itself has no fault points. It fires once, whatever is

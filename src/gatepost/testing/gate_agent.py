@@ -30,12 +30,15 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Feature
-from gatepost.store import audit, groups, inbox, messages, rooms, sessions, turn_claims
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db, Store
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sessions import Session, SessionMode
-from gatepost.store.turns import Turn
+from gatepost.store.rights import audit
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups, sessions, turn_claims
+from gatepost.store.sessions.sessions import Session, SessionMode
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.channel import FakeChannel
 from gatepost.tools.call import HostAsker, ToolDeps
 from gatepost.tools.contract import TOOLS, Tool

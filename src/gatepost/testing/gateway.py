@@ -25,12 +25,13 @@ from gatepost.core.keyring import Keyring
 from gatepost.flow.channel_health import ChannelReport, ChannelState
 from gatepost.flow.channel_specs import parse_stored
 from gatepost.messages.inbound import Quote, Receipt
-from gatepost.store import channel_instances, ledger, rooms
-from gatepost.store.channel_instances import StoredChannel
-from gatepost.store.ledger import LedgerStatus
-from gatepost.store.migrate import migrate
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.money import ledger
+from gatepost.store.money.ledger import LedgerStatus
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms import channel_instances, rooms
+from gatepost.store.rooms.channel_instances import StoredChannel
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.waiting import PATIENCE_S
 

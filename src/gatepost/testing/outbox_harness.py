@@ -17,12 +17,13 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Op, OutboundFile
-from gatepost.store import groups, mailbox_rows, outbox, sessions
-from gatepost.store.inbox import InboxMode
-from gatepost.store.mailbox_rows import ProjectionLimits
-from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
+from gatepost.store.messages import mailbox_rows, outbox
+from gatepost.store.messages.inbox import InboxMode
+from gatepost.store.messages.mailbox_rows import ProjectionLimits
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db, Store
-from gatepost.store.sessions import Session, SessionMode
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.waiting import PATIENCE_S
 

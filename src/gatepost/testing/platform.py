@@ -24,7 +24,7 @@ from gatepost.channels.contract import ChannelDeps, Receive
 from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Outbound
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.testing.waiting import PATIENCE_S
 
 LARGEST = 1024 * 1024

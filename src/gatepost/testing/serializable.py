@@ -17,11 +17,11 @@ from unittest.mock import patch
 import psycopg
 from psycopg import errors
 
+from gatepost.store.engine.write_queue import WriteUnit
 from gatepost.store.postgres import postgres_store
 from gatepost.store.postgres.advisory_locks import LockName, make_number
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.unit_worker import UnitWorker
-from gatepost.store.write_queue import WriteUnit
 
 Conflicts = Counter[str]  # by the name of the unit
 
@@ -37,11 +37,11 @@ EXPLAINED = {
     "gatepost.flow.sessions.runner_protocol.RunnerProtocol._claim_batch": ONE_SESSION,
     "gatepost.flow.sessions.runner_protocol.RunnerProtocol._record_results.<locals>.<lambda>": ONE_SESSION,
     "gatepost.flow.sessions.waiting_work._defer": ONE_STATEMENT,
-    "gatepost.store.gateways.claim_duties": ONE_STATEMENT,
-    "gatepost.store.gateways.release_session": ONE_STATEMENT,
-    "gatepost.store.turns.begin": ONE_SESSION,
-    "gatepost.store.turns.finish": ONE_SESSION,
-    "gatepost.store.turns.set_conversation": ONE_SESSION,
+    "gatepost.store.gateways.gateways.claim_duties": ONE_STATEMENT,
+    "gatepost.store.gateways.gateways.release_session": ONE_STATEMENT,
+    "gatepost.store.sessions.turns.begin": ONE_SESSION,
+    "gatepost.store.sessions.turns.finish": ONE_SESSION,
+    "gatepost.store.sessions.turns.set_conversation": ONE_SESSION,
 }
 
 

@@ -21,12 +21,12 @@ from types import TracebackType
 from msgspec import Struct
 
 from gatepost.core.clock import SystemClock
-from gatepost.store import groups, sessions, timeline
 from gatepost.store.port import Db
 from gatepost.store.postgres.migrate import migrate_postgres
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.store.sessions import SessionMode
-from gatepost.store.timeline import TimelineKind
+from gatepost.store.sessions import groups, sessions, timeline
+from gatepost.store.sessions.sessions import SessionMode
+from gatepost.store.sessions.timeline import TimelineKind
 from gatepost.testing.postgres import PostgresServer
 from gatepost.testing.storms import MODE, StormTime, storm
 

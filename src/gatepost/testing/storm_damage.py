@@ -26,7 +26,7 @@ FAULTS = {
     # It does not start, and does not say why.
     "wordless_start": """
 from gatepost.core.errors import SetupError
-from gatepost.store import open_store
+from gatepost.store.engine import open_store
 
 check_whole = open_store.check_whole
 

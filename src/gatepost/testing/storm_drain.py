@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gatepost.store.gateways import GatewayState
+from gatepost.store.gateways.gateways import GatewayState
 from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.platforms.base import EmulatedPlatform

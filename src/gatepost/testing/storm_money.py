@@ -29,11 +29,12 @@ from gatepost.egress.contract import BudgetShortage, CallCost, ReservationHandle
 from gatepost.egress.http import HttpRefusal
 from gatepost.egress.upstream import Bill
 from gatepost.flow.budgets_and_secrets import StoreBudget
-from gatepost.store import budgets, groups, sessions
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.costs import TokenCounts
+from gatepost.store.money import budgets
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.costs import TokenCounts
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.postgres import PostgresServer
 from gatepost.testing.storms import LIMIT_S, MODE, StormTime, storm

@@ -48,7 +48,7 @@ ChannelSender._look_up_effect = look_up
     "skipped_key": """
 from gatepost.core import ids
 from gatepost.core.records import replace
-from gatepost.store import messages
+from gatepost.store.messages import messages
 
 _accept = messages.accept
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import apsw
 from msgspec import Struct
 
-from gatepost.store import incarnations
-from gatepost.store.requests import RequestKind
+from gatepost.store.gateways import incarnations
+from gatepost.store.rights.requests import RequestKind
 from gatepost.testing.edges import (
     MODE,
     OWNERS_ROOM,
@@ -35,21 +35,22 @@ LATE_S = 0.5  # in which the platform takes what a killed gateway has sent
 FAULTS = {
     # Answers and messages that were under way go on by themselves after a restore, as after a crash.
     "unheld_restore": """
-from gatepost.store import incarnations
+from gatepost.store.gateways import incarnations
 
 incarnations.judge_presence = lambda *_: None
 """,
     # The owner drops what was under way, and it goes out all the same.
     "deaf_restore": """
 from gatepost.flow.requests import restored_rows
-from gatepost.store import incarnations
+from gatepost.store.gateways import incarnations
 
 incarnations.cancel_effects = incarnations.release_effects
 incarnations.end_waiting = lambda db, request_id, state, now: incarnations.release_waiting(db, request_id, now)
 """,
     # Messages that were under way are withdrawn in silence.
     "forgetful_restore": """
-from gatepost.store import inbox, incarnations
+from gatepost.store.gateways import incarnations
+from gatepost.store.messages import inbox
 
 
 def forget(db, rows, request_id, until, now):

@@ -10,8 +10,11 @@ from gatepost.access.policy import list_ancestors
 from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope, world_of
 from gatepost.core.bounds import fitting
-from gatepost.store import acl, groups, room_history, sessions, users
+from gatepost.store.messages import room_history
+from gatepost.store.people import users
 from gatepost.store.port import Db
+from gatepost.store.rights import acl
+from gatepost.store.sessions import groups, sessions
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import get_own_part, update_search_index

@@ -22,14 +22,16 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.messages.inbound import Inbound
-from gatepost.store import audit, origins, requests, tool_calls
-from gatepost.store.file_passing import FilePassing
-from gatepost.store.forks import ForkedSession
-from gatepost.store.origins import OriginChain
+from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.port import Db, Store
-from gatepost.store.requests import BoundReads, Request
-from gatepost.store.tool_calls import CallIdentity
-from gatepost.store.turns import Turn
+from gatepost.store.rights import audit, requests
+from gatepost.store.rights.requests import BoundReads, Request
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import OriginChain
+from gatepost.store.sessions import tool_calls
+from gatepost.store.sessions.forks import ForkedSession
+from gatepost.store.sessions.tool_calls import CallIdentity
+from gatepost.store.sessions.turns import Turn
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

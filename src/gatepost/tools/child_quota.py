@@ -2,8 +2,10 @@
 
 from gatepost.core.errors import Refused
 from gatepost.core.settings import setting
-from gatepost.store import groups, newcomers, tokens
+from gatepost.store.people import newcomers
 from gatepost.store.port import Db, LockKind
+from gatepost.store.rights import tokens
+from gatepost.store.sessions import groups
 from gatepost.tools.call import ToolCall
 
 MAX_CHILDREN = setting(

@@ -20,7 +20,7 @@ from gatepost.access.tree_scope import TreeScope
 from gatepost.core.errors import SetupError
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
-from gatepost.store.requests import BoundReads
+from gatepost.store.rights.requests import BoundReads
 from gatepost.tools.call import ToolCall
 
 BODY = "gatepost:body"

@@ -11,8 +11,8 @@ from gatepost.core.errors import Invalid
 from gatepost.core.periods import Period, start_of
 from gatepost.core.settings import setting
 from gatepost.messages.text import clean
-from gatepost.store import budgets, costs
-from gatepost.store.costs import NewCost, TokenCounts
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.costs import NewCost, TokenCounts
 from gatepost.store.port import Db
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool

@@ -12,9 +12,12 @@ from gatepost.flow.intake.engagement import TTL_S, get_ttl, make_engagement
 from gatepost.flow.intake.routing import RouteChoice, make_route_table
 from gatepost.flow.intake.target_decision import RouteQuestion
 from gatepost.messages import address
-from gatepost.store import engagements, groups, identities, inbox, routes
-from gatepost.store.engagements import Engagement
+from gatepost.store.messages import inbox
+from gatepost.store.people import identities
 from gatepost.store.port import Db
+from gatepost.store.rooms import engagements, routes
+from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.sessions import groups
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import Jid

@@ -16,11 +16,12 @@ from gatepost.flow.errands.given_files import make_attachments
 from gatepost.flow.errands.giving import ErrandOrder, give_errand
 from gatepost.flow.intake.attachments import remove_attachments
 from gatepost.messages.text import clean
-from gatepost.store import destinations, errands
-from gatepost.store.destinations import DestinationKind
-from gatepost.store.errands import Errand, ErrandState
+from gatepost.store.messages import destinations
+from gatepost.store.messages.destinations import DestinationKind
 from gatepost.store.port import Db, quick
-from gatepost.store.requests import BoundReads
+from gatepost.store.rights.requests import BoundReads
+from gatepost.store.sessions import errands
+from gatepost.store.sessions.errands import Errand, ErrandState
 from gatepost.tools import outgoing_files
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool

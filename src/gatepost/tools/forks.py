@@ -7,9 +7,9 @@ from msgspec import Meta, Struct
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import NotFound, Unavailable
 from gatepost.messages.text import clean
-from gatepost.store import sessions
-from gatepost.store.forks import ForkMethod
 from gatepost.store.port import Db
+from gatepost.store.sessions import sessions
+from gatepost.store.sessions.forks import ForkMethod
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 

@@ -17,10 +17,14 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
-from gatepost.store import audit, budgets, errands, inbox, messages, origins, replays, sessions, turns
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.money import budgets
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session, SessionMode, SessionState
+from gatepost.store.rights import audit
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import errands, replays, sessions, turns
+from gatepost.store.sessions.sessions import Session, SessionMode, SessionState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
 

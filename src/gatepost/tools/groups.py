@@ -22,11 +22,12 @@ from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.messages import address
 from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean
-from gatepost.store import groups, rooms, routes, sessions, watchers
-from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
-from gatepost.store.requests import BoundFact, BoundKind, BoundReads
-from gatepost.store.routes import Route
+from gatepost.store.rights.requests import BoundFact, BoundKind, BoundReads
+from gatepost.store.rooms import rooms, routes, watchers
+from gatepost.store.rooms.origins import OriginChain
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups, sessions
 from gatepost.tools.call import ToolCall, run_to_completion
 from gatepost.tools.child_quota import check_quota
 from gatepost.tools.contract import tool

@@ -28,11 +28,14 @@ from gatepost.messages.address import Address
 from gatepost.messages.inbound import Direction, Inbound
 from gatepost.messages.text import clean
 from gatepost.messages.untrusted import mark_untrusted
-from gatepost.store import groups, identities, messages, room_history, routes
-from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import EffectState
+from gatepost.store.messages import messages, room_history
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.messages.outbox import EffectState
+from gatepost.store.messages.room_history import Cursor, RoomHistoryEntry
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.room_history import Cursor, RoomHistoryEntry
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups
 from gatepost.tools.call import ReachableRoom, ToolCall
 from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import LOCAL, MOST, Jid, get_own_part, parse_time

@@ -12,11 +12,14 @@ from gatepost.core.clock import iso
 from gatepost.flow.intake import route_explanation, routing
 from gatepost.flow.intake.target_decision import RouteQuestion, Spoken, decide_target
 from gatepost.messages import address as addresses
-from gatepost.store import engagements, groups, identities, room_history, routes, users
-from gatepost.store.engagements import Engagement
+from gatepost.store.messages import room_history
+from gatepost.store.messages.room_history import RoomFailures
+from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.room_history import RoomFailures
-from gatepost.store.users import UserRole
+from gatepost.store.rooms import engagements, routes
+from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.sessions import groups
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import (

@@ -14,7 +14,7 @@ from gatepost.flow.intake.routing import MADE_BY
 from gatepost.flow.invitations import MOST_USES, IssuedInvitation, NewInvitation
 from gatepost.flow.links import link_tokens
 from gatepost.store.port import Db
-from gatepost.store.tokens import TokenKind
+from gatepost.store.rights.tokens import TokenKind
 from gatepost.tools.call import ToolCall
 from gatepost.tools.child_quota import check_quota
 from gatepost.tools.contract import tool

@@ -13,7 +13,7 @@ from gatepost.core.errors import Invalid, Unavailable
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.engagement import render_ttl
 from gatepost.store import search
-from gatepost.store.routes import Route
+from gatepost.store.rooms.routes import Route
 from gatepost.store.search import Subtree
 from gatepost.tools.call import ToolCall
 

@@ -13,10 +13,10 @@ from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, Unavailable, Unsupported
 from gatepost.messages.outbound import Op
 from gatepost.messages.text import clean
-from gatepost.store import outbox
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import BoundReads
+from gatepost.store.rights.requests import BoundReads
 from gatepost.tools import outbox_effects
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool

@@ -9,10 +9,10 @@ from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Op, OutboundFile
-from gatepost.store import inbox
-from gatepost.store.outbox import EffectOrigin, OutboxEffect
+from gatepost.store.messages import inbox
+from gatepost.store.messages.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import BoundReads
+from gatepost.store.rights.requests import BoundReads
 from gatepost.tools import outbox_effects, outgoing_files
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool

@@ -10,8 +10,9 @@ from gatepost.access.tiers import Tier
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import NotFound, Refused
 from gatepost.egress import rules
-from gatepost.store import egress, groups
 from gatepost.store.port import Db
+from gatepost.store.rights import egress
+from gatepost.store.sessions import groups
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 

@@ -19,11 +19,14 @@ from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import MESSAGES, Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.messages.text_size import fits, measure
-from gatepost.store import engagements, messages, outbox, requests, scheduled_texts
-from gatepost.store.messages import Message
-from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
+from gatepost.store.messages import messages, outbox
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.port import Db, LockKind
-from gatepost.store.requests import BoundFact, BoundKind, BoundReads
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import BoundFact, BoundKind, BoundReads
+from gatepost.store.rooms import engagements
+from gatepost.store.schedule import scheduled_texts
 from gatepost.tools.call import ReachableRoom, ToolCall
 
 LONGEST_TEXT = 100_000  # characters; more is a file

@@ -20,9 +20,10 @@ from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.start_folder import StartFolder, find_start_folder
 from gatepost.messages.outbound import OutboundFile
 from gatepost.messages.text import clean
-from gatepost.store import outbox, sent_files, sessions
-from gatepost.store.requests import HELD, BoundFile, BoundReads
-from gatepost.store.sent_files import NewSentFiles
+from gatepost.store.messages import outbox, sent_files
+from gatepost.store.messages.sent_files import NewSentFiles
+from gatepost.store.rights.requests import HELD, BoundFile, BoundReads
+from gatepost.store.sessions import sessions
 from gatepost.tools.call import ToolCall
 
 LARGEST_EXCERPT = 600  # bytes of a file that a card shows

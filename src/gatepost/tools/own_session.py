@@ -14,10 +14,11 @@ from gatepost.core.home import Home
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here
 from gatepost.messages.text import clean
-from gatepost.store import inbox, messages, sessions, turns
+from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode, SessionState
-from gatepost.store.turns import Turn, TurnState
+from gatepost.store.sessions import sessions, turns
+from gatepost.store.sessions.sessions import SessionMode, SessionState
+from gatepost.store.sessions.turns import Turn, TurnState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
 

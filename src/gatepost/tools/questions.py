@@ -14,7 +14,7 @@ from gatepost.flow.requests.asking import EXPIRE_S
 from gatepost.flow.requests.choices import render_decision
 from gatepost.flow.requests.questions import find_choice, find_own_words, list_answers, parse_questions
 from gatepost.messages.text import clean, one_line
-from gatepost.store.requests import Request, RequestState
+from gatepost.store.rights.requests import Request, RequestState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import BODY, tool
 

@@ -9,9 +9,9 @@ from gatepost.access.tiers import Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Unavailable
-from gatepost.store import replays, sessions
 from gatepost.store.port import Db
-from gatepost.store.replays import Replay, ReplayedTurn
+from gatepost.store.sessions import replays, sessions
+from gatepost.store.sessions.replays import Replay, ReplayedTurn
 from gatepost.tools.call import ReplayWish, StartedReplay, ToolCall
 from gatepost.tools.contract import Body, tool
 

@@ -14,10 +14,11 @@ from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.engagement import parse_ttl
-from gatepost.store import groups, routes
 from gatepost.store.port import Db, LockKind
-from gatepost.store.routes import Route
-from gatepost.store.sessions import SessionMode
+from gatepost.store.rooms import routes
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 from gatepost.tools.lookup_helpers import RouteInfo, is_own_route, is_visible_route, render_route

@@ -14,10 +14,10 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest
 from gatepost.flow.schedule.task_rights import agree_to_holds
-from gatepost.store import firings, scheduled_texts, tasks
-from gatepost.store.firings import FiringState, Run
 from gatepost.store.port import Db
-from gatepost.store.tasks import MissedPolicy, Task, TaskContext, TaskState
+from gatepost.store.schedule import firings, scheduled_texts, tasks
+from gatepost.store.schedule.firings import FiringState, Run
+from gatepost.store.schedule.tasks import MissedPolicy, Task, TaskContext, TaskState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
 

@@ -17,7 +17,7 @@ from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.flow.sessions.skill_text import LARGEST_SKILL, check_skill
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.visible_text import render_changes
-from gatepost.store import groups
+from gatepost.store.sessions import groups
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
 

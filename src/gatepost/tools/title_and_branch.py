@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.messages.text import one_line
-from gatepost.store import sessions
 from gatepost.store.port import Db
+from gatepost.store.sessions import sessions
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 

@@ -16,9 +16,9 @@ from gatepost.core.records import replace
 from gatepost.flow.intake.routing import MADE_BY
 from gatepost.flow.links import link_tokens
 from gatepost.flow.links.link_tokens import LONGEST_INSTRUCTIONS, IssuedLink, NewLink
-from gatepost.store import tokens
 from gatepost.store.port import Db
-from gatepost.store.tokens import SignatureScheme, Token, TokenKind, TokenState
+from gatepost.store.rights import tokens
+from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind, TokenState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 

@@ -28,11 +28,11 @@ from gatepost.flow.budgets_and_secrets import SpenderSecrets, StoreBudget
 from gatepost.flow.gateways.folder_check import check_here
 from gatepost.messages.outbound import Op, OutboundFile
 from gatepost.messages.text import clean
-from gatepost.store.costs import TokenCounts
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.messages.outbox import OutboxEffect
+from gatepost.store.money.costs import TokenCounts
 from gatepost.store.port import Db
-from gatepost.store.requests import BoundFact, BoundKind, BoundReads
-from gatepost.store.secrets import SecretReader
+from gatepost.store.rights.requests import BoundFact, BoundKind, BoundReads
+from gatepost.store.rights.secrets import SecretReader
 from gatepost.tools import outbox_effects, outgoing_files
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool

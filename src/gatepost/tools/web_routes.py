@@ -14,9 +14,9 @@ from gatepost.flow.intake.routing import MADE_BY
 from gatepost.flow.web import web_routes
 from gatepost.flow.web.web_paths import parse_site_path
 from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, read_hostname
-from gatepost.store import web_routes as rows
 from gatepost.store.port import Db
-from gatepost.store.web_routes import WebAccess, WebHost, WebRoute
+from gatepost.store.web import web_routes as rows
+from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 

@@ -11,10 +11,10 @@ import pytest
 
 from gatepost.cli.commands.audit import render_chains, render_heads
 from gatepost.core.home import Home
-from gatepost.store import audit
-from gatepost.store.readonly import read_snapshot
-from gatepost.store.sqlite_db import SqliteDb, connect
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
 from gatepost.testing import fork_server
 
 Run = Callable[..., Any]

@@ -14,9 +14,10 @@ from gatepost.cli.commands.channel import render_restarted
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.flow.channel_supervisor import make_folder
-from gatepost.store import audit, channel_cursors, channel_instances, secrets
+from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.rights import audit, secrets
+from gatepost.store.rooms import channel_cursors, channel_instances
 from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
 
 Run = Callable[..., Any]

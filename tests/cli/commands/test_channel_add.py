@@ -15,9 +15,9 @@ import pytest
 from gatepost.channels.contract import CHANNELS, AddCheck
 from gatepost.core import registry
 from gatepost.core.home import Home
-from gatepost.store import channel_instances
+from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.rooms import channel_instances
 from gatepost.testing import platforms
 from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
 from gatepost.testing.platforms.teams import APP_ID, TENANT

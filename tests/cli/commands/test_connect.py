@@ -13,8 +13,8 @@ from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.connectable_agents import get_agent, get_secret_name, list_requirements
-from gatepost.store import groups
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.sessions import groups
 
 HOME = Home(Path("/nowhere"))  # without plug-ins
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer

@@ -26,9 +26,9 @@ from gatepost.core.home import Home
 from gatepost.serve.control.agent_registry import LARGEST, LONGEST, find_command
 from gatepost.serve.control.connectable_agents import get_agent
 from gatepost.serve.control.operations.groups import parse_value
-from gatepost.store import groups
-from gatepost.store.groups import Group
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 from gatepost.testing.terminal import PtyTerminal
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer

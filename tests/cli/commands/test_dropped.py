@@ -7,11 +7,12 @@ from gatepost.cli.reasons import render_reason
 from gatepost.core.clock import DAY, HOUR, SystemClock, iso
 from gatepost.core.home import Home
 from gatepost.flow.intake.refusal_reasons import SENTENCES
-from gatepost.store import audit, inbox
-from gatepost.store.audit import AuditRecord
-from gatepost.store.inbox import InboxState
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.rights import audit
+from gatepost.store.rights.audit import AuditRecord
 from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., Any]

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gatepost.core.home import Home
-from gatepost.store import audit, egress
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.rights import audit, egress
 
 Run = Callable[..., Any]
 

@@ -6,10 +6,10 @@ from typing import Any
 from gatepost.cli import output
 from gatepost.core.clock import SECOND
 from gatepost.core.home import Home
-from gatepost.store import gateways
-from gatepost.store.gateway_identity import find_mark
-from gatepost.store.gateways import GatewayIdentity
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.gateways import gateways
+from gatepost.store.gateways.gateway_identity import find_mark
+from gatepost.store.gateways.gateways import GatewayIdentity
 
 Run = Callable[..., Any]
 

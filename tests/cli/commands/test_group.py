@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gatepost.core.home import Home
-from gatepost.store import audit
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.rights import audit
 
 Run = Callable[..., Any]
 

@@ -11,8 +11,8 @@ from gatepost.core.home import Home
 from gatepost.flow import invitations
 from gatepost.flow.codes import INVITATION
 from gatepost.flow.onboarding import Applicant, ask
-from gatepost.store import newcomers
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.people import newcomers
 
 Run = Callable[..., Any]
 WHO = Applicant(sender="fake:user/eve", name="Eve", instance="fake", address="fake:direct/eve", direct=True)

@@ -9,9 +9,9 @@ from tests.cli.conftest import Ran
 
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.home import Home
-from gatepost.store import inbox
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.store.sqlite_db import SqliteDb, connect
 from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., Ran]

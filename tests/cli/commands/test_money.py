@@ -5,9 +5,9 @@ from typing import Any
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
-from gatepost.store import costs
-from gatepost.store.costs import NewCost, TokenCounts
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.money import costs
+from gatepost.store.money.costs import NewCost, TokenCounts
 
 Run = Callable[..., Any]
 

@@ -114,8 +114,8 @@ def _stored(home: Home, name: str) -> str | None:
     import anyio
 
     from gatepost.core.keyring import Keyring
-    from gatepost.store.secrets import SecretReader
-    from gatepost.store.sqlite_store import SqliteStore
+    from gatepost.store.engine.sqlite_store import SqliteStore
+    from gatepost.store.rights.secrets import SecretReader
 
     async def get() -> str | None:
         store = SqliteStore(home.store)

@@ -8,9 +8,9 @@ from pathlib import Path
 from tests.cli.conftest import Ran
 
 from gatepost.core.home import Home
-from gatepost.store import firings, tasks
-from gatepost.store.firings import FiringState
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import FiringState
 
 Run = Callable[..., Ran]
 ROOM = ("--room", "terminal:main")

@@ -10,9 +10,12 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.flow import pairing
 from gatepost.flow.codes import PAIRING
-from gatepost.store import audit, direct_rooms, inbox, search
-from gatepost.store.audit import AuditRecord
-from gatepost.store.sqlite_db import SqliteDb, connect
+from gatepost.store import search
+from gatepost.store.engine.sqlite_db import SqliteDb, connect
+from gatepost.store.messages import inbox
+from gatepost.store.rights import audit
+from gatepost.store.rights.audit import AuditRecord
+from gatepost.store.rooms import direct_rooms
 from gatepost.testing.arrivals import add_arrival
 
 Run = Callable[..., Any]

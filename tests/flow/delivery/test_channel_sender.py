@@ -12,11 +12,11 @@ from gatepost.core.clock import MINUTE
 from gatepost.core.records import replace
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import TARGETED, Feature, Op, OutboundFile, PassedMessage
-from gatepost.store import inbox, messages, outbox
-from gatepost.store.growing_drafts import GROWS
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.growing_drafts import GROWS
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.clock import NOON

@@ -11,10 +11,12 @@ from gatepost.core.clock import SECOND
 from gatepost.core.errors import GatepostError, Refused, Unavailable
 from gatepost.flow.delivery.outbox_claims import NOTICE_TEXT
 from gatepost.messages.outbound import Feature, Op, Outbound, OutboundFile
-from gatepost.store import due_sessions, groups, ledger, outbox, sessions
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import EffectOrigin
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import due_sessions, groups, sessions
 from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost.testing.outbox_harness import ROOM, OutboxHarness
 from gatepost.testing.waiting import until

@@ -5,8 +5,9 @@ import pytest
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Feature, OutboundFile
-from gatepost.store import groups, outbox, sessions
+from gatepost.store.messages import outbox
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.arrivals import begin_turn
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import NOON

@@ -10,9 +10,9 @@ from gatepost.channels.contract import ChannelPace
 from gatepost.core.clock import HOUR, SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.delivery.pace import FEWEST_REMEMBERED, DeliveryPace
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel, SendFault
 from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.outbox_harness import ROOM, OutboxHarness

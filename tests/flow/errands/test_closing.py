@@ -11,12 +11,14 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.errands.closing import IDLE_S, NAMED_IDLE_S, ErrandSessionCloser
 from gatepost.flow.errands.returning import return_result
-from gatepost.store import errands, groups, inbox, messages, requests, sessions
-from gatepost.store.errands import Errand, IdleLimits, NewErrand
-from gatepost.store.inbox import InboxState
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import NewRequest, RequestKind
+from gatepost.store.sessions import errands, groups, sessions
+from gatepost.store.sessions.errands import Errand, IdleLimits, NewErrand
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.clock import FixedClock
 

@@ -12,11 +12,13 @@ from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import ToolAnswer
 from gatepost.messages.inbound import MessageKind
 from gatepost.messages.outbound import Op
-from gatepost.store import errands, groups, inbox, messages, origins, outbox, sessions
-from gatepost.store.errands import MOST_FILES, MOST_SAID, Errand
-from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import errands, groups, sessions
+from gatepost.store.sessions.errands import MOST_FILES, MOST_SAID, Errand
 from gatepost.testing.gate_agent import ROOM, GateAgent
 
 from .test_returning import NOW, ErrandDesk

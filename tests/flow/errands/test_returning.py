@@ -12,30 +12,21 @@ from gatepost.flow.errands.returning import return_result
 from gatepost.flow.sessions.session_stop import stop_own_work, stop_session
 from gatepost.gate.caller import Caller
 from gatepost.messages.outbound import Op
-from gatepost.store import (
-    agents,
-    errands,
-    groups,
-    inbox,
-    ledger,
-    messages,
-    origins,
-    outbox,
-    requests,
-    sessions,
-    turn_claims,
-    turns,
-)
-from gatepost.store.errands import CUT, LONGEST_RESULT, Errand, ErrandState
-from gatepost.store.inbox import InboxState
-from gatepost.store.messages import Message
-from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
-from gatepost.store.sessions import SessionMode
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy, record_failure
-from gatepost.store.turns import Turn
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import NewRequest, RequestKind
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import agents, errands, groups, sessions, turn_claims, turns
+from gatepost.store.sessions.errands import CUT, LONGEST_RESULT, Errand, ErrandState
+from gatepost.store.sessions.sessions import SessionMode
+from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy, record_failure
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")

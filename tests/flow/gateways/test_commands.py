@@ -11,12 +11,13 @@ from gatepost.core.errors import NotFound
 from gatepost.core.event_bus import Bell, EventBus
 from gatepost.flow.gateways import commands as gateway_commands
 from gatepost.flow.gateways.commands import Answer, CommandHost, GatewayCommands
-from gatepost.store import commands, gateways, groups, sessions
-from gatepost.store.commands import Command, CommandKind
-from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.gateways import commands, gateways
+from gatepost.store.gateways.commands import Command, CommandKind
+from gatepost.store.gateways.gateways import GatewayIdentity
 from gatepost.store.port import Db, Store
-from gatepost.store.sessions import SessionMode
-from gatepost.store.switches import Switch
+from gatepost.store.rights.switches import Switch
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.waiting import PATIENCE_S
 
 NOW = 1_800_000_000_000_000

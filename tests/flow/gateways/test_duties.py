@@ -18,7 +18,7 @@ from gatepost.flow.gateways.duties import (
     channel_duty,
     plan_duties,
 )
-from gatepost.store.gateways import DutyPause, DutyRow, encode_duty
+from gatepost.store.gateways.gateways import DutyPause, DutyRow, encode_duty
 
 
 def test_a_gateway_by_itself_does_everything() -> None:

@@ -7,8 +7,9 @@ import pytest
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
 from gatepost.flow.gateways.folder_check import FolderElsewhere, check_here, claim_found, claim_here, is_here
-from gatepost.store import group_moves, group_places, groups
+from gatepost.store.gateways import group_moves, group_places
 from gatepost.store.port import Store
+from gatepost.store.sessions import groups
 
 HERE, THERE = Home(Path("/a"), gateway="a"), Home(Path("/b"), gateway="b")
 ALONE = Home(Path("/c"))

@@ -9,9 +9,10 @@ from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.group_place import LOST, MARK, place_home, prepare_place
-from gatepost.store import gateways, group_places, groups
-from gatepost.store.gateways import GatewayIdentity, GatewayState
+from gatepost.store.gateways import gateways, group_places
+from gatepost.store.gateways.gateways import GatewayIdentity, GatewayState
 from gatepost.store.port import Store
+from gatepost.store.sessions import groups
 
 LEASE = 6_000_000
 

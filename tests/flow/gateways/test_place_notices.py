@@ -3,10 +3,12 @@
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.place_notices import TOLD, PlaceNotices
-from gatepost.store import gateways, group_places, groups, inbox, outbox, sessions
-from gatepost.store.gateways import GatewayIdentity, GatewayState
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.gateways import gateways, group_places
+from gatepost.store.gateways.gateways import GatewayIdentity, GatewayState
+from gatepost.store.messages import inbox, outbox
+from gatepost.store.messages.outbox import OutboxEffect
 from gatepost.store.port import Db, Store
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock

@@ -1,9 +1,10 @@
 """Which gateway runs a session."""
 
 from gatepost.flow.gateways.session_claims import StoredClaims
-from gatepost.store import group_places, groups, sessions
+from gatepost.store.gateways import group_places
 from gatepost.store.port import Db, Store
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import Session
 from gatepost.testing.clock import NOON, FixedClock
 
 

@@ -9,9 +9,10 @@ from gatepost.channels.contract import get_file_folder_name
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.flow.groups.group_removal import find_leftovers, remove_leftovers
-from gatepost.store import groups, inbox, worktrees
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups, worktrees
 from gatepost.testing.arrivals import add_arrival
 
 

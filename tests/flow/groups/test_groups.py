@@ -7,9 +7,11 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.flow.groups.groups import add_defaults, ensure_defaults, make_folder
-from gatepost.store import groups, identities, rooms, routes, users
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.sessions import groups
 
 
 @pytest.fixture

@@ -15,12 +15,15 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.intake import Intake
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.store import groups, inbox, messages, routes, sessions, users
-from gatepost.store.inbox import InboxEntry
-from gatepost.store.messages import Message
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.messages.messages import Message
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import Session
 from gatepost.testing.clock import NOON, FixedClock
 
 OWNER, ADMIN, MEMBER, STRANGER = "tg:user/1", "tg:user/2", "tg:user/3", "tg:user/666"

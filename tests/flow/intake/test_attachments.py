@@ -13,9 +13,9 @@ from gatepost.core.errors import Unavailable
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.attachments import LONGEST_NAME, remove_orphans, safe_name, write_attachments
 from gatepost.messages.inbound import Attachment
-from gatepost.store import messages
-from gatepost.store.messages import NewMessage
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import messages
+from gatepost.store.messages.messages import NewMessage
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,17 @@ from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.messages import address
 from gatepost.messages.inbound import Verb
 from gatepost.messages.untrusted import make_untrusted
-from gatepost.store import acl, budgets, costs, groups, identities, rooms, routes, users
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.costs import NewCost
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.costs import NewCost
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.routes import Route
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
 from gatepost.testing.clock import NOON
 
 from .conftest import MEMBER, OWNER, ROOM, STRANGER, World

@@ -7,13 +7,18 @@ from gatepost.flow.intake.engagement import TTL_S
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Quote, Receipt, Verb
-from gatepost.store import acl, engagements, groups, inbox, ledger, outbox, rooms, routes, users
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.engagements import Engagement
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.messages import inbox, outbox
+from gatepost.store.money import ledger
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.routes import NEVER_ENDS, Route
-from gatepost.store.rule_cache import RuleCache
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import engagements, rooms, routes
+from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import NEVER_ENDS, Route
+from gatepost.store.sessions import groups
 from gatepost.testing.clock import NOON
 from gatepost.testing.counting import CountingDb
 

@@ -5,7 +5,7 @@ import pytest
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
 from gatepost.flow.intake.engagement import get_ttl, make_engagement, parse_ttl, render_ttl
-from gatepost.store.routes import NEVER_ENDS, Route
+from gatepost.store.rooms.routes import NEVER_ENDS, Route
 
 NOON = 1_800_000_000_000_000
 PLACE = ("tg", "tg:group/1", "")

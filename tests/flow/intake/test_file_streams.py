@@ -19,11 +19,15 @@ from gatepost.flow.intake import intake as intakes
 from gatepost.flow.intake.file_streams import PATIENCE
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, Intake
 from gatepost.messages.inbound import Attachment, Inbound, Receipt
-from gatepost.store import awaited_files, groups, inbox, messages, retention, rooms, routes, sessions, users
-from gatepost.store.messages import Message
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import awaited_files, inbox, messages
+from gatepost.store.messages.messages import Message
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.schedule import retention
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.waiting import PATIENCE_S, until
 

@@ -15,9 +15,11 @@ from gatepost.flow.intake.followed_threads import FollowedThreads
 from gatepost.flow.intake.intake import Intake
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
-from gatepost.store import groups, routes, users
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import EVERYTHING, FakeChannel
 from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.waiting import PATIENCE_S

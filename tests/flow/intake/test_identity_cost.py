@@ -10,11 +10,12 @@ from gatepost.flow.groups.groups import add_defaults
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Inbound
-from gatepost.store import identities, rooms, routes, users
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.routes import Route
-from gatepost.store.rule_cache import RuleCache
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import Route
 from gatepost.testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000

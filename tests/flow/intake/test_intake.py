@@ -13,30 +13,17 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingM
 from gatepost.flow.intake.commands.conversation import CLEARED
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, IntakeLimits, make_arrival
 from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
-from gatepost.store import (
-    audit,
-    budgets,
-    costs,
-    destinations,
-    direct_rooms,
-    groups,
-    identities,
-    inbox,
-    ledger,
-    mailbox_rows,
-    messages,
-    outbox,
-    room_history,
-    rooms,
-    sessions,
-    users,
-    watchers,
-)
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.costs import NewCost
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import destinations, inbox, mailbox_rows, messages, outbox, room_history
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.money import budgets, costs, ledger
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.costs import NewCost
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
+from gatepost.store.rights import audit
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import direct_rooms, rooms, watchers
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.clock import NOON
 
 from .conftest import ADMIN, MEMBER, OWNER, ROOM, STRANGER, World

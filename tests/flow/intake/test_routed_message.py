@@ -2,7 +2,7 @@
 
 from gatepost.flow.intake import routed_message
 from gatepost.messages.inbound import Inbound, Quote, Verb
-from gatepost.store.messages import Message
+from gatepost.store.messages.messages import Message
 
 
 def event(event: str = "message", *, verb: Verb = Verb.MESSAGE, reply_to: str = "", thread: str = "") -> Inbound:

@@ -10,7 +10,7 @@ from gatepost.flow.intake import route_explanation, routing
 from gatepost.flow.intake.patterns import MatchLimit
 from gatepost.flow.intake.routing import KEYS, MatchInput, RouteTarget
 from gatepost.messages import address
-from gatepost.store.routes import Route
+from gatepost.store.rooms.routes import Route
 
 FACTS = routing.make_match_input(
     "telegram-2",

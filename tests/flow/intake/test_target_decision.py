@@ -16,9 +16,9 @@ from gatepost.flow.intake.target_decision import (
     parse_address,
 )
 from gatepost.messages import address
-from gatepost.store.engagements import Engagement
-from gatepost.store.routes import Route
-from gatepost.store.sticky_choices import StickyChoice
+from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.rooms.routes import Route
+from gatepost.store.rooms.sticky_choices import StickyChoice
 
 NOON = 1_800_000_000_000_000
 PLACE = ("tg", "tg:group/1", "")

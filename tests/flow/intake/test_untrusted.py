@@ -17,12 +17,16 @@ from gatepost.flow.sender_rights import find_rights, read_standing
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import CLICK, Inbound, Receipt, UnrecordedState, Verb
 from gatepost.messages.untrusted import get_claimed, is_untrusted, make_untrusted, mark_untrusted
-from gatepost.store import acl, direct_rooms, groups, identities, messages, rooms, routes, users, waiting_requests
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.messages import Message
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import messages
+from gatepost.store.messages.messages import Message
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import acl, waiting_requests
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import direct_rooms, rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups
 from gatepost.testing.clock import NOON, FixedClock
 
 OWNER, ROOM = "mail:user/ann@example.org", "mail:thread/1"

@@ -9,10 +9,12 @@ from gatepost.flow.links import link_tokens, link_visits
 from gatepost.flow.links.link_tokens import IssuedLink, NewLink
 from gatepost.flow.links.link_visits import StartedVisit
 from gatepost.messages import address as addresses
-from gatepost.store import groups, rooms, routes, tokens
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.tokens import TokenKind
+from gatepost.store.rights import tokens
+from gatepost.store.rights.tokens import TokenKind
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups
 
 NOON = 1_700_000_000_000_000
 MONTH = 31 * 86_400_000_000

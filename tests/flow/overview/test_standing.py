@@ -20,9 +20,9 @@ from gatepost.flow.overview.standing import (
     find_step,
     sort_agents,
 )
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
-from gatepost.store.overview import FailedMessage, OpenTurn
-from gatepost.store.turns import TurnState
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
+from gatepost.store.sessions.turns import TurnState
+from gatepost.store.web.overview import FailedMessage, OpenTurn
 
 NOON = 1_800_000_000_000_000
 FAILED = FailedMessage("s-1", "acme", 42, "no key", NOON - HOUR)

@@ -11,10 +11,10 @@ from gatepost.core.registry import load_package
 from gatepost.flow.people import person_traces
 from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.people.person_traces import find_mentions, find_traces
-from gatepost.store import session_notes, sessions, turns
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.session_notes import SessionNotes
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import session_notes, sessions, turns
+from gatepost.store.sessions.session_notes import SessionNotes
 from gatepost.testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")

@@ -10,12 +10,15 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups.groups import add_defaults
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.messages.outbound import Feature
-from gatepost.store import direct_rooms, groups, outbox, rooms, sessions, users
-from gatepost.store.outbox import EffectState
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import EffectState
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.users import UserRole
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind
+from gatepost.store.rooms import direct_rooms, rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.clock import NOON
 
 ADA, BOB, EVE, MAL = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:user/mal"

@@ -15,9 +15,11 @@ from gatepost.flow.requests.asking import MOST_WAITING
 from gatepost.flow.requests.question_answers import answer
 from gatepost.gate.dispatch import Dispatch
 from gatepost.messages.inbound import Direction
-from gatepost.store import messages, turns, waiting_requests
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import messages
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import waiting_requests
+from gatepost.store.sessions import turns
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS

@@ -8,11 +8,15 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import direct_rooms, groups, outbox, request_cards, requests, sessions, users
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
-from gatepost.store.users import UserRole
+from gatepost.store.rights import request_cards, requests
+from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.clock import NOON
 from gatepost.testing.counting import CountingDb
 

@@ -9,25 +9,17 @@ from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, AnswerChoice
 from gatepost.flow.requests.deciding import Decision, decide
 from gatepost.flow.sessions.permissions import ChatAsking, RecordedPermission, RequestTerms, record_request
 from gatepost.mailbox import runner_frames
-from gatepost.store import (
-    agents,
-    direct_rooms,
-    groups,
-    inbox,
-    messages,
-    outbox,
-    requests,
-    sessions,
-    turn_claims,
-    users,
-    waiting_requests,
-)
-from gatepost.store.messages import Direction, NewMessage
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.messages import Direction, NewMessage
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind, RequestState
-from gatepost.store.sessions import Session, SessionMode
-from gatepost.store.turns import Turn
-from gatepost.store.users import UserRole
+from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights.requests import NewRequest, RequestKind, RequestState
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import agents, groups, sessions, turn_claims
+from gatepost.store.sessions.sessions import Session, SessionMode
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.channel import FakeChannel
 
 ROOM, BOSS, NOW = "fake:room/1", "fake:user/boss", 1_000_000 * SECOND

@@ -12,23 +12,15 @@ from gatepost.flow.requests.choices import ALLOW_ONCE, ALLOW_SESSION, DENY
 from gatepost.flow.requests.deciding import Decision, decide, expire, notify_agent
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import (
-    direct_rooms,
-    groups,
-    identities,
-    inbox,
-    messages,
-    outbox,
-    request_cards,
-    requests,
-    sessions,
-    users,
-    waiting_requests,
-)
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.outbox import OutboxEffect
+from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
-from gatepost.store.users import UserRole
+from gatepost.store.rights import request_cards, requests, waiting_requests
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups, sessions
 
 NOON = 1_800_000_000_000_000
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)

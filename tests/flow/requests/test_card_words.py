@@ -13,11 +13,15 @@ from gatepost.flow.requests.deciding import decide
 from gatepost.messages.card import Card
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Feature
-from gatepost.store import inbox, messages, outbox, request_cards, rooms, sessions, turn_claims, users
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rights import request_cards
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import sessions, turn_claims
 from gatepost.testing.clock import NOON
 
 from .acme_people import ADA, BOB, EVE, RULES, add_people

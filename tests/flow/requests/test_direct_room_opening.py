@@ -18,12 +18,15 @@ from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.request_loop import RequestLoop
 from gatepost.messages.outbound import Feature
-from gatepost.store import direct_rooms, groups, identities, request_cards, users
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.request_cards import RequestCard
-from gatepost.store.requests import NewRequest, Request, RequestKind
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.users import UserRole
+from gatepost.store.rights import request_cards
+from gatepost.store.rights.request_cards import RequestCard
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import EVERYTHING, FakeChannel
 from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.waiting import PATIENCE_S

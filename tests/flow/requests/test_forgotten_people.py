@@ -27,17 +27,12 @@ from gatepost.flow.requests.question_answers import answer
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.messages.inbound import Inbound, Verb
-from gatepost.store import (
-    audit,
-    request_cards,
-    requests,
-    sessions,
-    users,
-    waiting_requests,
-)
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import audit, request_cards, requests, waiting_requests
+from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
+from gatepost.store.sessions import sessions
 from gatepost.testing.clock import NOON, FixedClock
 
 HERE = ("fake", ROOM)

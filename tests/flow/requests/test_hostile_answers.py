@@ -21,28 +21,19 @@ from gatepost.flow.requests.deciding import decide
 from gatepost.messages.card import render_text
 from gatepost.messages.inbound import CLICK, Direction, Inbound
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import (
-    acl,
-    audit,
-    direct_rooms,
-    groups,
-    inbox,
-    messages,
-    outbox,
-    request_cards,
-    requests,
-    retention,
-    rooms,
-    sessions,
-    users,
-)
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, audit, request_cards, requests
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rooms import direct_rooms, rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.schedule import retention
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.clock import NOON
 
 from .acme_people import deliver

@@ -15,11 +15,14 @@ from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.flow.requests.choices import list_choices
 from gatepost.flow.requests.deciding import decide, notify_agent
 from gatepost.flow.requests.request_loop import move_due
-from gatepost.store import direct_rooms, groups, request_cards, requests, sessions, users
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import RequestKind, RequestState
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.users import UserRole
+from gatepost.store.rights import request_cards, requests
+from gatepost.store.rights.requests import RequestKind, RequestState
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups, sessions
 
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
 STEPS = 60

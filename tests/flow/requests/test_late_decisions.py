@@ -19,23 +19,16 @@ from gatepost.flow.requests.deciding import OPERATOR, decide, expire, notify_age
 from gatepost.flow.requests.question_answers import answer
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound
-from gatepost.store import (
-    acl,
-    costs,
-    direct_rooms,
-    origins,
-    request_cards,
-    requests,
-    routes,
-    sessions,
-    users,
-    waiting_requests,
-)
-from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.money import costs
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
-from gatepost.store.routes import Route
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, request_cards, requests, waiting_requests
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
+from gatepost.store.rooms import direct_rooms, origins, routes
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import sessions
 from gatepost.testing.clock import NOON
 
 _numbers = itertools.count(1)

@@ -20,13 +20,17 @@ from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound, Verb
-from gatepost.store import direct_rooms, engagements, groups, inbox, requests, rooms, routes, users, waiting_requests
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.messages import inbox
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestState
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.routes import Route
-from gatepost.store.rule_cache import RuleCache
-from gatepost.store.users import UserRole
+from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights.requests import Request, RequestState
+from gatepost.store.rooms import direct_rooms, engagements, rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
 from gatepost.testing.clock import NOON
 from gatepost.testing.counting import CountingDb
 

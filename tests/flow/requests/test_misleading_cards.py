@@ -15,7 +15,7 @@ from gatepost.messages.card import Card, CardButton, CardField, render_text
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.messages.visible_text import shorten_visibly, show_hidden
 from gatepost.serve.web.markdown import render
-from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rights.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
 
 ACME = CardFacts(agent="Acme")
 HOSTILE = [

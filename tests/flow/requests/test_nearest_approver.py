@@ -10,12 +10,16 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Direction, MessageKind
-from gatepost.store import direct_rooms, groups, identities, inbox, messages, request_cards, sessions, users
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind
-from gatepost.store.sessions import SessionMode
-from gatepost.store.users import UserRole
+from gatepost.store.rights import request_cards
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 
 NOON = 1_800_000_000_000_000
 RULES = AskingRules(escalate=MINUTE, expire=60 * MINUTE, quorum=1)

@@ -20,11 +20,12 @@ from gatepost.flow.requests.choices import DENY
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.questions import get_answers
 from gatepost.flow.requests.request_loop import move_due
-from gatepost.store import request_cards, requests, rooms
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import request_cards, requests
+from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.testing.clock import FixedClock
 
 ROOM = "fake:room/1"

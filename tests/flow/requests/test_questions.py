@@ -25,25 +25,18 @@ from gatepost.flow.requests.questions import (
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature
-from gatepost.store import (
-    acl,
-    groups,
-    messages,
-    outbox,
-    request_cards,
-    requests,
-    rooms,
-    sessions,
-    users,
-    waiting_requests,
-)
-from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.messages import messages, outbox
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.request_cards import RequestCard
-from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.rule_cache import RuleCache
-from gatepost.store.sessions import SessionMode
+from gatepost.store.rights import acl, request_cards, requests, waiting_requests
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.request_cards import RequestCard
+from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.clock import NOON
 from gatepost.testing.counting import CountingDb
 

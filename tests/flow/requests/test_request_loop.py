@@ -21,12 +21,17 @@ from gatepost.flow.requests.request_loop import RequestLoop, move_due
 from gatepost.messages.outbound import Op
 from gatepost.serve.control.arguments.requests import ShowRequestArgs
 from gatepost.serve.control.operations.requests import show
-from gatepost.store import database_lives, direct_rooms, groups, inbox, incarnations, outbox, requests, sessions, turns
-from gatepost.store.database_lives import DatabaseLife
-from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect
+from gatepost.store.engine import database_lives
+from gatepost.store.engine.database_lives import DatabaseLife
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.gateways import incarnations
+from gatepost.store.messages import inbox, outbox
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import REQUESTS, NewRequest, Request, RequestKind, RequestState
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import REQUESTS, NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups, sessions, turns
 from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import Caller

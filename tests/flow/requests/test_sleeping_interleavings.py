@@ -18,25 +18,22 @@ from gatepost.flow.requests.request_loop import move_due
 from gatepost.flow.sessions import permissions
 from gatepost.flow.sessions.permissions import ChatAsking
 from gatepost.mailbox.runner_frames import EventFrame, PermissionAnswerFrame
-from gatepost.store import (
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages
+from gatepost.store.port import Db
+from gatepost.store.rights import request_cards, requests, waiting_requests
+from gatepost.store.rights.requests import Request, RequestState
+from gatepost.store.sessions import (
     due_sessions,
-    inbox,
-    messages,
     provider_answers,
-    request_cards,
-    requests,
     sessions,
     sleeping_turns,
     turn_claims,
     turn_failures,
     turns,
-    waiting_requests,
 )
-from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestState
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
-from gatepost.store.turns import Turn, TurnState
+from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
+from gatepost.store.sessions.turns import Turn, TurnState
 
 STEPS, WISHES = 120, 3
 CHAT = ChatAsking(REACH, RULES)

@@ -9,11 +9,14 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import acl, identities, messages, outbox, request_cards, requests, sessions
-from gatepost.store.messages import NewMessage
-from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
+from gatepost.store.messages import messages, outbox
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestKind, RequestState
+from gatepost.store.rights import acl, request_cards, requests
+from gatepost.store.rights.requests import Request, RequestKind, RequestState
+from gatepost.store.sessions import sessions
 from gatepost.testing.clock import NOON
 
 from .acme_people import ADA, BOB, add_people, deliver, hold_call

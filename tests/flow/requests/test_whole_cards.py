@@ -28,10 +28,13 @@ from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.outbound import Feature, Op, Outbound
-from gatepost.store import direct_rooms, outbox, request_cards, requests, sessions
-from gatepost.store.outbox import EffectState, OutboxEffect
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import EffectState, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rights import request_cards, requests
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import sessions
 from gatepost.testing.clock import NOON
 
 from .acme_people import ADA, BOB, RULES, add_people

@@ -10,16 +10,19 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules
 from gatepost.flow.schedule.task_loop import TaskLoop
-from gatepost.store import firings, groups, inbox, outbox, rooms, sessions, tasks, turn_claims, turn_failures, turns
-from gatepost.store.firings import Firing
-from gatepost.store.inbox import InboxEntry
-from gatepost.store.messages import Message
-from gatepost.store.origins import Origin
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, outbox
+from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.tasks import Task
-from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import Firing
+from gatepost.store.schedule.tasks import Task
+from gatepost.store.sessions import groups, sessions, turn_claims, turn_failures, turns
+from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 

@@ -14,10 +14,10 @@ from gatepost.flow.schedule.clock_steps import MARGIN, PAGE, find_recounted, is_
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.task_changes import MOST_TASKS
 from gatepost.flow.schedule.times import list_coming
-from gatepost.store.firings import JudgedAhead
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.tasks import MissedPolicy, Task
+from gatepost.store.schedule.firings import JudgedAhead
+from gatepost.store.schedule.tasks import MissedPolicy, Task
 
 YEAR = 365 * DAY
 BERLIN = "Europe/Berlin"

@@ -10,16 +10,20 @@ from gatepost.flow.schedule.firing import fire_plans
 from gatepost.flow.schedule.queued_prompts import LARGEST_WAITING, MOST_WAITING, check_load
 from gatepost.flow.schedule.task_changes import MOST_LATE, MOST_TASKS, pause_task
 from gatepost.flow.schedule.task_loop import AT_ONCE, plan_due
-from gatepost.store import acl, agents, destinations, firings, groups, message_steps, origins, sessions, tasks
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.agents import NewAgent
-from gatepost.store.firings import FiringState
-from gatepost.store.origins import Origin
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.engine.table import MOST_ROWS
+from gatepost.store.messages import destinations, message_steps
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode, SessionState
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.table import MOST_ROWS
-from gatepost.store.task_inbox import WaitingLoad
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import FiringState
+from gatepost.store.schedule.task_inbox import WaitingLoad
+from gatepost.store.sessions import agents, groups, sessions
+from gatepost.store.sessions.agents import NewAgent
+from gatepost.store.sessions.sessions import SessionMode, SessionState
 from gatepost.testing.counting import CountingDb
 
 

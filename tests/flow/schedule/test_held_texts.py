@@ -8,12 +8,15 @@ from gatepost.flow.requests.deciding import Decision, decide, expire
 from gatepost.flow.schedule.held_texts import MOST_WAITING
 from gatepost.flow.schedule.task_changes import TaskChange, cancel_task, read_rules, run_task, update_task
 from gatepost.flow.schedule.task_rights import agree_to_holds
-from gatepost.store import acl, direct_rooms, groups, users, waiting_requests
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.messages.outbox import OutboxEffect
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestKind
-from gatepost.store.tasks import Task
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, waiting_requests
+from gatepost.store.rights.requests import Request, RequestKind
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.schedule.tasks import Task
+from gatepost.store.sessions import groups
 
 ANN, ANNS_ROOM = "fake:user/ann", "fake:dm/ann"
 

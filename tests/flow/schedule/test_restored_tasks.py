@@ -10,12 +10,14 @@ from gatepost.flow.requests.choices import list_choices
 from gatepost.flow.requests.deciding import OPERATOR, decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.flow.requests.restored_rows import begin_incarnation
-from gatepost.store import database_lives, incarnations, requests
-from gatepost.store.database_lives import DatabaseLife
-from gatepost.store.incarnations import IncarnationReason
+from gatepost.store.engine import database_lives
+from gatepost.store.engine.database_lives import DatabaseLife
+from gatepost.store.gateways import incarnations
+from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.port import Db
-from gatepost.store.requests import Request
-from gatepost.store.tasks import TaskState
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import Request
+from gatepost.store.schedule.tasks import TaskState
 
 from .conftest import TaskDesk
 

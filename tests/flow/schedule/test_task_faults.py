@@ -16,10 +16,10 @@ from gatepost.flow.schedule.task_changes import (
     update_task,
 )
 from gatepost.flow.schedule.task_loop import AT_ONCE, plan_due, split_plans
-from gatepost.store import tasks
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.tasks import TaskState
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import TaskState
 from gatepost.testing.waiting import PATIENCE_S, until
 
 

@@ -16,13 +16,16 @@ from gatepost.flow.schedule.task_changes import (
 )
 from gatepost.flow.schedule.task_loop import AGAIN_S, AT_ONCE, plan_due
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import acl, agents, origins, sessions, switches, tasks, timeline, turn_claims, turns
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.agents import NewAgent
-from gatepost.store.origins import Origin
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.tasks import TaskState
+from gatepost.store.rights import acl, switches
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import TaskState
+from gatepost.store.sessions import agents, sessions, timeline, turn_claims, turns
+from gatepost.store.sessions.agents import NewAgent
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.counting import CountingDb
 from gatepost.testing.waiting import PATIENCE_S
@@ -311,7 +314,7 @@ async def test_people_come_before_tasks_that_wait_longer(desk: TaskDesk) -> None
     session_id = desk.woken[-1]
 
     def ask(db: Db) -> int:
-        from gatepost.store import inbox
+        from gatepost.store.messages import inbox
 
         message_id = add_arrival(db, desk.clock.now(), address=ROOM, at=1, platform_id="p1")
         return inbox.enqueue(db, message_id, session_id, "acme", "member", desk.clock.now())

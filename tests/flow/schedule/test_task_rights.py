@@ -7,15 +7,18 @@ from tests.flow.schedule.conftest import INSTANCE, ROOM, TaskDesk
 
 from gatepost.core.errors import Invalid
 from gatepost.flow.schedule.task_changes import read_rules, resume_task, run_task
-from gatepost.store import acl, direct_rooms, groups, identities, rooms, sessions, users
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.origins import Origin
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.messages.outbox import OutboxEffect
+from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sessions import SessionMode
-from gatepost.store.tasks import Task, TaskState
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms import direct_rooms, rooms
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.schedule.tasks import Task, TaskState
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 
 ANN, ANNS_ROOM = "fake:user/ann", "fake:dm/ann"
 HERS = Origin(ANN, INSTANCE, ROOM)

@@ -8,13 +8,14 @@ from gatepost.flow.delivery import outbox_claims
 from gatepost.flow.delivery.channel_sender import SendOutcome
 from gatepost.flow.delivery.outbox_claims import DeliveryContext, DeliveryLane
 from gatepost.flow.delivery.retry import load_retry_policy
-from gatepost.store import direct_rooms, users
-from gatepost.store.origins import Origin
-from gatepost.store.outbox import EffectState, OutboxEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages.outbox import EffectState, OutboxEffect
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.tasks import MOST_FAILURES, TaskState
-from gatepost.store.users import UserRole
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.schedule.tasks import MOST_FAILURES, TaskState
 
 ANN, ANNS_ROOM = "fake:user/ann", "fake:dm/ann"
 

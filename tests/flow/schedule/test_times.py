@@ -26,7 +26,7 @@ from gatepost.flow.schedule.times import (
     parse_schedule,
     parse_zone,
 )
-from gatepost.store.tasks import ScheduleKind
+from gatepost.store.schedule.tasks import ScheduleKind
 
 BERLIN = "Europe/Berlin"
 CRONS = ("30 2 * * *", "0,30 2,3 * * *", "*/30 * * * *", "15 * * * *", "0 */2 * * *", "30 1-4 * * *", "0 0 1 * *")

@@ -10,9 +10,11 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.flow.sessions.awake_session import LARGEST_NEXT
-from gatepost.store import groups, inbox, routes, sessions
-from gatepost.store.messages import NewMessage, accept
+from gatepost.store.messages import inbox
+from gatepost.store.messages.messages import NewMessage, accept
 from gatepost.store.port import Db
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 

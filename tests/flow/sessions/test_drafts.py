@@ -8,7 +8,7 @@ from gatepost.flow.sessions import drafts
 from gatepost.flow.sessions.drafts import DraftRelay, SessionDraft
 from gatepost.mailbox.runner_frames import LONGEST_DRAFT, DraftFrame, WatchFrame
 from gatepost.messages.draft import Draft
-from gatepost.store.turns import Turn, TurnState
+from gatepost.store.sessions.turns import Turn, TurnState
 from gatepost.testing.waiting import until
 
 ROOM = "web:home"

@@ -7,10 +7,11 @@ import pytest
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.effective_group import find_lender, is_affected_by, load_effective_group
 from gatepost.flow.sessions.session_deps import PROVIDER
-from gatepost.store import groups, routes
-from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.routes import Route
+from gatepost.store.rooms import routes
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway
 

@@ -5,7 +5,7 @@ import pytest
 
 from gatepost.core.clock import SECOND
 from gatepost.flow.sessions.ending import MOST_SPARED, Ending, Retry
-from gatepost.store.turns import Turn
+from gatepost.store.sessions.turns import Turn
 
 
 def make_turn(spared: int) -> Turn:

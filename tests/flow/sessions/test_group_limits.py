@@ -5,7 +5,7 @@ import pytest
 from gatepost.core.errors import Invalid
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.group_limits import GroupLimits, limits_of, read_limit
-from gatepost.store.groups import Group
+from gatepost.store.sessions.groups import Group
 
 
 def group(folder: str, **limits: int) -> Group:

@@ -8,7 +8,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.host_uids import find_sandbox_uid, group_uid, uid_range
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 
 PINNED = Config().with_values({"sandbox.uid": 64123}, "a file")
 

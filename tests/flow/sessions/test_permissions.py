@@ -21,22 +21,13 @@ from gatepost.flow.sessions.permissions import (
 )
 from gatepost.flow.sessions.turn_timeline import LARGEST
 from gatepost.mailbox import runner_frames
-from gatepost.store import (
-    agents,
-    audit,
-    groups,
-    inbox,
-    requests,
-    sessions,
-    timeline,
-    turn_claims,
-    turns,
-    waiting_requests,
-)
-from gatepost.store.agents import NewAgent
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.turns import Turn
+from gatepost.store.rights import audit, requests, waiting_requests
+from gatepost.store.sessions import agents, groups, sessions, timeline, turn_claims, turns
+from gatepost.store.sessions.agents import NewAgent
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turns import Turn
 
 NOW = 1_000_000
 ASKED = {"id": "r1", "tool": "Bash", "input": {"command": "ls"}}

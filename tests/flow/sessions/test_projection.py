@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gatepost.core.home import Home
 from gatepost.flow.sessions.projection import stage_files
-from gatepost.store.session_files import ConversationFile, ConversationFiles
+from gatepost.store.sessions.session_files import ConversationFile, ConversationFiles
 
 
 def test_nothing_is_copied_twice_and_a_file_goes_with_its_original(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.file_limits import LARGEST_FILE
 from gatepost.flow.sessions.result_files import MOST_FILES, copy_files, measure_files
-from gatepost.store import sent_files
+from gatepost.store.messages import sent_files
+from gatepost.store.messages.sent_files import NewSentFiles
 from gatepost.store.port import Db
-from gatepost.store.sent_files import NewSentFiles
 
 MB = 1024 * 1024
 NOW = 1_800_000_000_000_000

@@ -16,28 +16,16 @@ from gatepost.flow.sessions.results import RecordedResults, ResultLimits, record
 from gatepost.flow.sessions.status_lines import record_status
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import Feature, OutboundFile
-from gatepost.store import (
-    acl,
-    agents,
-    audit,
-    destinations,
-    engagements,
-    groups,
-    inbox,
-    outbox,
-    sessions,
-    timeline,
-    turn_claims,
-    turn_failures,
-    turns,
-    waiting_requests,
-)
-from gatepost.store.acl import OPERATOR, AclEffect, AclRow
-from gatepost.store.engagements import Engagement
+from gatepost.store.messages import destinations, inbox, outbox
 from gatepost.store.port import Db
-from gatepost.store.turn_claims import TurnClaim
-from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
-from gatepost.store.turns import Turn
+from gatepost.store.rights import acl, audit, waiting_requests
+from gatepost.store.rights.acl import OPERATOR, AclEffect, AclRow
+from gatepost.store.rooms import engagements
+from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.sessions import agents, groups, sessions, timeline, turn_claims, turn_failures, turns
+from gatepost.store.sessions.turn_claims import TurnClaim
+from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.arrivals import begin_turn
 from gatepost.testing.channel import EVERYTHING, FakeChannel
 from gatepost.testing.counting import CountingDb

@@ -1,12 +1,13 @@
 """Pinned rules, as an agent is told them."""
 
 from gatepost.flow.sessions.runner_welcome import render_pinned_rules
-from gatepost.store import groups, person_removal, pinned_rules, sessions
-from gatepost.store.person_scope import PersonScope
-from gatepost.store.pinned_rules import PinnedRule
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import person_removal
+from gatepost.store.people.person_scope import PersonScope
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session, SessionMode
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups, pinned_rules, sessions
+from gatepost.store.sessions.pinned_rules import PinnedRule
+from gatepost.store.sessions.sessions import Session, SessionMode
 
 RULES = [
     PinnedRule(1, "home", "", "Be brief.\nAlways.", "operator", 1),

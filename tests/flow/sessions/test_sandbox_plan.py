@@ -18,7 +18,7 @@ from gatepost.flow.sessions import sandbox_plan
 from gatepost.sandboxes.bubblewrap import Bubblewrap, find_bwrap
 from gatepost.sandboxes.contract import Sandbox, SandboxPlan
 from gatepost.sandboxes.process import ProcessSandboxKind
-from gatepost.store.groups import Group
+from gatepost.store.sessions.groups import Group
 
 SESSION = "s-000000000000000001"
 CONFIG = Config()

@@ -13,12 +13,16 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.upkeep import retention
 from gatepost.flow.upkeep.retention import Retention, RetentionCounts
-from gatepost.store import dropped, engagements, groups, inbox, ledger, messages, requests, sessions
-from gatepost.store.engagements import Engagement
-from gatepost.store.outbox import NewEffect, add
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import dropped, inbox, messages
+from gatepost.store.messages.outbox import NewEffect, add
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.requests import BoundFile, BoundReads, NewRequest, RequestKind
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import BoundFile, BoundReads, NewRequest, RequestKind
+from gatepost.store.rooms import engagements
+from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.clock import NOON, FixedClock
 from gatepost.testing.waiting import until

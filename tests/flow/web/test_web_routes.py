@@ -8,11 +8,12 @@ from gatepost.core.settings import Config
 from gatepost.flow.web import web_routes
 from gatepost.flow.web.web_paths import parse_site_path
 from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, SitePage, decide, may_see, read_hostname
-from gatepost.store import groups, users
-from gatepost.store import web_routes as rows
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
-from gatepost.store.web_routes import WebAccess, WebRoute
+from gatepost.store.sessions import groups
+from gatepost.store.web import web_routes as rows
+from gatepost.store.web.web_routes import WebAccess, WebRoute
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.flow.groups.groups import make_folder
 from gatepost.flow.sessions.host_uids import sandbox_uid
-from gatepost.store import groups
+from gatepost.store.sessions import groups
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.repositories import repository
 

@@ -15,8 +15,9 @@ from gatepost.flow.worktrees import sandbox_jobs
 from gatepost.flow.worktrees.worktrees import NewWorktree, SavedBundle
 from gatepost.inside.worktree import without_credentials
 from gatepost.serve.control.arguments.agents import AgentSpec as NewAgent
-from gatepost.store import audit, groups, switches, worktrees
-from gatepost.store.worktrees import Worktree
+from gatepost.store.rights import audit, switches
+from gatepost.store.sessions import groups, worktrees
+from gatepost.store.sessions.worktrees import Worktree
 from gatepost.testing.gateway import running_gateway
 from gatepost.testing.repositories import commit, git, repository
 from gatepost.testing.waiting import PATIENCE_S

@@ -21,8 +21,10 @@ from gatepost.core.keyring import Keyring
 from gatepost.flow.groups.groups import make_folder
 from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.messages.outbound import Outbound
-from gatepost.store import audit, bindings, egress, groups, routes, secrets
 from gatepost.store.port import Db
+from gatepost.store.rights import audit, egress, secrets
+from gatepost.store.rooms import bindings, routes
+from gatepost.store.sessions import groups
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
 

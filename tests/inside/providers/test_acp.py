@@ -31,7 +31,7 @@ from gatepost.inside.providers.contract import (
     TurnResult,
     UsageReport,
 )
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.provider_context import make_batch, make_context, read_all
 from gatepost.testing.sample_tools import FEW

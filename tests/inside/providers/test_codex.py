@@ -45,7 +45,7 @@ from gatepost.inside.providers.contract import (
     TurnResult,
     UsageReport,
 )
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing import programs
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.models import ModelEndpoint

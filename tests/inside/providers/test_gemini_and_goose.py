@@ -15,7 +15,7 @@ from gatepost.inside.acp.agent import AcpAgent
 from gatepost.inside.providers.contract import Batch, ConversationStarted, Event, Item, TurnResult
 from gatepost.inside.runner import find_provider
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.store import groups
+from gatepost.store.sessions import groups
 from gatepost.testing.agent_profiles import PATIENCE, ROOM
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.store import groups
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.sessions import groups
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.management_client import TRANSPORTS, ManagementClient, open_management_gateway
 from gatepost.testing.mcp_http_client import McpHttpClient, serve_mcp

@@ -9,7 +9,8 @@ import pytest
 
 from gatepost.core.keyring import Keyring
 from gatepost.flow.sessions.effective_group import load_effective_group
-from gatepost.store import groups, secrets
+from gatepost.store.rights import secrets
+from gatepost.store.sessions import groups
 from gatepost.testing.management_client import ManagementClient, open_management_gateway
 from gatepost.testing.repositories import commit, repository
 

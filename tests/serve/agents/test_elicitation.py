@@ -16,7 +16,8 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult
 
-from gatepost.store import acl, audit, turns
+from gatepost.store.rights import acl, audit
+from gatepost.store.sessions import turns
 from gatepost.testing.management_client import ManagementClient, open_management_gateway
 from gatepost.testing.waiting import PATIENCE_S
 

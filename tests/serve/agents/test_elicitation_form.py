@@ -14,9 +14,10 @@ from gatepost.serve.agents.elicitation_form import (
     parse_response,
 )
 from gatepost.serve.agents.views import PendingRequest, make_pending_request
-from gatepost.store import groups, requests
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import NewRequest, RequestKind
+from gatepost.store.sessions import groups
 from gatepost.testing.clock import NOON
 
 DRINK: dict[str, Any] = {

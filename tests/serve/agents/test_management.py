@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.store import agents, due_sessions, forks, origins, sessions, turns
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import agents, due_sessions, forks, sessions, turns
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.management_client import TRANSPORTS, ManagementClient
 from gatepost.testing.waiting import PATIENCE_S

@@ -13,9 +13,10 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.sessions.permissions import MOST_WAITING
 from gatepost.flow.sessions.turn_timeline import MOST_BYTES, UNTOLD
 from gatepost.serve.agents.timeline import MOST_SHOWN
-from gatepost.store import agents, audit, requests, sessions, timeline, turns
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
+from gatepost.store.rights import audit, requests
+from gatepost.store.rights.requests import NewRequest, RequestKind
+from gatepost.store.sessions import agents, sessions, timeline, turns
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.management_client import ManagementClient, open_management_gateway

@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents import modes
-from gatepost.store import audit
+from gatepost.store.rights import audit
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.management_client import TRANSPORTS, ManagementClient, open_management_gateway

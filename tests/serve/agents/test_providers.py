@@ -10,7 +10,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.egress import prices
 from gatepost.serve.agents.providers import list_models
-from gatepost.store import secrets
+from gatepost.store.rights import secrets
 from gatepost.testing.management_client import ManagementClient, open_management_gateway
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from gatepost.store import firings, rooms
 from gatepost.store.port import Db, quick
+from gatepost.store.rooms import rooms
+from gatepost.store.schedule import firings
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.management_client import ManagementClient, open_management_gateway
 from gatepost.testing.waiting import until

@@ -25,7 +25,7 @@ from gatepost.serve.control.client import ControlClient, ControlError
 from gatepost.serve.control.contract import Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.serve.http import HttpServer, bind
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.waiting import PATIENCE_S
 
 OPERATIONS: Registry[Operation] = Registry("operation")

@@ -11,11 +11,12 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.flow.errands.returning import return_result
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import costs, errands, groups, turn_claims, turns
-from gatepost.store.costs import NewCost
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.money import costs
+from gatepost.store.money.costs import NewCost
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.turns import Turn
+from gatepost.store.sessions import errands, groups, turn_claims, turns
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")

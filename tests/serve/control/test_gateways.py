@@ -12,11 +12,13 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, gateways, group_places, groups, sessions
-from gatepost.store.gateways import GatewayIdentity, GatewayState
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.gateways import gateways, group_places
+from gatepost.store.gateways.gateways import GatewayIdentity, GatewayState
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.clock import FixedClock
 
 LEASE = 6_000_000

@@ -16,8 +16,8 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups import group_files
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
 
 
 @pytest.fixture

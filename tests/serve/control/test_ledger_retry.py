@@ -14,11 +14,15 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.messages.outbound import Op
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, inbox, message_steps, outbox, search, sessions, users
-from gatepost.store.inbox import InboxMode, InboxState
-from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
+from gatepost.store import search
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, message_steps, outbox
+from gatepost.store.messages.inbox import InboxMode, InboxState
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
+from gatepost.store.sessions import sessions
 
 ROOM = ("tg", "tg:group/7")
 

@@ -12,12 +12,13 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
-from gatepost.store import acl, audit, identities, logins, users
-from gatepost.store.acl import AclRow
-from gatepost.store.logins import NewBrowser
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import identities, logins, users
+from gatepost.store.people.logins import NewBrowser
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.users import UserRole
+from gatepost.store.rights import acl, audit
+from gatepost.store.rights.acl import AclRow
 
 OWNER, ANN, BEN, CLERK = "web:user/owner", "telegram:user/ann", "web:user/ben", "web:user/clerk"
 ANN_WEB = "web:user/ann"

@@ -12,10 +12,13 @@ from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, costs, groups, reservations, users
-from gatepost.store.costs import NewCost
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.money import costs, reservations
+from gatepost.store.money.costs import NewCost
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
+from gatepost.store.sessions import groups
 from gatepost.testing.clock import NOON, FixedClock
 
 ADA = "telegram:user/9"

@@ -17,9 +17,13 @@ from gatepost.flow.people import personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
 from gatepost.serve.control.arguments.group_links import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, destinations, engagements, groups, inbox, ledger, routes, sessions
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import destinations, inbox
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
+from gatepost.store.rooms import engagements, routes
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.arrivals import add_arrival
 
 

@@ -12,15 +12,18 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.overview.facts import AwakeSandbox
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
-from gatepost.store import acl, agents, budgets, errands, groups, requests, sessions, switches, turns, users
-from gatepost.store.acl import AclRow
-from gatepost.store.agents import NewAgent
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.errands import NewErrand
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.money import budgets
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
-from gatepost.store.sessions import Session, SessionMode
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import acl, requests, switches
+from gatepost.store.rights.acl import AclRow
+from gatepost.store.rights.requests import NewRequest, RequestKind
+from gatepost.store.sessions import agents, errands, groups, sessions, turns
+from gatepost.store.sessions.agents import NewAgent
+from gatepost.store.sessions.errands import NewErrand
+from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.testing.arrivals import add_arrival
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,10 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
-from gatepost.store import identities, passkeys, users
-from gatepost.store.passkeys import NewPasskey
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import identities, passkeys, users
+from gatepost.store.people.passkeys import NewPasskey
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
 
 ANN, BOB, CHAT = "web:user/ann", "web:user/bob", "telegram:user/9"
 

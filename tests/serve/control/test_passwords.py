@@ -12,11 +12,11 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps
-from gatepost.store import identities, logins, passwords, users
-from gatepost.store.logins import NewBrowser
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import identities, logins, passwords, users
+from gatepost.store.people.logins import NewBrowser
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.users import UserRole
 
 OWNER, ANN, BEN, ANN_WEB = "web:user/owner", "telegram:user/ann", "web:user/ben", "web:user/ann"
 NEW = "four words of hers"

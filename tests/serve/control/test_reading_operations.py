@@ -11,9 +11,11 @@ from gatepost.core.home import Home
 from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, groups, inbox
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
+from gatepost.store.sessions import groups
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.clock import FixedClock
 from gatepost.tools.contract import Tool

@@ -14,11 +14,13 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, list_fields
-from gatepost.store import acl, audit, groups, sessions, users
-from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import acl, audit
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.clock import FixedClock
 
 ADA = "telegram:user/9"

@@ -15,9 +15,11 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, groups, users
-from gatepost.store.secrets import SecretReader
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.people import users
+from gatepost.store.rights import audit
+from gatepost.store.rights.secrets import SecretReader
+from gatepost.store.sessions import groups
 
 VALUE = "sk-ant-xyzzy-0123456789"
 

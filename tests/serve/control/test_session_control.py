@@ -12,11 +12,15 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, costs, groups, inbox, sessions, turn_claims, turns, users
-from gatepost.store.costs import NewCost
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox
+from gatepost.store.money import costs
+from gatepost.store.money.costs import NewCost
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
+from gatepost.store.sessions import groups, sessions, turn_claims, turns
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.arrivals import add_arrival
 
 NOON = 1_700_000_000_000_000

@@ -13,7 +13,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.control.operations.settings import RUNNING
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.clock import FixedClock
 
 FILE = "# mine\n[log]\nlevel = 'info' # quiet\n"

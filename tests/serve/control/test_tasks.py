@@ -15,10 +15,14 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups.groups import ensure_defaults
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import acl, agents, audit, firings, groups, inbox, rooms, sessions, tasks
-from gatepost.store.agents import NewAgent
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.rights import acl, audit
+from gatepost.store.rooms import rooms
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.sessions import agents, groups, sessions
+from gatepost.store.sessions.agents import NewAgent
 from gatepost.testing.clock import FixedClock
 
 NOW = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z

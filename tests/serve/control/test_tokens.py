@@ -14,8 +14,9 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.groups.groups import ensure_defaults
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import audit, groups
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.rights import audit
+from gatepost.store.sessions import groups
 
 ANN = "fake:user/ann"
 

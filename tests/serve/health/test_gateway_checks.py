@@ -6,8 +6,8 @@ from gatepost.core.clock import SECOND, iso
 from gatepost.flow.channel_health import ChannelState
 from gatepost.flow.gateways.duties import DutyHealth
 from gatepost.serve.health.gateway_checks import check_gateways, judge_clock, judge_devices
-from gatepost.store import gateways, group_places
-from gatepost.store.gateways import DutyRow, GatewayIdentity, encode_duty
+from gatepost.store.gateways import gateways, group_places
+from gatepost.store.gateways.gateways import DutyRow, GatewayIdentity, encode_duty
 from gatepost.store.port import Db
 
 NOON, LEASE = 1_800_000_000_000_000, 6_000_000

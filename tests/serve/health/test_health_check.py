@@ -17,10 +17,11 @@ from gatepost.serve.health import health_check, machine_checks
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.health_check import MOST_FINDINGS, HealthCheck, HealthDeps, sort_findings
 from gatepost.serve.health.store_checks import check_rows
-from gatepost.store import awaited_files, outbox, overview
-from gatepost.store.outbox import EffectState, NewEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import awaited_files, outbox
+from gatepost.store.messages.outbox import EffectState, NewEffect
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.web import overview
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.waiting import PATIENCE_S

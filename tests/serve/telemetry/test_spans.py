@@ -8,9 +8,9 @@ from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Op
 from gatepost.serve.telemetry.spans import OTHER, TraceSpan, TraceSpanKind, clean_name, make_trace
 from gatepost.serve.telemetry.trace_ids import make_root_id, make_trace_id, make_turn_id
-from gatepost.store.inbox import InboxMode, InboxState
-from gatepost.store.outbox import EffectOrigin, EffectState
-from gatepost.store.trace_facts import (
+from gatepost.store.messages.inbox import InboxMode, InboxState
+from gatepost.store.messages.outbox import EffectOrigin, EffectState
+from gatepost.store.sessions.trace_facts import (
     TracedCause,
     TracedDelivery,
     TracedEffect,
@@ -23,7 +23,7 @@ from gatepost.store.trace_facts import (
     TracedWork,
     TraceFacts,
 )
-from gatepost.store.turns import TurnState
+from gatepost.store.sessions.turns import TurnState
 
 MESSAGE = TracedMessage(7, "tg", Direction.IN, MessageKind.CHAT, "mention", 12, 1000, "p-1")
 ENTRY = TracedEntry(3, "acme/eng", "s-1", 5, InboxMode.TRIGGER, "member", "t-1", InboxState.ANSWERED, 1, 1000, 9000)

@@ -12,11 +12,11 @@ from gatepost.messages.inbound import Direction
 from gatepost.serve.telemetry import trace_export
 from gatepost.serve.telemetry.spans import TraceSpan
 from gatepost.serve.telemetry.trace_export import TraceExporter, read_cursor, write_cursor
-from gatepost.store import message_steps, messages
-from gatepost.store.messages import NewMessage
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import message_steps, messages
+from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.trace_facts import TraceFacts, find_newest_step, read_page
+from gatepost.store.sessions.trace_facts import TraceFacts, find_newest_step, read_page
 from gatepost.testing.counting import CountingDb
 from gatepost.testing.otlp_receiver import OtlpReceiver
 from gatepost.testing.waiting import until

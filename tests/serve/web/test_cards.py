@@ -13,12 +13,14 @@ from gatepost.messages.inbound import CLICK
 from gatepost.messages.outbound import Op
 from gatepost.serve.room_events import LONGEST_VALUE, MOST_FIELDS, parse_card
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.store import messages as ledger
-from gatepost.store import outbox, request_cards, requests, users
-from gatepost.store.messages import Message
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.messages import messages as ledger
+from gatepost.store.messages import outbox
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind, RequestState
+from gatepost.store.rights import request_cards, requests
+from gatepost.store.rights.requests import NewRequest, RequestKind, RequestState
 
 HOME, ANN = "web:home", "fake:user/ann"
 ARGUMENTS = {"text": "a\r\nb" * 900, "at": 12345678901234567890, "to": ["é"]}

@@ -12,9 +12,10 @@ import httpx2
 import pytest
 
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
-from gatepost.store import messages as ledger
-from gatepost.store import outbox, routes
-from gatepost.store.outbox import NewEffect
+from gatepost.store.messages import messages as ledger
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import NewEffect
+from gatepost.store.rooms import routes
 from gatepost.testing.waiting import PATIENCE_S
 
 HOME = "web:home"

@@ -4,9 +4,12 @@ from typing import Any
 
 from tests.serve.web.test_people import ANN, HERS, HOME, signed_in_as
 
-from gatepost.store import costs, groups, rooms, routes, sessions, users
+from gatepost.store.money import costs
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups, sessions
 
 
 def set_up(db: Db) -> None:

@@ -11,8 +11,9 @@ from tests.serve.web.test_chat_agents import make_member, set_up
 from tests.serve.web.test_people import ANN, HERS, HOME, signed_in_as
 
 from gatepost.serve.web.chat_pins import MOST_CHANGED, PinChanges
-from gatepost.store import messages, room_pins
-from gatepost.store.retention import remove_message
+from gatepost.store.messages import messages
+from gatepost.store.rooms import room_pins
+from gatepost.store.schedule.retention import remove_message
 from gatepost.testing.waiting import PATIENCE_S
 
 

@@ -6,7 +6,7 @@ import pytest
 from tests.serve.web.test_people import ANN, HERS, HOME, signed_in_as, write
 
 from gatepost.serve.web.chat_search import make_query
-from gatepost.store import users
+from gatepost.store.people import users
 from gatepost.store.port import Db
 
 

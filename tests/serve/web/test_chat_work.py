@@ -10,10 +10,12 @@ from gatepost.core.clock import SystemClock
 from gatepost.flow.sessions.turn_timeline import make_timeline_entry
 from gatepost.mailbox.runner_frames import EventFrame, EventKind
 from gatepost.serve.web import chat_work
-from gatepost.store import audit, timeline, users
-from gatepost.store.audit import AuditRecord
+from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.rights import audit
+from gatepost.store.rights.audit import AuditRecord
+from gatepost.store.sessions import timeline
 
 NOTHING = {"session": "", "open": "", "turns": {}}
 

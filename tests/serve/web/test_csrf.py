@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gatepost.serve.web.csrf import make_csrf_token
-from gatepost.store import groups
+from gatepost.store.sessions import groups
 
 SENT = {"text": "hi", "id": "key-00001"}
 WRITES = ("/api/messages", "/api/stop", "/api/clicks", "/api/pairing/confirm", "/dashboard/do/group.add", "/logout")

@@ -16,7 +16,7 @@ from gatepost.serve.web import draft_renderer
 from gatepost.serve.web.draft_renderer import DraftFeed, DraftRenderer
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.store import logins, users
+from gatepost.store.people import logins, users
 from gatepost.store.port import Db
 from gatepost.testing.waiting import PATIENCE_S, until
 

@@ -12,9 +12,11 @@ from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.metrics import GatewayMeasurements, render_metrics
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.telemetry.trace_export import ExportCounts
-from gatepost.store import api_tokens, audit, groups, users
-from gatepost.store.measurements import measure
+from gatepost.store.money.measurements import measure
+from gatepost.store.people import users
 from gatepost.store.port import Db, quick
+from gatepost.store.rights import api_tokens, audit
+from gatepost.store.sessions import groups
 from gatepost.testing.waiting import PATIENCE_S, until
 
 PERSON = "telegram:user/9"

@@ -10,7 +10,8 @@ from tests.browsers import needs_chromium, take_picture, visit
 from tests.serve.web.page_desk import enter, reply, write
 
 from gatepost.messages.outbound import Op
-from gatepost.store import inbox, switches
+from gatepost.store.messages import inbox
+from gatepost.store.rights import switches
 from gatepost.testing.waiting import PATIENCE_S
 
 HOME = "web:home"

@@ -10,10 +10,11 @@ from tests.browsers import needs_chromium, start_browser, take_pictures, visit
 from tests.serve.web.page_desk import enter, reply, write
 
 from gatepost.messages.outbound import Op
-from gatepost.store import inbox, outbox, turns
-from gatepost.store.inbox import InboxState
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.messages import inbox, outbox
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
 from gatepost.store.port import Db
+from gatepost.store.sessions import turns
 from gatepost.testing.waiting import PATIENCE_S
 
 HOME = "web:home"

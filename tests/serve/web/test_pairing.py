@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.flow import pairing
 from gatepost.flow.groups.groups import OWNER, add_defaults
-from gatepost.store import identities, logins, users
+from gatepost.store.people import identities, logins, users
 from gatepost.store.port import Db
 
 CHAT, ROOM = "chat:user/7", ("chat", "chat:direct/7")

@@ -13,9 +13,11 @@ from gatepost.core.errors import NotFound
 from gatepost.flow import pairing
 from gatepost.flow.people import personal_routes
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.store import groups, identities, messages, users
+from gatepost.store.messages import messages
+from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.users import UserRole
+from gatepost.store.sessions import groups
 from gatepost.testing.waiting import PATIENCE_S
 
 ANN, HERS, HOME = "fake:user/ann", "web:people/ann", "web:home"

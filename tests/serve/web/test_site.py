@@ -11,8 +11,9 @@ import pytest
 from gatepost.channels.web import WebChannel
 from gatepost.core.clock import MINUTE, SystemClock
 from gatepost.serve.web.signin.one_time_link import issue_for_owner
-from gatepost.store import audit, logins, users
+from gatepost.store.people import logins, users
 from gatepost.store.port import Db
+from gatepost.store.rights import audit
 
 
 def cookie_name(site: Any) -> str:

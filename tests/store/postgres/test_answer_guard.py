@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.gateways.gateways import GatewayIdentity
 from gatepost.store.port import Db
 from gatepost.store.postgres import connection
 from gatepost.store.postgres.gateway_lease import GatewayLease

@@ -5,8 +5,8 @@ import pytest
 
 from gatepost.core.clock import SECOND
 from gatepost.core.keeper_process import read_clock
-from gatepost.store import gateways
-from gatepost.store.gateways import GatewayIdentity, GatewayRow
+from gatepost.store.gateways import gateways
+from gatepost.store.gateways.gateways import GatewayIdentity, GatewayRow
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.gateway_lease import (
     BEAT_S,

@@ -6,11 +6,11 @@ import threading
 import pytest
 
 from gatepost.core.errors import Unavailable
-from gatepost.store import rule_cache
+from gatepost.store.engine import rule_cache
+from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.port import Db, LockKind, Row
 from gatepost.store.postgres.postgres_db import render_opening
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.store.rule_cache import RuleCache
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.waiting import PATIENCE_S
 

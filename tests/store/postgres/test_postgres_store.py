@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from gatepost.core.errors import Invalid, Unavailable
-from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.gateways.gateways import GatewayIdentity
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.gateway_lease import GatewayLease

@@ -11,27 +11,21 @@ from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.gateways import place_notices, session_claims
-from gatepost.store import (
-    api_tokens,
-    budgets,
-    gateways,
-    groups,
-    outbox,
-    pairing_codes,
-    reservations,
-    routes,
-    sessions,
-    timeline,
-    users,
-)
-from gatepost.store.api_tokens import NewApiToken
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.group_places import AwayWorld, WaitingRoom
-from gatepost.store.outbox import NewEffect
+from gatepost.store.gateways import gateways
+from gatepost.store.gateways.group_places import AwayWorld, WaitingRoom
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import NewEffect
+from gatepost.store.money import budgets, reservations
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.reservations import BudgetReservation
+from gatepost.store.people import pairing_codes, users
 from gatepost.store.port import Db
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.store.reservations import BudgetReservation
-from gatepost.store.timeline import TimelineKind
+from gatepost.store.rights import api_tokens
+from gatepost.store.rights.api_tokens import NewApiToken
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups, sessions, timeline
+from gatepost.store.sessions.timeline import TimelineKind
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gate_agent import GateAgent
 from gatepost.testing.serializable import Conflicts, list_unexplained, make_serializable, watch_conflicts

@@ -7,13 +7,13 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
-from gatepost.store import groups
-from gatepost.store.gateways import GatewayIdentity
+from gatepost.store.gateways.gateways import GatewayIdentity
 from gatepost.store.postgres.database_time import make_database_clock
 from gatepost.store.postgres.gateway_lease import GatewayLease
 from gatepost.store.postgres.migrate import migrate_postgres
 from gatepost.store.postgres.server_check import ServerFacts, check_server, find_unfit, wait_for_server
 from gatepost.store.postgres.snapshot import read_postgres_snapshot
+from gatepost.store.sessions import groups
 from gatepost.testing import pooler
 from gatepost.testing.platforms.servers import find_ports
 from gatepost.testing.pooler import Pooler, find_pgbouncer

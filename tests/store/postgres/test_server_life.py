@@ -9,14 +9,16 @@ from tests.store.conftest import LEASE, NOON, ROOM, make_desk
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.serve.health.gateway_checks import judge_failovers
-from gatepost.store import database_lives, outbox, turns
-from gatepost.store.database_lives import FAILOVER
-from gatepost.store.gateways import GatewayIdentity
-from gatepost.store.outbox import EffectState
+from gatepost.store.engine import database_lives
+from gatepost.store.engine.database_lives import FAILOVER
+from gatepost.store.gateways.gateways import GatewayIdentity
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import EffectState
 from gatepost.store.port import Db
 from gatepost.store.postgres.gateway_lease import GatewayLease
 from gatepost.store.postgres.migrate import migrate_postgres
 from gatepost.store.postgres.postgres_store import PostgresStore
+from gatepost.store.sessions import turns
 from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
 from gatepost.testing.waiting import block_until
 

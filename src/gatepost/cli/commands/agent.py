@@ -34,7 +34,7 @@ from gatepost.serve.control.arguments.agents import (
     WaitForAgentArgs,
 )
 from gatepost.serve.control.client import TIMEOUT_S
-from gatepost.store.sessions import UNFINISHED
+from gatepost.store.sessions.sessions import UNFINISHED
 
 WAIT_S = 50.0  # one request of a longer wait
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")

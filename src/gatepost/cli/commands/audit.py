@@ -11,7 +11,7 @@ from gatepost.cli.operation_command import CommandRun, from_operation, with_argu
 from gatepost.cli.operation_runner import zone_of
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.audit import ListAuditArgs, VerifyAuditArgs
-from gatepost.store.readonly import read_store
+from gatepost.store.engine.readonly import read_store
 
 # The chain of commands that ran without a gateway, and of all rows from before there were several gateways.
 NO_GATEWAY = "commands by themselves"

@@ -26,7 +26,7 @@ from gatepost.serve.control.arguments.channels import (
     RestartChannelArgs,
     SetChannelArgs,
 )
-from gatepost.store.place import has_store
+from gatepost.store.engine.place import has_store
 
 SECRET_HELP = "A key or password, by its name. It is asked for, or read as a line of stdin; may be repeated."
 

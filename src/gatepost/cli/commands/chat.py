@@ -12,7 +12,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.home import find
 from gatepost.core.listen_address import find_control_path
 from gatepost.serve.control.client import ControlClient
-from gatepost.store.inbox import InboxState
+from gatepost.store.messages.inbox import InboxState
 
 
 @click.command("chat")

@@ -11,7 +11,7 @@ from gatepost.cli.operation_command import call_operation, with_arguments
 from gatepost.cli.operation_runner import zone_of
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.dropped import ListDroppedArgs
-from gatepost.store.dropped import ONLY_COUNTED
+from gatepost.store.messages.dropped import ONLY_COUNTED
 
 LOOK_S = 0.5
 MOST_AT_ONCE = 10_000  # that a look of --follow shows

@@ -12,8 +12,8 @@ from gatepost.serve.control.arguments.gateways import (
     ListGatewaysArgs,
     ShowGatewayArgs,
 )
-from gatepost.store.gateways import GatewayState
-from gatepost.store.place import find_place
+from gatepost.store.engine.place import find_place
+from gatepost.store.gateways.gateways import GatewayState
 
 ALONE = "this store is a file of one machine, so it has one gateway; docs/scale.md tells how several share one"
 NONE_YET = "no gateway has joined this store yet; `gatepost up` starts one"

@@ -23,9 +23,9 @@ from gatepost.serve.control.arguments.grants import (
     RemoveRoleMemberArgs,
 )
 from gatepost.serve.control.declaration import list_declarations
-from gatepost.store import groups
-from gatepost.store.acl import OPERATOR
-from gatepost.store.readonly import read_store
+from gatepost.store.engine.readonly import read_store
+from gatepost.store.rights.acl import OPERATOR
+from gatepost.store.sessions import groups
 
 if TYPE_CHECKING:
     from gatepost.tools.contract import Tool

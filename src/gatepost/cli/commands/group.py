@@ -22,11 +22,11 @@ from gatepost.serve.control.arguments.groups import (
     SetGroupArgs,
     ShowGroupArgs,
 )
-from gatepost.store import groups
-from gatepost.store.group_moves import GroupMoveState
-from gatepost.store.groups import Group
+from gatepost.store.engine.readonly import read_store
+from gatepost.store.gateways.group_moves import GroupMoveState
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_store
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 
 WIDE = 24  # of the names in `group show`
 _OPEN = {True: "yes (its siblings may watch it)", False: "no (sealed: its siblings see nothing of it)"}
@@ -49,8 +49,8 @@ def _describe_folder(home: Home, folder: str) -> str:
     """Return where it lies, which may be on another gateway."""
     from gatepost.flow.gateways.folder_check import find_elsewhere
     from gatepost.flow.gateways.group_place import PLACE, SHARED_FOLDER, place_home
-    from gatepost.store.gateway_identity import NAME
-    from gatepost.store.place import URL
+    from gatepost.store.engine.place import URL
+    from gatepost.store.gateways.gateway_identity import NAME
 
     place = place_home(home, settings.load_declared(home.path, PLACE, SHARED_FOLDER, NAME, URL))
     found = read_store(home, find_elsewhere, place, folder) if place.gateway else ""

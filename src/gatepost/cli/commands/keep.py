@@ -12,7 +12,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.retention import RunRetentionArgs, ShowRetentionArgs
 from gatepost.serve.control.contract import to_json
-from gatepost.store.readonly import read_store
+from gatepost.store.engine.readonly import read_store
 
 PATIENCE_S = 3600.0  # a first sweep of an old home takes its time, so that nobody waits for it
 MIB = 1024 * 1024

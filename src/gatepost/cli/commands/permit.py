@@ -17,7 +17,7 @@ from gatepost.flow.requests.edited_input import parse_edited
 from gatepost.messages.visible_text import show_hidden
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ListRequestsArgs
 from gatepost.serve.control.arguments.requests import ShowRequestArgs
-from gatepost.store.requests import RequestKind
+from gatepost.store.rights.requests import RequestKind
 
 _WANTS = {
     RequestKind.PLAN: "a plan approved",

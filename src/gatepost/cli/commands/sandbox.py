@@ -27,9 +27,10 @@ from gatepost.egress.upstream import VendorBaseUrl
 from gatepost.flow.sessions.isolation import find_isolation
 from gatepost.flow.sessions.sandbox_plan import MakeSandboxKind, choose_sandbox
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
-from gatepost.store import egress, groups, switches
-from gatepost.store.groups import Group
-from gatepost.store.readonly import read_store
+from gatepost.store.engine.readonly import read_store
+from gatepost.store.rights import egress, switches
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 from gatepost.tools.call import Caller
 
 MOST_TOLD = 20  # refusals
@@ -66,7 +67,7 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
     from gatepost.flow.gateways.folder_check import check_folder_here
     from gatepost.flow.gateways.group_place import check_mark, place_home
     from gatepost.flow.sessions.effective_group import load_effective_group
-    from gatepost.store.gateway_identity import get_gateway_name
+    from gatepost.store.gateways.gateway_identity import get_gateway_name
 
     folder, words = (named, words) if named else (words[0], words[1:])
     words = words[1:] if words[:1] == ("--",) else words
@@ -144,7 +145,7 @@ async def _run(
 async def _uid(home: Home, config: Config, group: Group, *, isolated: bool) -> int | None:
     from gatepost.core.clock import SystemClock
     from gatepost.flow.sessions.host_uids import find_sandbox_uid
-    from gatepost.store.open_store import open_store
+    from gatepost.store.engine.open_store import open_store
 
     store = open_store(home, config, readers=1)
     try:

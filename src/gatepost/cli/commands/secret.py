@@ -20,8 +20,8 @@ from gatepost.serve.control.arguments.secrets import (
     SetSecretArgs,
     UnbindSecretArgs,
 )
-from gatepost.store.place import find_place
-from gatepost.store.secrets import SecretOwner, render_scope
+from gatepost.store.engine.place import find_place
+from gatepost.store.rights.secrets import SecretOwner, render_scope
 
 _STDIN = ("-", "stdin")
 

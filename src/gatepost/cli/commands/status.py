@@ -13,24 +13,18 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.flow.channel_health import parse_report, render_trouble
-from gatepost.store import (
-    audit,
-    database_lives,
-    gateways,
-    group_places,
-    groups,
-    ledger,
-    newcomers,
-    sessions,
-    switches,
-    tasks,
-    waiting_requests,
-)
-from gatepost.store.damage_check import READ_ONLY
-from gatepost.store.gateways import GatewayState
-from gatepost.store.place import check_place, find_place
+from gatepost.store.engine import database_lives
+from gatepost.store.engine.damage_check import READ_ONLY
+from gatepost.store.engine.place import check_place, find_place
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.gateways import gateways, group_places
+from gatepost.store.gateways.gateways import GatewayState
+from gatepost.store.money import ledger
+from gatepost.store.people import newcomers
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.rights import audit, switches, waiting_requests
+from gatepost.store.schedule import tasks
+from gatepost.store.sessions import groups, sessions
 
 MOST_NAMED = 5  # tasks that are paused after failures
 _OF_DAEMON = (

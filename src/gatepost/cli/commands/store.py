@@ -10,7 +10,7 @@ from gatepost.core import home_lock
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.store.place import URL, StorePlace, find_place, has_password, hide_password
+from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, hide_password
 
 SQLITE, POSTGRES = "sqlite", "postgres"
 
@@ -33,8 +33,8 @@ def copy(home: str | None, source: str, target: str, as_json: bool) -> None:
     together. Each table is read again and compared. Then set store.url, or remove it, and start the gateway. FROM stays
     as it is.
     """
-    from gatepost.store.open_copy import copy_store_rows
-    from gatepost.store.store_copy import CopiedTable
+    from gatepost.store.engine.open_copy import copy_store_rows
+    from gatepost.store.engine.store_copy import CopiedTable
 
     place = home_of(home)
     old, new = _parse_place(place, "FROM", source), _parse_place(place, "TO", target)

@@ -21,7 +21,7 @@ from gatepost.serve.control.arguments.tasks import (
     SetTaskArgs,
     ShowTaskArgs,
 )
-from gatepost.store.tasks import TaskState
+from gatepost.store.schedule.tasks import TaskState
 
 LARGEST_SCRIPT = 65_536 * 4  # bytes of a file that is read; the gateway counts its characters
 

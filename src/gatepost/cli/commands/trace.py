@@ -17,13 +17,13 @@ from gatepost.messages.inbound import MessageKind
 from gatepost.serve.control.arguments.ledger import TraceMessageArgs
 from gatepost.serve.control.contract import to_json
 from gatepost.serve.control.operations.ledger import find_trace, make_trace_view
-from gatepost.store import group_places
-from gatepost.store.costs import ModelCall
-from gatepost.store.inbox import END, InboxEntry
-from gatepost.store.ledger import MessageTrace, TraceEvent
-from gatepost.store.messages import Message
-from gatepost.store.place import find_place
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.engine.place import find_place
+from gatepost.store.engine.readonly import read_snapshot
+from gatepost.store.gateways import group_places
+from gatepost.store.messages.inbox import END, InboxEntry
+from gatepost.store.messages.messages import Message
+from gatepost.store.money.costs import ModelCall
+from gatepost.store.money.ledger import MessageTrace, TraceEvent
 
 EVERYBODY_IS_THERE: Mapping[str, str] = MappingProxyType({})
 _BAD = ("failed", "refused", "cancelled", "uncertain", "interrupted", "retry")

@@ -40,6 +40,6 @@ def make_new_store(place: Home) -> None:
     """In the place of one that is lost. A store that is there is left alone."""
     from gatepost.core import settings
     from gatepost.core.clock import SystemClock
-    from gatepost.store.open_store import prepare_store
+    from gatepost.store.engine.open_store import prepare_store
 
     prepare_store(place, settings.load_declared(place.path), SystemClock(), new=True)

@@ -23,7 +23,7 @@ from gatepost.serve.control.arguments.users import (
     UnblockUserArgs,
     UnpairUserArgs,
 )
-from gatepost.store.acl import ANYWHERE, AclEffect
+from gatepost.store.rights.acl import ANYWHERE, AclEffect
 
 PATIENCE_S = 6 * 3600.0  # much is erased in small portions, so that nobody waits for it
 WHAT = {  # how people call what is counted

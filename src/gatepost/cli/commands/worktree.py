@@ -20,7 +20,7 @@ from gatepost.serve.control.arguments.worktrees import (
     ShowWorktreeArgs,
     TrustWorktreeArgs,
 )
-from gatepost.store.worktrees import SetupState, WorktreeState
+from gatepost.store.sessions.worktrees import SetupState, WorktreeState
 
 
 @click.group()

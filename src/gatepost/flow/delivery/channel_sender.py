@@ -37,10 +37,10 @@ from gatepost.messages.outbound import (
     PromptButton,
 )
 from gatepost.messages.text import one_line
-from gatepost.store import growing_drafts
-from gatepost.store.file_passing import FilePassing
-from gatepost.store.messages import Message, Revision
-from gatepost.store.outbox import REFUSAL, EffectOrigin, EffectState, OutboxEffect, is_removal
+from gatepost.store.messages import growing_drafts
+from gatepost.store.messages.file_passing import FilePassing
+from gatepost.store.messages.messages import Message, Revision
+from gatepost.store.messages.outbox import REFUSAL, EffectOrigin, EffectState, OutboxEffect, is_removal
 
 LOG = log.get("delivery")
 REPLIES = frozenset({Op.SEND, Op.FILE, Op.CARD})  # their target is what they answer

@@ -33,10 +33,11 @@ from gatepost.flow.gateways.duties import Duties
 from gatepost.flow.requests.card_delivery import KEY as CARD_KEY
 from gatepost.gate.eager_task import run_eagerly
 from gatepost.messages.outbound import Feature
-from gatepost.store import outbox, sessions
-from gatepost.store.file_passing import FilePassing
-from gatepost.store.outbox import END, EffectOrigin, EffectState
+from gatepost.store.messages import outbox
+from gatepost.store.messages.file_passing import FilePassing
+from gatepost.store.messages.outbox import END, EffectOrigin, EffectState
 from gatepost.store.port import Db, Store
+from gatepost.store.sessions import sessions
 
 T = TypeVar("T")
 

@@ -5,9 +5,9 @@ Each such file becomes a copy on the host that outlives the sandbox, and a spars
 
 from gatepost.core.errors import Refused
 from gatepost.core.settings import Config, setting
-from gatepost.store import sent_files
+from gatepost.store.messages import sent_files
+from gatepost.store.messages.sent_files import NewSentFiles
 from gatepost.store.port import Db, LockKind
-from gatepost.store.sent_files import NewSentFiles
 
 TURN_MB = setting(
     "files.turn_mb", 200, help="Megabytes of files that an agent may send in one turn, or between two turns."

@@ -16,10 +16,11 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingM
 from gatepost.messages.draft import Draft
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text_size import ELLIPSIS, shorten
-from gatepost.store import growing_drafts, turns
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages import growing_drafts
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db, Store
-from gatepost.store.turns import Turn, TurnState
+from gatepost.store.sessions import turns
+from gatepost.store.sessions.turns import Turn, TurnState
 
 FIRST_S = 1.0
 STOPPED_MARK = "(stopped)"  # below what was written of an answer that was cut off

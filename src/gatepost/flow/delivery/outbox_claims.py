@@ -18,9 +18,11 @@ from gatepost.flow.requests.card_delivery import KEY as CARD_KEY
 from gatepost.flow.requests.card_delivery import record_card_outcome
 from gatepost.flow.schedule.text_outcomes import record_text_outcome
 from gatepost.messages.outbound import Feature
-from gatepost.store import growing_drafts, inbox, messages, outbox, scheduled_texts, sessions
-from gatepost.store.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
+from gatepost.store.messages import growing_drafts, inbox, messages, outbox
+from gatepost.store.messages.outbox import STALE, EffectOrigin, EffectState, OutboxEffect
 from gatepost.store.port import Db, LockKind
+from gatepost.store.schedule import scheduled_texts
+from gatepost.store.sessions import sessions
 
 MOST_KNOWN = 200  # messages of a room that first words are told apart from
 AGENTS_OWN = ("result", "tool")  # origins whose failure somebody waits to hear of

@@ -19,10 +19,10 @@ from gatepost.messages.inbound import Inbound
 from gatepost.messages.outbound import Feature, Op, OutboundFile
 from gatepost.messages.text import clean
 from gatepost.messages.text_size import fits, measure
-from gatepost.store import growing_drafts, outbox
-from gatepost.store.outbox import EffectOrigin, NewEffect, OutboxEffect
+from gatepost.store.messages import growing_drafts, outbox
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db, LockKind
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms.rooms import RoomPolicy
 
 MOST_RESULTS = setting(
     "sessions.most_results",

@@ -16,9 +16,9 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.store import errands
-from gatepost.store.errands import IdleLimits
 from gatepost.store.port import Store
+from gatepost.store.sessions import errands
+from gatepost.store.sessions.errands import IdleLimits
 
 IDLE_S = setting(
     "errands.close_after_s",

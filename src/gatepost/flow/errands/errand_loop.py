@@ -13,9 +13,10 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.flow.errands.returning import return_result
-from gatepost.store import errands, inbox, turns
-from gatepost.store.errands import Errand
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db, Store
+from gatepost.store.sessions import errands, turns
+from gatepost.store.sessions.errands import Errand
 
 AT_ONCE = 50  # errands that one look finds
 MOST_RUNG = 100  # rooms that are remembered; more: all are looked at

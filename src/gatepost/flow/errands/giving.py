@@ -18,12 +18,15 @@ from gatepost.flow import sender_rights
 from gatepost.flow.intake.attachments import StoredAttachment
 from gatepost.flow.requests.deciding import OPERATOR
 from gatepost.messages.inbound import Direction
-from gatepost.store import budgets, errands, groups, inbox, messages, origins, sessions, turns
-from gatepost.store.errands import Errand, NewErrand
-from gatepost.store.messages import NewMessage
-from gatepost.store.origins import OriginChain
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.money import budgets
 from gatepost.store.port import Db, LockKind
-from gatepost.store.turns import TurnState
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import OriginChain
+from gatepost.store.sessions import errands, groups, sessions, turns
+from gatepost.store.sessions.errands import Errand, NewErrand
+from gatepost.store.sessions.turns import TurnState
 from gatepost.tools.call import ToolCall
 
 MOST_OPEN = setting(

@@ -6,9 +6,11 @@ from gatepost.channels.contract import get_file_folder_name
 from gatepost.flow.errands.giving import render_attachments
 from gatepost.flow.intake.attachments import StoredAttachment, make_safe_names
 from gatepost.messages.inbound import Attachment, AttachmentKind
-from gatepost.store import errands, inbox, messages, origins, sessions
-from gatepost.store.errands import Errand, ErrandOutcome, ErrandState
+from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import errands, sessions
+from gatepost.store.sessions.errands import Errand, ErrandOutcome, ErrandState
 
 EVENT = "errand"  # also how the keys of such messages begin
 

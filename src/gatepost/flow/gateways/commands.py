@@ -15,10 +15,11 @@ from gatepost.core import log
 from gatepost.core.clock import DAY, HOUR, Clock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.event_bus import EventBus
-from gatepost.store import commands, switches
-from gatepost.store.commands import Command, CommandKind, CommandState
+from gatepost.store.gateways import commands
+from gatepost.store.gateways.commands import Command, CommandKind, CommandState
 from gatepost.store.port import Db, Store
-from gatepost.store.switches import Switch
+from gatepost.store.rights import switches
+from gatepost.store.rights.switches import Switch
 
 LOOK_S = 2.0  # behind the bell
 ANSWER_S = 5.0  # for which somebody waits for an answer; twice what the kernel has to end a sandbox, and a bit

@@ -15,7 +15,7 @@ from msgspec import Struct
 from gatepost.core.clock import SECOND
 from gatepost.core.settings import setting
 from gatepost.flow.channel_health import ChannelState
-from gatepost.store.gateways import DutyPause, DutyRow
+from gatepost.store.gateways.gateways import DutyPause, DutyRow
 
 SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION = "schedule", "requests", "newcomers", "errands", "retention"
 PLACES, FILES = "places", "files"

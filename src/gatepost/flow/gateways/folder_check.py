@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.store import group_places
+from gatepost.store.gateways import group_places
 from gatepost.store.port import Db, Store
 
 NOWHERE = "no gateway has its files; put them into `groups` of the gateway that is to have it"

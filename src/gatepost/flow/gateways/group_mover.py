@@ -1,8 +1,8 @@
 """Moves worlds between gateways that have folders of their own: each does its part of the moves that concern it.
 
-Every step may be cut short and is begun anew: what counts is the row (`store/group_moves.py`). Nothing of a world is
-woken while it moves. The target has everything on its disk, and has compared it, before the world's place changes; the
-source removes what it had only after that.
+Every step may be cut short and is begun anew: what counts is the row (`store/gateways/group_moves.py`). Nothing of a
+world is woken while it moves. The target has everything on its disk, and has compared it, before the world's place
+changes; the source removes what it had only after that.
 """
 
 import asyncio
@@ -19,10 +19,11 @@ from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways import world_archive
 from gatepost.flow.gateways.world_archive import ArchiveLimits, WorldPacker, WorldUnpacker, list_tops
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
-from gatepost.store import gateways, group_moves, group_places, passed_files
-from gatepost.store.gateways import GatewayState
-from gatepost.store.group_moves import MOST_SESSIONS, GroupMove, GroupMoveState
-from gatepost.store.passed_files import CHUNK
+from gatepost.store.gateways import gateways, group_moves, group_places
+from gatepost.store.gateways.gateways import GatewayState
+from gatepost.store.gateways.group_moves import MOST_SESSIONS, GroupMove, GroupMoveState
+from gatepost.store.messages import passed_files
+from gatepost.store.messages.passed_files import CHUNK
 
 MOST_MB = setting("groups.move_mb", 4096, help="The most that the files of a group may have which is moved, in MB.")
 MOST_FILES = 100_000

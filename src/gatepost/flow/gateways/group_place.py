@@ -17,11 +17,12 @@ from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.world_archive import GROUPS, SESSIONS, find_newer
 from gatepost.flow.sessions.sandbox_plan import KIND
-from gatepost.store import gateways, group_places, groups, shared_folders
-from gatepost.store.gateway_identity import get_gateway_name
-from gatepost.store.place import get_place
+from gatepost.store.engine.place import get_place
+from gatepost.store.gateways import gateways, group_places
+from gatepost.store.gateways.gateway_identity import get_gateway_name
 from gatepost.store.port import Db, Store
-from gatepost.store.shared_folders import GroupPlace, SharedFolder
+from gatepost.store.sessions import groups, shared_folders
+from gatepost.store.sessions.shared_folders import GroupPlace, SharedFolder
 
 PLACE = setting(
     "groups.place",

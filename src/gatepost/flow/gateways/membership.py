@@ -29,9 +29,11 @@ from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.gateways.takeover import Takeover, absorb_earlier, recover_from, release_all
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
-from gatepost.store import due_sessions, gateways, reservations
-from gatepost.store.gateways import DutyPause, DutyRow, GatewayIdentity, encode_duty
+from gatepost.store.gateways import gateways
+from gatepost.store.gateways.gateways import DutyPause, DutyRow, GatewayIdentity, encode_duty
+from gatepost.store.money import reservations
 from gatepost.store.port import Db, Store
+from gatepost.store.sessions import due_sessions
 
 AGAIN_S = 1.0
 LOST = "another gateway has taken over from this one"

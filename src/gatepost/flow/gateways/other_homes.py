@@ -5,9 +5,9 @@ import asyncio
 
 from gatepost.core.errors import Unavailable
 from gatepost.flow.gateways.commands import Answer, GatewayCommands
-from gatepost.store import gateways
-from gatepost.store.commands import CommandKind
-from gatepost.store.gateway_checks import is_living
+from gatepost.store.gateways import gateways
+from gatepost.store.gateways.commands import CommandKind
+from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.port import Store
 
 WITHIN_S = 60.0  # for which one is waited for; sandboxes may have to end first

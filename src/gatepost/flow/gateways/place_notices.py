@@ -11,10 +11,11 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, find_or_add
-from gatepost.store import errands, group_places
-from gatepost.store.group_places import AwayWorld, WaitingRoom
-from gatepost.store.outbox import REPLAY_INSTANCE, EffectOrigin
+from gatepost.store.gateways import group_places
+from gatepost.store.gateways.group_places import AwayWorld, WaitingRoom
+from gatepost.store.messages.outbox import REPLAY_INSTANCE, EffectOrigin
 from gatepost.store.port import Db, Store
+from gatepost.store.sessions import errands
 
 TOLD = (
     "The machine that has this agent's files is away. Your message is kept, and is answered when the machine is back."

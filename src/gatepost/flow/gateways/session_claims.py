@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gatepost.core.clock import Clock
-from gatepost.store import gateways, group_places
+from gatepost.store.gateways import gateways, group_places
 from gatepost.store.port import Db, Store
-from gatepost.store.sessions import Session
+from gatepost.store.sessions.sessions import Session
 
 YIELD_S = 0.2  # for which a message's session is left to the gateway that took the message in
 DueSession = tuple[str, str, int]  # (session, folder, first due)

@@ -13,8 +13,8 @@ from gatepost.flow.gateways.commands import Answer, CommandHost, GatewayCommands
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
-from gatepost.store.commands import Command, CommandKind
-from gatepost.store.switches import Switch
+from gatepost.store.gateways.commands import Command, CommandKind
+from gatepost.store.rights.switches import Switch
 
 _log = log.get("gateways")
 

@@ -12,11 +12,14 @@ from msgspec import Struct
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.crash_recovery import make_restart_cause
 from gatepost.flow.sessions.session_deps import SessionDeps
-from gatepost.store import audit, commands, gateways, ledger, reservations, sessions, sleeping_turns, turns
-from gatepost.store.audit import AuditRecord
-from gatepost.store.gateways import GatewayState
+from gatepost.store.gateways import commands, gateways
+from gatepost.store.gateways.gateways import GatewayState
+from gatepost.store.money import ledger, reservations
 from gatepost.store.port import Db
-from gatepost.store.turns import TurnState
+from gatepost.store.rights import audit
+from gatepost.store.rights.audit import AuditRecord
+from gatepost.store.sessions import sessions, sleeping_turns, turns
+from gatepost.store.sessions.turns import TurnState
 
 EndLife = Callable[[Db, str, int], bool]
 

@@ -15,9 +15,10 @@ from gatepost.channels.contract import get_file_folder_name
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.store import inbox, outbox, sessions, worktrees
+from gatepost.store.messages import inbox, outbox
 from gatepost.store.port import Db
-from gatepost.store.worktrees import WorktreeState
+from gatepost.store.sessions import sessions, worktrees
+from gatepost.store.sessions.worktrees import WorktreeState
 
 TRIES, PAUSE_S = 10, 0.1  # a sandbox that was just ended may hold its folder for a moment
 _CAME = re.compile(r"in/(f-[0-9a-z]+)/")  # as intake names the folders of attachments

@@ -22,12 +22,15 @@ from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import NOWHERE, check_stays, claim_found
 from gatepost.flow.sessions.host_uids import group_uid
-from gatepost.store import group_places, groups, identities, rooms, routes, users
-from gatepost.store.groups import Group
+from gatepost.store.gateways import group_places
+from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db, LockKind, Store
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.routes import Route
-from gatepost.store.users import UserRole
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 
 ROOT, WORLD = "root", "home"
 DEFAULTS = (ROOT, WORLD)

@@ -21,14 +21,17 @@ from gatepost.flow.requests.deciding import Decision
 from gatepost.flow.sessions.provider_choices import ProviderChoices
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.store import direct_rooms, groups, inbox, messages, rooms, sessions, switches, watchers
-from gatepost.store.inbox import InboxState
-from gatepost.store.messages import Message
-from gatepost.store.outbox import EffectOrigin, OutboxEffect
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.rooms import Room
-from gatepost.store.rule_cache import RuleCache
-from gatepost.store.sessions import Session, SessionMode
+from gatepost.store.rights import switches
+from gatepost.store.rooms import direct_rooms, rooms, watchers
+from gatepost.store.rooms.rooms import Room
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import Session, SessionMode
 
 MOST_WATCHING = 5  # conversations of one group that are shown what it watches: the busiest
 

@@ -22,13 +22,17 @@ from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.session_stop import works_for
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.store import identities, messages, reservations, rooms, sessions, turns
-from gatepost.store.budgets import BudgetStatus, has_budgets
-from gatepost.store.due_sessions import list_running
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.messages import messages
+from gatepost.store.money import reservations
+from gatepost.store.money.budgets import BudgetStatus, has_budgets
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.rule_cache import RuleCache
-from gatepost.store.sessions import SessionMode
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import sessions, turns
+from gatepost.store.sessions.due_sessions import list_running
+from gatepost.store.sessions.sessions import SessionMode
 
 BUDGET = "budget_spent"
 MOST_RUNNING = 20  # conversations of a room that one command ends

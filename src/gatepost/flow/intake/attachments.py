@@ -16,7 +16,7 @@ from gatepost.core import ids
 from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Attachment, AttachmentKind
 from gatepost.messages.text import clean
-from gatepost.store import messages
+from gatepost.store.messages import messages
 from gatepost.store.port import Store
 
 LONGEST_NAME = 200  # bytes; file systems take 255

@@ -17,11 +17,13 @@ from gatepost.core.event_bus import EventBus
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.target_decision import parse_address
 from gatepost.flow.sessions.forking import TOPIC_EXISTS, ForkRequest, SessionForker
-from gatepost.store import audit, forks, messages
-from gatepost.store.forks import ForkedSession, ForkMethod
-from gatepost.store.messages import Message
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages import messages
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db, Store
+from gatepost.store.rights import audit
+from gatepost.store.sessions import forks
+from gatepost.store.sessions.forks import ForkedSession, ForkMethod
 
 DONE = {
     ForkMethod.COPIED: "Forked. What is said in the topic {} goes on from here.",

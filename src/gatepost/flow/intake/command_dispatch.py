@@ -8,7 +8,7 @@ from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, TargetAccess
 from gatepost.flow.intake.commands.contract import HANDLERS, CommandCall
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
-from gatepost.store.inbox import InboxState
+from gatepost.store.messages.inbox import InboxState
 
 load_package("gatepost.flow.intake.commands")  # the folder is listed, not maintained
 

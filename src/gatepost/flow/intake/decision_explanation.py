@@ -18,10 +18,10 @@ from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
 from gatepost.flow.intake.target_decision import Spoken, TargetDecision
 from gatepost.flow.requests import unknown_rooms, unknown_senders
-from gatepost.store.acl import AclEffect
+from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.rule_cache import RuleCache
+from gatepost.store.rights.acl import AclEffect
+from gatepost.store.rooms.rooms import RoomPolicy
 
 NO_ROUTE = "no_route"
 

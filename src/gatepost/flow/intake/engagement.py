@@ -21,10 +21,10 @@ from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.flow.intake.routing import RouteChoice, needs_words
 from gatepost.flow.intake.target_decision import PLAIN, DecidedBy, RouteQuestion, Spoken, TargetDecision
 from gatepost.messages.inbound import Verb
-from gatepost.store import engagements
-from gatepost.store.engagements import Engagement
 from gatepost.store.port import Db
-from gatepost.store.routes import NEVER_ENDS, Route
+from gatepost.store.rooms import engagements
+from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.rooms.routes import NEVER_ENDS, Route
 
 TTL_S = setting(
     "engagement.ttl_s",

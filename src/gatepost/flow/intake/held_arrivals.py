@@ -11,10 +11,11 @@ from gatepost.flow.requests import unknown_rooms, unknown_senders
 from gatepost.flow.requests.asking import AskedRequest, AskingRules
 from gatepost.flow.requests.held_messages import release_admitted
 from gatepost.messages.inbound import MessageKind, Receipt, Verb
-from gatepost.store import inbox, requests
-from gatepost.store.inbox import InboxState
-from gatepost.store.messages import NewMessage
-from gatepost.store.requests import RequestKind
+from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import RequestKind
 
 LET_IN = "who wrote there was let in meanwhile"
 

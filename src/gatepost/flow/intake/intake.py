@@ -43,11 +43,13 @@ from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Receipt, UnrecordedState, Verb
 from gatepost.messages.text import clean
 from gatepost.messages.untrusted import is_untrusted, mark_untrusted
-from gatepost.store import audit, outbox, sessions
-from gatepost.store.file_passing import FilePassing
-from gatepost.store.inbox import InboxState
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.messages import outbox
+from gatepost.store.messages.file_passing import FilePassing
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Store
-from gatepost.store.rule_cache import RuleCache
+from gatepost.store.rights import audit
+from gatepost.store.sessions import sessions
 
 MAX_TEXT = setting("intake.max_text", 65536, help="The longest text of one incoming message, in bytes.")
 MAX_ATTACHMENTS = setting("intake.max_attachment_mb", 20, help="How much may come with one message, in megabytes.")

@@ -23,12 +23,13 @@ from gatepost.flow.intake.admission import wants_files
 from gatepost.flow.intake.attachments import StoredAttachment, remove_attachments
 from gatepost.flow.intake.file_streams import PATIENCE, FetchedFiles
 from gatepost.messages.inbound import Direction
-from gatepost.store import awaited_files, inbox, messages, sessions
-from gatepost.store.file_passing import FilePassing
-from gatepost.store.inbox import InboxMode, InboxState
-from gatepost.store.messages import Message, NewMessage
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages import awaited_files, inbox, messages
+from gatepost.store.messages.file_passing import FilePassing
+from gatepost.store.messages.inbox import InboxMode, InboxState
+from gatepost.store.messages.messages import Message, NewMessage
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db, Store
+from gatepost.store.sessions import sessions
 
 WAIT_S = setting(
     "intake.attachment_wait_s",

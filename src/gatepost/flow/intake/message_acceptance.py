@@ -46,25 +46,18 @@ from gatepost.flow.requests.card_delivery import find_name
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.store import (
-    identities,
-    inbox,
-    messages,
-    request_cards,
-    room_history,
-    rooms,
-    sticky_choices,
-    users,
-    waiting_requests,
-)
-from gatepost.store.budgets import STOP, BudgetNotice, claim_stop_notice, has_budgets
-from gatepost.store.inbox import InboxState
-from gatepost.store.messages import Message, NewMessage
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.messages import inbox, messages, room_history
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.messages import Message, NewMessage
+from gatepost.store.money.budgets import STOP, BudgetNotice, claim_stop_notice, has_budgets
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.request_cards import RequestCard
-from gatepost.store.rooms import Room, RoomPolicy
-from gatepost.store.rule_cache import RuleCache
-from gatepost.store.sticky_choices import StickyChoice
+from gatepost.store.rights import request_cards, waiting_requests
+from gatepost.store.rights.request_cards import RequestCard
+from gatepost.store.rooms import rooms, sticky_choices
+from gatepost.store.rooms.rooms import Room, RoomPolicy
+from gatepost.store.rooms.sticky_choices import StickyChoice
 
 NO_ROUTE = "No agent is set up for this chat. Whoever runs this gateway can add one with `gatepost route add`."
 NO_ROUTE_REASON = "no_route"

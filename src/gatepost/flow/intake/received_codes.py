@@ -11,8 +11,9 @@ from gatepost.flow.intake.accepted_message import CodeKind, IntakeResult, Messag
 from gatepost.flow.intake.slash_commands import CommandAction, SlashCommand
 from gatepost.flow.onboarding import JoinResult
 from gatepost.flow.pairing import PairingResult
-from gatepost.store import direct_rooms, newcomers
-from gatepost.store.inbox import InboxState
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.people import newcomers
+from gatepost.store.rooms import direct_rooms
 
 START = "/start"  # the command by which some platforms hand in what stands in a link to a bot
 MASKS = {CodeKind.PAIR: PAIRING.masked, CodeKind.INVITE: INVITATION.masked}

@@ -7,10 +7,11 @@ from msgspec import Struct
 
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
-from gatepost.store import destinations, direct_rooms, rooms
+from gatepost.store.messages import destinations
 from gatepost.store.port import Db, LockKind
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sessions import SessionMode
+from gatepost.store.rooms import direct_rooms, rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions.sessions import SessionMode
 
 MOST_ALIKE = 10  # rooms of one name that are numbered one by one
 

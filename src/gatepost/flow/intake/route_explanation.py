@@ -17,7 +17,7 @@ from gatepost.flow.intake.routing import (
     resolve_target,
 )
 from gatepost.messages.inbound import SUBJECT_VERBS
-from gatepost.store.routes import Route
+from gatepost.store.rooms.routes import Route
 
 
 class RouteVerdict(Struct, frozen=True):

@@ -9,10 +9,13 @@ from gatepost.flow.intake.routing import RouteTable
 from gatepost.flow.intake.target_decision import PLAIN, RouteQuestion, Spoken, parse_address
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Direction, Inbound, MessageKind, Verb
-from gatepost.store import engagements, groups, identities, messages, routes, sticky_choices
-from gatepost.store.messages import SYSTEM, Message
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.messages import messages
+from gatepost.store.messages.messages import SYSTEM, Message
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.rule_cache import RuleCache
+from gatepost.store.rooms import engagements, routes, sticky_choices
+from gatepost.store.sessions import groups
 
 NOTHING_SPOKEN = Spoken()
 NEGATIVE = frozenset(("👎", "💩", "😡", "🤬", "💔", "🤮", "😢", "-1", "thumbsdown"))

@@ -38,8 +38,8 @@ from gatepost.flow.intake.patterns import (
 )
 from gatepost.messages.address import Address, safe_segment
 from gatepost.messages.inbound import SUBJECT_VERBS
-from gatepost.store.routes import Route
-from gatepost.store.sessions import MODES, SessionMode
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions.sessions import MODES, SessionMode
 
 KEYS = ("platform", "channel", "room", "chat_jid", "sender", "verb", "text", "thread")
 LONGEST_MATCH = 2000

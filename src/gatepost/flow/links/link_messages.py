@@ -23,13 +23,16 @@ from gatepost.flow.intake.message_acceptance import make_message
 from gatepost.flow.intake.routed_message import MessageRelation
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.messages.inbound import Direction, Inbound, MessageKind, Receipt, Verb
-from gatepost.store import inbox, link_signatures, messages, rooms, tokens
-from gatepost.store.inbox import InboxState
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db, Store
-from gatepost.store.routes import Route
-from gatepost.store.rule_cache import RuleCache
-from gatepost.store.sessions import SessionMode
-from gatepost.store.tokens import TIMED_SCHEMES, Token, TokenKind
+from gatepost.store.rights import tokens
+from gatepost.store.rights.tokens import TIMED_SCHEMES, Token, TokenKind
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions.sessions import SessionMode
+from gatepost.store.web import link_signatures
 
 INSTANCE = "hook"
 INSTRUCTIONS = "instructions"  # in a message's content

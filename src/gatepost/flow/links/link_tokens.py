@@ -17,10 +17,11 @@ from gatepost.flow.invitations import too_many
 from gatepost.flow.pairing import get_page_url
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
-from gatepost.store import groups, secrets, tokens
 from gatepost.store.port import Db
-from gatepost.store.secrets import SecretOwner
-from gatepost.store.tokens import NewToken, SignatureScheme, Token, TokenKind
+from gatepost.store.rights import secrets, tokens
+from gatepost.store.rights.secrets import SecretOwner
+from gatepost.store.rights.tokens import NewToken, SignatureScheme, Token, TokenKind
+from gatepost.store.sessions import groups
 
 PREFIXES = {  # no room of a person, or of the owner, begins like that
     TokenKind.CHAT_LINK: "web:link/",

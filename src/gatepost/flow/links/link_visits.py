@@ -10,12 +10,15 @@ from msgspec import Struct
 from gatepost.core import ids
 from gatepost.core.errors import Refused
 from gatepost.flow.links.link_tokens import PREFIXES
-from gatepost.store import groups, link_visitors, rooms, routes, tokens
-from gatepost.store.link_visitors import LinkVisitor, NewLinkVisitor
 from gatepost.store.port import Db, quick
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.routes import Route
-from gatepost.store.tokens import Token, TokenKind
+from gatepost.store.rights import tokens
+from gatepost.store.rights.tokens import Token, TokenKind
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
+from gatepost.store.web import link_visitors
+from gatepost.store.web.link_visitors import LinkVisitor, NewLinkVisitor
 
 ROOMS = PREFIXES[TokenKind.CHAT_LINK]  # what the addresses of all these rooms begin with
 IDENTITY = "web:visitor/"  # what the identities of visitors begin with; nobody signs in as one

@@ -10,9 +10,12 @@ from gatepost.core.clock import DAY
 from gatepost.core.periods import Period, start_of
 from gatepost.core.records import replace
 from gatepost.flow.overview.standing import AgentFacts
-from gatepost.store import budgets, overview
-from gatepost.store.budgets import BudgetScopeKind, BudgetStatus
-from gatepost.store.overview import (
+from gatepost.store.money import budgets
+from gatepost.store.money.budgets import BudgetScopeKind, BudgetStatus
+from gatepost.store.port import Db
+from gatepost.store.sessions.sessions import SessionState
+from gatepost.store.web import overview
+from gatepost.store.web.overview import (
     FailedMessage,
     GroupActivity,
     ManagedActivity,
@@ -21,8 +24,6 @@ from gatepost.store.overview import (
     OpenTurn,
     QueuedMessages,
 )
-from gatepost.store.port import Db
-from gatepost.store.sessions import SessionState
 
 FAILS_FOR = 7 * DAY  # what failed before that is history
 _Budgets = Mapping[tuple[BudgetScopeKind, str], Sequence[BudgetStatus]]

@@ -6,9 +6,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.core.clock import MINUTE
-from gatepost.store.budgets import BudgetScopeKind, BudgetStatus
-from gatepost.store.overview import FailedMessage, OpenErrands, OpenTurn
-from gatepost.store.turns import TurnState
+from gatepost.store.money.budgets import BudgetScopeKind, BudgetStatus
+from gatepost.store.sessions.turns import TurnState
+from gatepost.store.web.overview import FailedMessage, OpenErrands, OpenTurn
 
 TOO_LONG = 15 * MINUTE  # a turn that runs so long is offered to be stopped
 

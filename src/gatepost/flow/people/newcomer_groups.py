@@ -27,12 +27,16 @@ from gatepost.flow.schedule.prototype_tasks import GroupSeed, SeedPlace, add_see
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.messages.address import safe_segment
-from gatepost.store import audit, group_places, groups, identities, newcomers, routes, users
-from gatepost.store.newcomers import Newcomer, NewcomerState
-from gatepost.store.origins import Origin, OriginChain
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.gateways import group_places
+from gatepost.store.messages.outbox import EffectOrigin
+from gatepost.store.people import identities, newcomers, users
+from gatepost.store.people.newcomers import Newcomer, NewcomerState
 from gatepost.store.port import Db, Store
-from gatepost.store.routes import Route
+from gatepost.store.rights import audit
+from gatepost.store.rooms import routes
+from gatepost.store.rooms.origins import Origin, OriginChain
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
 
 AT_ONCE = 20
 MOST_ADMITTED = 1000  # that are looked through for those of this gateway

@@ -32,20 +32,14 @@ from gatepost.flow.people.person_traces import (
     list_messages,
     list_requests,
 )
-from gatepost.store import (
-    acl,
-    audit,
-    gateways,
-    person_audit,
-    person_removal,
-    person_requests,
-    person_rows,
-    retention,
-)
-from gatepost.store.acl import AclEffect
-from gatepost.store.audit import AuditRecord
-from gatepost.store.person_scope import PersonScope
+from gatepost.store.gateways import gateways
+from gatepost.store.people import person_audit, person_removal, person_requests, person_rows
+from gatepost.store.people.person_scope import PersonScope
 from gatepost.store.port import Db, Store
+from gatepost.store.rights import acl, audit
+from gatepost.store.rights.acl import AclEffect
+from gatepost.store.rights.audit import AuditRecord
+from gatepost.store.schedule import retention
 
 ACTION = "user.forget"
 LANE = "forget"  # of the writer: it takes turns with everybody else

@@ -15,10 +15,12 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
-from gatepost.store import audit, forks, identities, person_audit, person_removal, person_requests, person_rows, replays
-from gatepost.store.person_requests import PersonRequest
-from gatepost.store.person_scope import PersonScope
+from gatepost.store.people import identities, person_audit, person_removal, person_requests, person_rows
+from gatepost.store.people.person_requests import PersonRequest
+from gatepost.store.people.person_scope import PersonScope
 from gatepost.store.port import Db
+from gatepost.store.rights import audit
+from gatepost.store.sessions import forks, replays
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -7,9 +7,11 @@ from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.routing import RouteDecision
 from gatepost.messages import address as addresses
-from gatepost.store import groups, identities, routes, users
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.routes import Route
+from gatepost.store.rooms import routes
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
 
 SEQ = 0  # a room that was given to a group by name comes before every pattern
 

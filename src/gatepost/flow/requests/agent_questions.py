@@ -20,11 +20,12 @@ from gatepost.flow.requests.choices import render_decision
 from gatepost.flow.requests.deciding import notify_agent
 from gatepost.flow.requests.held_calls import check_limits
 from gatepost.flow.requests.questions import list_answers
-from gatepost.store import agents, errands, requests, sessions, timeline, turns
 from gatepost.store.port import Db, Store
-from gatepost.store.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
-from gatepost.store.sessions import SessionMode
-from gatepost.store.timeline import TimelineKind
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
+from gatepost.store.sessions import agents, errands, sessions, timeline, turns
+from gatepost.store.sessions.sessions import SessionMode
+from gatepost.store.sessions.timeline import TimelineKind
 from gatepost.tools.call import ReachableRoom, ToolCall
 
 WAIT_S = setting(

@@ -40,11 +40,14 @@ from gatepost.flow.requests.questions import (
 from gatepost.messages.card import CHANGED, LONGEST_LABEL, MOST_BUTTONS, OWN_WORDS, escape_markdown, is_number
 from gatepost.messages.outbound import Feature
 from gatepost.messages.text import one_line
-from gatepost.store import identities, messages, outbox, request_cards, requests, turns
-from gatepost.store.outbox import EffectState, SentState
+from gatepost.store.messages import messages, outbox
+from gatepost.store.messages.outbox import EffectState, SentState
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.request_cards import RequestCard
-from gatepost.store.requests import Request, RequestKind, RequestState
+from gatepost.store.rights import request_cards, requests
+from gatepost.store.rights.request_cards import RequestCard
+from gatepost.store.rights.requests import Request, RequestKind, RequestState
+from gatepost.store.sessions import turns
 
 APPROVE, REFUSE, ANSWER = "/approve", "/deny", "/answer"
 COMMANDS = (APPROVE, REFUSE, ANSWER)

@@ -5,10 +5,12 @@ from collections.abc import Collection
 from gatepost.core.records import replace
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.visible_text import show_hidden
-from gatepost.store import agents, inbox, messages, origins, sessions, turns
-from gatepost.store.inbox import InboxMode
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import InboxMode
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import agents, sessions, turns
 
 EVENT = "plan"
 ONLY_MODE = "default"  # of a provider that declares none

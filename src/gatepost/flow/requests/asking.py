@@ -12,20 +12,14 @@ from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
 from gatepost.flow.requests.card_delivery import UNDELIVERED, show_card, show_decision, show_question
-from gatepost.store import (
-    acl,
-    costs,
-    direct_rooms,
-    identities,
-    outbox,
-    request_cards,
-    requests,
-    users,
-    waiting_requests,
-)
-from gatepost.store.direct_rooms import DirectRoom
+from gatepost.store.messages import outbox
+from gatepost.store.money import costs
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind
+from gatepost.store.rights import acl, request_cards, requests, waiting_requests
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.rooms.direct_rooms import DirectRoom
 
 ESCALATE_S = setting("approvals.escalate_s", 900, help="How long one person has to decide before the next is asked.")
 EXPIRE_S = setting("approvals.expire_s", 86400, help="A request that nobody decides for so long is denied.")

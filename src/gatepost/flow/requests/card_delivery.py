@@ -25,28 +25,17 @@ from gatepost.flow.requests.questions import find_next
 from gatepost.messages.card import Card, escape_line, escape_markdown, render_text
 from gatepost.messages.outbound import Feature, Op
 from gatepost.messages.text_size import TextUnit, measure
-from gatepost.store import (
-    agents,
-    costs,
-    direct_rooms,
-    errands,
-    groups,
-    identities,
-    inbox,
-    messages,
-    outbox,
-    request_cards,
-    request_votes,
-    requests,
-    rooms,
-    users,
-    waiting_requests,
-)
-from gatepost.store.direct_rooms import DirectRoom
-from gatepost.store.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
+from gatepost.store.money import costs
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.request_cards import RequestCard
-from gatepost.store.requests import Request, RequestKind
+from gatepost.store.rights import request_cards, request_votes, requests, waiting_requests
+from gatepost.store.rights.request_cards import RequestCard
+from gatepost.store.rights.requests import Request, RequestKind
+from gatepost.store.rooms import direct_rooms, rooms
+from gatepost.store.rooms.direct_rooms import DirectRoom
+from gatepost.store.sessions import agents, errands, groups
 
 KEY = "request:"  # how the keys of cards and their parts begin
 PAGE = "/page"

@@ -13,7 +13,7 @@ from gatepost.flow.requests.questions import make_answered_card, make_question_c
 from gatepost.messages.card import Card, CardButton, CardField, escape_markdown, normalize_answer, parse_choice
 from gatepost.messages.text import one_line
 from gatepost.messages.visible_text import show_hidden
-from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
+from gatepost.store.rights.requests import AnswerLasts, Request, RequestKind, RequestState
 
 LONGEST_NAME = 30  # characters of a tool, a group, a room or a person; four of them fit a title
 LONGEST_SAID = 200  # of the words that the agent was given

@@ -26,26 +26,15 @@ from gatepost.flow.requests.choices import (
 from gatepost.flow.requests.edited_input import check_edited, describe_edit
 from gatepost.flow.requests.questions import ANSWERS, fill_defaults, get_answers
 from gatepost.flow.schedule import held_text_answers
-from gatepost.store import (
-    agents,
-    audit,
-    errands,
-    groups,
-    identities,
-    inbox,
-    messages,
-    origins,
-    request_votes,
-    requests,
-    rooms,
-    sessions,
-    sleeping_turns,
-    timeline,
-)
-from gatepost.store.origins import Origin, OriginChain
+from gatepost.store.messages import inbox, messages
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.requests import AnswerLasts, Request, RequestAsker, RequestKind, RequestState
-from gatepost.store.timeline import TimelineKind
+from gatepost.store.rights import audit, request_votes, requests
+from gatepost.store.rights.requests import AnswerLasts, Request, RequestAsker, RequestKind, RequestState
+from gatepost.store.rooms import origins, rooms
+from gatepost.store.rooms.origins import Origin, OriginChain
+from gatepost.store.sessions import agents, errands, groups, sessions, sleeping_turns, timeline
+from gatepost.store.sessions.timeline import TimelineKind
 
 OPERATOR = "operator"
 GATEWAY = "gatepost:system"  # who decides when nobody did

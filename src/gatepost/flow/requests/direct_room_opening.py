@@ -19,9 +19,11 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules, ask_next, list_approvers, list_asked, read_rules
 from gatepost.messages import address as addresses
 from gatepost.messages.outbound import Feature
-from gatepost.store import direct_rooms, identities, request_cards, requests, waiting_requests
+from gatepost.store.people import identities
 from gatepost.store.port import Db, Store
-from gatepost.store.requests import Request, RequestKind, RequestState
+from gatepost.store.rights import request_cards, requests, waiting_requests
+from gatepost.store.rights.requests import Request, RequestKind, RequestState
+from gatepost.store.rooms import direct_rooms
 
 AT_ONCE = 20  # requests that one run looks at
 LONGEST_CALL_S = 15.0

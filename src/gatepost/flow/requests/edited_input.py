@@ -9,7 +9,7 @@ import msgspec
 from gatepost.core.errors import Invalid
 from gatepost.core.json_limits import has_few_values
 from gatepost.messages.text import one_line
-from gatepost.store.requests import AnswerLasts, Request, RequestKind
+from gatepost.store.rights.requests import AnswerLasts, Request, RequestKind
 from gatepost.tools.contract import TOOLS
 
 LONGEST = 20_000  # bytes of them, as JSON

@@ -32,11 +32,14 @@ from gatepost.flow.requests.card_delivery import show_failure
 from gatepost.flow.requests.deciding import notify_agent
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.visible_text import shorten_visibly, show_hidden, show_hidden_in_lines
-from gatepost.store import group_places, requests, sent_files, sessions, turns, waiting_requests
+from gatepost.store.gateways import group_places
+from gatepost.store.messages import sent_files
 from gatepost.store.port import Db, LockKind, Store
-from gatepost.store.requests import HELD, BoundReads, NewRequest, Request, RequestKind, RequestState
-from gatepost.store.sessions import Session
-from gatepost.store.turns import Turn
+from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights.requests import HELD, BoundReads, NewRequest, Request, RequestKind, RequestState
+from gatepost.store.sessions import sessions, turns
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turns import Turn
 from gatepost.tools.call import Caller, HeldCall, ToolCall
 
 INTERRUPTED = (

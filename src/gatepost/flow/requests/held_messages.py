@@ -16,13 +16,16 @@ from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.target_decision import decide_target
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Verb
-from gatepost.store import inbox, messages, requests, rooms, sessions
-from gatepost.store.inbox import InboxEntry, InboxState
-from gatepost.store.messages import Message
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import InboxEntry, InboxState
+from gatepost.store.messages.messages import Message
 from gatepost.store.port import Db
-from gatepost.store.requests import Request
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.rule_cache import RuleCache
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import Request
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import sessions
 
 
 class ReleasedMessages(Struct, frozen=True):

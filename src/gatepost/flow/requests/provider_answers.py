@@ -11,9 +11,9 @@ from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
-from gatepost.store import provider_answers
 from gatepost.store.port import Store
-from gatepost.store.requests import Request, RequestState
+from gatepost.store.rights.requests import Request, RequestState
+from gatepost.store.sessions import provider_answers
 
 NOT_PERMITTED = "Whoever may decide about this did not permit it."
 LOOK_S = 2.0  # behind the bell

@@ -5,9 +5,10 @@ from gatepost.flow.requests.card_delivery import find_name, show_answer, show_qu
 from gatepost.flow.requests.deciding import Decision, close, find_to_decide, record_decision
 from gatepost.flow.requests.questions import ANSWERS, get_answers, parse_questions, render_answered
 from gatepost.messages.text import one_line
-from gatepost.store import identities, request_votes, requests
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.requests import AnswerLasts, RequestState
+from gatepost.store.rights import request_votes, requests
+from gatepost.store.rights.requests import AnswerLasts, RequestState
 
 KEPT = "answer"  # in the audit: of one of several questions
 LONGEST_SHOWN = 300  # characters of an answer that is told again

@@ -21,7 +21,7 @@ from gatepost.messages.card import (
 )
 from gatepost.messages.text import clean, one_line
 from gatepost.messages.visible_text import shorten_visibly, show_hidden
-from gatepost.store.requests import Request, RequestState
+from gatepost.store.rights.requests import Request, RequestState
 
 MOST_QUESTIONS, MOST_OPTIONS = 20, 50  # of one request, of one question; an agent's own tool takes fewer
 LONGEST_QUESTION = 2000  # characters that a card shows

@@ -13,10 +13,11 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask, read_rules
 from gatepost.flow.requests.unknown_senders import was_refused
 from gatepost.messages.text import clean
-from gatepost.store import egress, groups, requests, sessions, waiting_requests
 from gatepost.store.port import Db, LockKind, Store
-from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
-from gatepost.store.turns import Turn
+from gatepost.store.rights import egress, requests, waiting_requests
+from gatepost.store.rights.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.turns import Turn
 from gatepost.tools.call import Caller
 
 OPTION, ASK = "egress", "ask"

@@ -20,9 +20,9 @@ from gatepost.flow.requests.direct_room_opening import DirectRoomOpener
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers
 from gatepost.flow.requests.restored_rows import ask_about_failover
-from gatepost.store import request_cards, requests, waiting_requests
 from gatepost.store.port import Db, Store
-from gatepost.store.requests import Request
+from gatepost.store.rights import request_cards, requests, waiting_requests
+from gatepost.store.rights.requests import Request
 
 AT_ONCE = 50  # requests that one transaction moves on
 LONGEST_WAIT_S = 60.0  # between two looks, whatever the bell says

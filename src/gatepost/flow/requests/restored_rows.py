@@ -13,13 +13,17 @@ from gatepost.flow.owner_notices import add_owner_notices
 from gatepost.flow.requests.asking import AskingRules, ask
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.times import list_due
-from gatepost.store import channel_cursors, database_lives, firings, incarnations, requests, tasks
-from gatepost.store.firings import FiringState
-from gatepost.store.inbox import InboxState
-from gatepost.store.incarnations import Incarnation, IncarnationReason
+from gatepost.store.engine import database_lives
+from gatepost.store.gateways import incarnations
+from gatepost.store.gateways.incarnations import Incarnation, IncarnationReason
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
-from gatepost.store.tasks import TaskState
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rooms import channel_cursors
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import FiringState
+from gatepost.store.schedule.tasks import TaskState
 
 NOW, KEEP = "now", "keep"
 CURSORS = setting(

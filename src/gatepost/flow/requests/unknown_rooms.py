@@ -26,12 +26,16 @@ from gatepost.flow.requests.held_messages import (
 from gatepost.flow.requests.unknown_senders import LONGEST_EXCERPT, was_refused
 from gatepost.messages.inbound import Verb
 from gatepost.messages.text import one_line
-from gatepost.store import groups, identities, inbox, requests, routes, users, waiting_requests
-from gatepost.store.groups import Group
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import inbox
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db, LockKind
-from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
-from gatepost.store.routes import DEFAULT_SEQ, Route
+from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rooms import routes
+from gatepost.store.rooms.routes import DEFAULT_SEQ, Route
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 
 NOBODYS = ""  # the folder of what no group has: a request about a room, and what is held for it
 MOST_HELD = 20  # messages of one room

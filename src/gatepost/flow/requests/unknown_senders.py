@@ -19,12 +19,14 @@ from gatepost.flow.requests.held_messages import (
     sum_files,
 )
 from gatepost.messages.text import one_line
-from gatepost.store import acl, identities, inbox, requests, users, waiting_requests
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.inbox import InboxEntry
-from gatepost.store.messages import Message, NewMessage
+from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.messages.messages import Message, NewMessage
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db, LockKind
-from gatepost.store.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rights import acl, requests, waiting_requests
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.requests import AnswerLasts, NewRequest, Request, RequestKind, RequestState
 
 LONGEST_EXCERPT = 500  # characters of what they wrote that a card shows
 MOST_HELD = 50  # messages of one sender to one group

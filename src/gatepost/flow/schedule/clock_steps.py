@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from gatepost.core.clock import MINUTE
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.times import find_first_from
-from gatepost.store import firings, tasks
-from gatepost.store.firings import JudgedAhead
 from gatepost.store.port import Db
-from gatepost.store.tasks import Task, TaskMove
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import JudgedAhead
+from gatepost.store.schedule.tasks import Task, TaskMove
 
 MARGIN = 5 * MINUTE  # a clock that is corrected by less leaves every task within reach
 PAGE = 50  # tasks that one transaction counts again

@@ -23,12 +23,14 @@ from gatepost.flow.schedule.task_notices import add_refusal_notices
 from gatepost.flow.schedule.times import Schedule, list_due
 from gatepost.mailbox.runner_frames import LONGEST_RESULT
 from gatepost.messages.text_size import measure
-from gatepost.store import destinations, firings, sessions, tasks
-from gatepost.store.firings import FiringState, NewFiring, make_firing
-from gatepost.store.origins import Origin
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages import destinations
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
-from gatepost.store.tasks import MissedPolicy, Task, TaskMove
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import FiringState, NewFiring, make_firing
+from gatepost.store.schedule.tasks import MissedPolicy, Task, TaskMove
+from gatepost.store.sessions import sessions
 
 _ALL, _SKIP = MissedPolicy.ALL, MissedPolicy.SKIP  # in Python 3.11 it takes as long as a call to find a member
 EXPIRED = "its time is over (expiresAt)"

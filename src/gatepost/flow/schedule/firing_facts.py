@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.flow import sender_rights
-from gatepost.store import agents, firings, sessions, task_places
-from gatepost.store.origins import Origin
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode
-from gatepost.store.task_places import PlaceRequest, TaskPlace
-from gatepost.store.tasks import MissedPolicy, Task, TaskContext
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.schedule import firings, task_places
+from gatepost.store.schedule.task_places import PlaceRequest, TaskPlace
+from gatepost.store.schedule.tasks import MissedPolicy, Task, TaskContext
+from gatepost.store.sessions import agents, sessions
+from gatepost.store.sessions.sessions import SessionMode
 
 _GROUP = TaskContext.GROUP  # in Python 3.11 it takes as long as a call to find a member, and this is done for each task
 LAST = "\U0010ffff"  # no folder lies behind it

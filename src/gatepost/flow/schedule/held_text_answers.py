@@ -8,11 +8,12 @@ from gatepost.flow.requests.choices import render_decision
 from gatepost.flow.schedule.firing import deliver_text
 from gatepost.flow.schedule.task_notices import add_undelivered_notice
 from gatepost.flow.schedule.task_rights import TaskJudge
-from gatepost.store import requests, scheduled_texts, tasks
-from gatepost.store.firings import Firing
 from gatepost.store.port import Db
-from gatepost.store.requests import AnswerLasts, Request, RequestState
-from gatepost.store.tasks import Task
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import AnswerLasts, Request, RequestState
+from gatepost.store.schedule import scheduled_texts, tasks
+from gatepost.store.schedule.firings import Firing
+from gatepost.store.schedule.tasks import Task
 
 _decode_holds = msgspec.json.Decoder(list[tuple[str, str]]).decode
 

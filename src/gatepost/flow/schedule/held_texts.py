@@ -10,11 +10,12 @@ from gatepost.access.policy import GroupHold
 from gatepost.core.clock import HOUR
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules, ask
-from gatepost.store import firings, requests, scheduled_texts, tasks, waiting_requests
-from gatepost.store.firings import FiringState
 from gatepost.store.port import Db, LockKind
-from gatepost.store.requests import NewRequest, RequestKind, RequestState
-from gatepost.store.tasks import Task
+from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights.requests import NewRequest, RequestKind, RequestState
+from gatepost.store.schedule import firings, scheduled_texts, tasks
+from gatepost.store.schedule.firings import FiringState
+from gatepost.store.schedule.tasks import Task
 
 MOST_WAITING = 20  # texts of one group, at once: a person has to read them
 MOST_AN_HOUR = 40  # the same in an hour, whatever became of them

@@ -1,7 +1,7 @@
 """A firing that comes long after its time says so."""
 
 from gatepost.core.clock import MINUTE, SECOND, find_zone, iso
-from gatepost.store.tasks import Task
+from gatepost.store.schedule.tasks import Task
 
 DATE = len("2027-01-31")
 LATE = MINUTE  # what comes so long after its time is late

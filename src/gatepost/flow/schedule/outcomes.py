@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from gatepost.access.senders import is_person
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.schedule.lateness import render_local
-from gatepost.store import direct_rooms, firings, tasks
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
-from gatepost.store.tasks import MOST_FAILURES, Task, TaskState
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.tasks import MOST_FAILURES, Task, TaskState
 
 LONGEST_NAME = 60  # characters of what a task does, in a notice
 

@@ -16,11 +16,11 @@ from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
 from gatepost.flow.schedule.task_changes import TaskRequest, TaskRules, add_task, make_task
 from gatepost.flow.schedule.task_rights import find_makers_refusal
 from gatepost.flow.schedule.times import parse_zone
-from gatepost.store import groups, sessions
-from gatepost.store.origins import OriginChain
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode
-from gatepost.store.tasks import MissedPolicy, NewTask, TaskContext
+from gatepost.store.rooms.origins import OriginChain
+from gatepost.store.schedule.tasks import MissedPolicy, NewTask, TaskContext
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 
 SEED_FILE = "tasks.toml"
 LARGEST_SEED, MOST_SEEDED = 65_536, 20  # bytes, tasks

@@ -14,14 +14,17 @@ from msgspec import Struct
 
 from gatepost.flow.schedule.firing_facts import FiringFacts, JudgedTime
 from gatepost.flow.schedule.lateness import render_late
-from gatepost.store import agents, messages, origins, sessions, task_inbox, timeline
-from gatepost.store.messages import NewPrompt
-from gatepost.store.origins import OriginChain
+from gatepost.store.messages import messages
+from gatepost.store.messages.messages import NewPrompt
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode
-from gatepost.store.task_inbox import NewTaskRow, WaitingLoad
-from gatepost.store.tasks import Task, TaskContext
-from gatepost.store.timeline import TimelineKind
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import OriginChain
+from gatepost.store.schedule import task_inbox
+from gatepost.store.schedule.task_inbox import NewTaskRow, WaitingLoad
+from gatepost.store.schedule.tasks import Task, TaskContext
+from gatepost.store.sessions import agents, sessions, timeline
+from gatepost.store.sessions.sessions import SessionMode
+from gatepost.store.sessions.timeline import TimelineKind
 
 _ISOLATED = TaskContext.ISOLATED  # in Python 3.11 it takes as long as a call to find a member
 MOST_WAITING, LARGEST_WAITING = 200, 4_000_000  # firings, and their characters, that wait in one conversation

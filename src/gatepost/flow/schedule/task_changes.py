@@ -18,11 +18,13 @@ from gatepost.flow.schedule.task_rights import judge_tasks
 from gatepost.flow.schedule.times import Schedule, check_interval, list_due, parse_moment, parse_schedule, parse_zone
 from gatepost.flow.sessions.sandbox_plan import TIMEZONE
 from gatepost.messages.text import clean
-from gatepost.store import firings, inbox, origins, scheduled_texts, tasks
-from gatepost.store.inbox import InboxState
-from gatepost.store.origins import Origin, OriginChain
+from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db, LockKind
-from gatepost.store.tasks import MissedPolicy, NewTask, ScheduleKind, Task, TaskContext, TaskState
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import Origin, OriginChain
+from gatepost.store.schedule import firings, scheduled_texts, tasks
+from gatepost.store.schedule.tasks import MissedPolicy, NewTask, ScheduleKind, Task, TaskContext, TaskState
 
 LEAST_INTERVAL_S = setting(
     "schedule.least_interval_s", 60.0, help="Tasks whose times lie closer together than this are refused."

@@ -18,10 +18,10 @@ from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, count_parts, f
 from gatepost.flow.schedule.held_texts import HeldText
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.schedule.task_rights import judge_tasks
-from gatepost.store import tasks
-from gatepost.store.origins import Origin
 from gatepost.store.port import Db, Store
-from gatepost.store.tasks import Task
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import Task
 
 AT_ONCE = 20  # tasks that one look takes up
 FIRINGS_AT_ONCE = 100  # that one transaction writes, or those of one task; each part of a text counts

@@ -6,10 +6,12 @@ from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.requests.asking import list_approvers
 from gatepost.flow.schedule.outcomes import render_failure
-from gatepost.store import direct_rooms, identities, tasks
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages.outbox import EffectOrigin
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.tasks import Task
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import Task
 
 MOST_ASKED_FOR = 10  # people whose rooms are looked up for one notice
 

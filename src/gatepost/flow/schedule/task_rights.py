@@ -21,12 +21,15 @@ from gatepost.flow.operation_rights import has_operation_right
 from gatepost.flow.schedule.firing_facts import make_place_request, render_no_way
 from gatepost.flow.schedule.held_texts import BY_AGENT, get_maker
 from gatepost.flow.sender_rights import OPERATOR, PersonStanding
-from gatepost.store import acl, agents, errands, groups, rooms, scheduled_texts, sessions, task_places, tasks
-from gatepost.store.origins import Origin
-from gatepost.store.outbox import REPLAY_INSTANCE
+from gatepost.store.messages.outbox import REPLAY_INSTANCE
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.tasks import MissedPolicy, NewTask, Task, TaskContext, TaskState
+from gatepost.store.rights import acl
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.schedule import scheduled_texts, task_places, tasks
+from gatepost.store.schedule.tasks import MissedPolicy, NewTask, Task, TaskContext, TaskState
+from gatepost.store.sessions import agents, errands, groups, sessions
 
 SCHEDULE, SEND = "schedule_task", "send"  # the tools that make a task, and that say now what a text says later
 EFFECTS = {  # as the tools declare them

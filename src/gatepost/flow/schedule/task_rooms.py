@@ -9,12 +9,15 @@ from gatepost.flow.schedule.firing import has_way
 from gatepost.flow.schedule.task_changes import TaskRules, add_task, cancel_task
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
-from gatepost.store import agents, destinations, groups, rooms, routes, sessions, tasks
-from gatepost.store.destinations import DestinationKind
-from gatepost.store.origins import Origin
+from gatepost.store.messages import destinations
+from gatepost.store.messages.destinations import DestinationKind
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session, SessionMode
-from gatepost.store.tasks import NewTask, Task
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import NewTask, Task
+from gatepost.store.sessions import agents, groups, sessions
+from gatepost.store.sessions.sessions import Session, SessionMode
 
 MOST_NAMED = 10  # rooms, in an error
 MOST_TRIED = 50  # rooms, for that error

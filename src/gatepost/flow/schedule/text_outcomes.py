@@ -3,9 +3,9 @@ counts, five in a row pause the task, and whoever made it is told. All in the tr
 
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.schedule.task_notices import add_undelivered_notice
-from gatepost.store import scheduled_texts, tasks
-from gatepost.store.outbox import STALE, EffectState, OutboxEffect
+from gatepost.store.messages.outbox import STALE, EffectState, OutboxEffect
 from gatepost.store.port import Db
+from gatepost.store.schedule import scheduled_texts, tasks
 
 
 def record_text_outcome(

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND, iso
 from gatepost.core.errors import Invalid
-from gatepost.store.tasks import ScheduleKind
+from gatepost.store.schedule.tasks import ScheduleKind
 
 if TYPE_CHECKING:
     from cronsim import CronSim

@@ -36,16 +36,17 @@ from gatepost.gate.tool_socket import CONNECTIONS, ToolSocket
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.inbound import MailboxLocked
 from gatepost.sandboxes.contract import Sandbox, SandboxKind, SandboxPlan
-from gatepost.store import destinations, groups, mailbox_rows, replays, session_files
-from gatepost.store.destinations import Destination
-from gatepost.store.file_passing import FilePassing
-from gatepost.store.groups import Group
-from gatepost.store.inbox import InboxEntry
-from gatepost.store.mailbox_rows import ProjectionLimits
-from gatepost.store.messages import Message
-from gatepost.store.sessions import Session, SessionMode
-from gatepost.store.turn_failures import FailureCause
-from gatepost.store.turns import Turn, TurnState
+from gatepost.store.messages import destinations, mailbox_rows
+from gatepost.store.messages.destinations import Destination
+from gatepost.store.messages.file_passing import FilePassing
+from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.messages.mailbox_rows import ProjectionLimits
+from gatepost.store.messages.messages import Message
+from gatepost.store.sessions import groups, replays, session_files
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session, SessionMode
+from gatepost.store.sessions.turn_failures import FailureCause
+from gatepost.store.sessions.turns import Turn, TurnState
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

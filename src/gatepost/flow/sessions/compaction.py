@@ -6,13 +6,15 @@ next one begins with the summary, all in the transaction of the turn's end. A tu
 
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Op
-from gatepost.store import inbox, messages, origins, outbox, sessions, turns
-from gatepost.store.inbox import InboxMode
-from gatepost.store.origins import Origin
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.inbox import InboxMode
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.turns import Turn
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.sessions import sessions, turns
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turns import Turn
 
 COMMAND = "/compact"
 EVENT = "compact"

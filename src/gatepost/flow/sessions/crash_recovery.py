@@ -9,10 +9,12 @@ from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.trial import remove_leftover_trials
 from gatepost.sandboxes.contract import SandboxKind
-from gatepost.store import ledger, sessions, sleeping_turns, turns, waiting_requests
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
-from gatepost.store.turns import Turn, TurnState
+from gatepost.store.rights import waiting_requests
+from gatepost.store.sessions import sessions, sleeping_turns, turns
+from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
+from gatepost.store.sessions.turns import Turn, TurnState
 
 RESTARTED = "the gateway was restarted"
 MOST_RESTARTS = 5  # ends of the gateway that a turn outlives without using up its continuation

@@ -14,7 +14,7 @@ from gatepost.flow.delivery.growing_messages import GrowingMessages
 from gatepost.mailbox import runner_frames
 from gatepost.messages.draft import Draft
 from gatepost.messages.text import clean
-from gatepost.store.turns import Turn
+from gatepost.store.sessions.turns import Turn
 
 FRAMES = Rate(per_second=30, burst=60, patience_s=float("inf"))  # of one session; an honest runner sends 25 a second
 LINGER_S = 2.0  # for what is said and on its way, beyond the end of its turn

@@ -11,9 +11,9 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow.groups.groups import WORLD
 from gatepost.flow.sessions.provider_choices import MODELS_OPTION, PROVIDERS_OPTION
 from gatepost.flow.sessions.session_deps import PROVIDER
-from gatepost.store import groups
-from gatepost.store.groups import Group
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 
 FOLDER = setting(
     "agents.folder",

@@ -5,9 +5,9 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
-from gatepost.store.sleeping_turns import ASLEEP
-from gatepost.store.turn_failures import MOST_SPARED, FailureCause
-from gatepost.store.turns import Turn
+from gatepost.store.sessions.sleeping_turns import ASLEEP
+from gatepost.store.sessions.turn_failures import MOST_SPARED, FailureCause
+from gatepost.store.sessions.turns import Turn
 
 SPARED_PAUSE, SPARED_LONGEST = 5 * SECOND, 60 * SECOND  # before such a turn goes on
 

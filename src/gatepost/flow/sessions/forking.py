@@ -24,16 +24,17 @@ from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settle
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.effective_group import load_effective_group
-from gatepost.store import agents, forks, inbox, provider_handover, session_files, session_notes, sessions, turns
-from gatepost.store.agents import NewAgent
-from gatepost.store.forks import Fork, ForkedSession, ForkMethod
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db, LockKind, Store
-from gatepost.store.session_notes import HistoryLine, SessionNotes
-from gatepost.store.sessions import SESSIONS, Session, SessionMode
+from gatepost.store.sessions import agents, forks, provider_handover, session_files, session_notes, sessions, turns
+from gatepost.store.sessions.agents import NewAgent
+from gatepost.store.sessions.forks import Fork, ForkedSession, ForkMethod
+from gatepost.store.sessions.session_notes import HistoryLine, SessionNotes
+from gatepost.store.sessions.sessions import SESSIONS, Session, SessionMode
 from gatepost.tools.call import ToolCall, run_to_completion
 
 if TYPE_CHECKING:
-    from gatepost.store.groups import Group
+    from gatepost.store.sessions.groups import Group
 
 MOST_FORKS = setting("sessions.max_forks", 20, help="How many forked conversations a group may have at once; 0: none.")
 FORKS_MB = setting(

@@ -8,7 +8,7 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.settings import Config, Setting, setting
-from gatepost.store.groups import Group
+from gatepost.store.sessions.groups import Group
 
 MEMORY_MB = setting("sandbox.memory_mb", 2048, help="Memory of one sandbox, in MiB.")
 CPU_PERCENT = setting(

@@ -34,8 +34,8 @@ from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.group_limits import DISK_MB, FILES
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import groups
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups
 
 FLOOR_S = 0.3
 MEMORY_S = 1.0

@@ -10,8 +10,8 @@ import os
 from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config, setting
-from gatepost.store import uids
 from gatepost.store.port import Store
+from gatepost.store.sessions import uids
 
 UID = setting(
     "sandbox.uid",

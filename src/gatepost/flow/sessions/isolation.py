@@ -11,7 +11,7 @@ from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.sandbox_plan import MakeSandboxKind, choose_sandbox
 from gatepost.sandboxes.contract import SANDBOXES
-from gatepost.store.groups import Group
+from gatepost.store.sessions.groups import Group
 
 ANYBODY = Group("", "", "", "", "", {}, True, None, None, 0)  # a group that says nothing of sandboxes
 

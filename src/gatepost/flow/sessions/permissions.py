@@ -18,13 +18,14 @@ from gatepost.flow.sessions.turn_timeline import clean_value, excerpt
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
 from gatepost.messages.text import clean, one_line
-from gatepost.store import audit, provider_answers, requests, timeline, waiting_requests
-from gatepost.store.groups import Group
 from gatepost.store.port import Db, LockKind
-from gatepost.store.requests import PROVIDERS_OWN, NewRequest, Request, RequestKind, RequestState
-from gatepost.store.sessions import Session
-from gatepost.store.timeline import TimelineKind
-from gatepost.store.turns import Turn
+from gatepost.store.rights import audit, requests, waiting_requests
+from gatepost.store.rights.requests import PROVIDERS_OWN, NewRequest, Request, RequestKind, RequestState
+from gatepost.store.sessions import provider_answers, timeline
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.timeline import TimelineKind
+from gatepost.store.sessions.turns import Turn
 
 TOO_MANY = (
     "{} requests of this agent wait for an answer already, so this one was not put to anybody. Wait for those, or do"

@@ -13,12 +13,12 @@ from gatepost.core.settings import setting
 from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.mailbox import inbound
 from gatepost.mailbox.inbound import InboundRow, MailboxCorrupt
-from gatepost.store.destinations import Destination, DestinationKind
-from gatepost.store.inbox import InboxEntry, InboxMode
-from gatepost.store.messages import Message
-from gatepost.store.outbox import REPLAY_INSTANCE
-from gatepost.store.session_files import ConversationFile, ConversationFiles
-from gatepost.store.sessions import Session
+from gatepost.store.messages.destinations import Destination, DestinationKind
+from gatepost.store.messages.inbox import InboxEntry, InboxMode
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import REPLAY_INSTANCE
+from gatepost.store.sessions.session_files import ConversationFile, ConversationFiles
+from gatepost.store.sessions.sessions import Session
 
 INSIDE = "/workspace/in/files"
 LARGEST_FILE = 100 * 1024 * 1024

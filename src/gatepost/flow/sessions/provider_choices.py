@@ -18,10 +18,11 @@ from gatepost.egress.prices import FILE, Price, load_own_prices, load_shipped_pr
 from gatepost.egress.upstream import VendorBaseUrl
 from gatepost.flow.sessions.provider_specs import find_spec, list_provider_names
 from gatepost.inside.provider_spec import ProviderSpec
-from gatepost.store import groups, secrets
-from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY, SecretOwner
+from gatepost.store.rights import secrets
+from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY, SecretOwner
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 
 ANTHROPICS = "claude-"  # how the names of one vendor's models begin; the shipped list has no third
 KEYS = {"anthropic": ANTHROPIC_API_KEY, "openai": OPENAI_API_KEY}

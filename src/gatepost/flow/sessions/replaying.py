@@ -29,14 +29,16 @@ from gatepost.flow.sessions.session_deps import WINDOW, WINDOW_CHARS
 from gatepost.flow.sessions.skill_text import check_skill
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
-from gatepost.store import inbox, messages, origins, replays, session_files, sessions, turns
-from gatepost.store.groups import Group
-from gatepost.store.inbox import InboxEntry
-from gatepost.store.messages import Message, NewMessage
-from gatepost.store.origins import OriginChain
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.messages.messages import Message, NewMessage
 from gatepost.store.port import Db, LockKind, Store
-from gatepost.store.replays import ContextWindow, ObservedMessage, Replay
-from gatepost.store.sessions import SESSIONS, Session, SessionMode
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import OriginChain
+from gatepost.store.sessions import replays, session_files, sessions, turns
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.replays import ContextWindow, ObservedMessage, Replay
+from gatepost.store.sessions.sessions import SESSIONS, Session, SessionMode
 from gatepost.tools.call import ReplayWish, StartedReplay, ToolCall, run_to_completion
 
 MOST_REPLAYS = setting("sessions.max_replays", 10, help="How many replays a group may have at once; 0: none.")

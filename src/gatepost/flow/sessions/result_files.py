@@ -16,9 +16,10 @@ from gatepost.flow.sessions import results
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.mailbox.runner_frames import ResultFrame
 from gatepost.messages.outbound import OutboundFile
-from gatepost.store import outbox, replays, sent_files
-from gatepost.store.sent_files import NewSentFiles
-from gatepost.store.turns import Turn
+from gatepost.store.messages import outbox, sent_files
+from gatepost.store.messages.sent_files import NewSentFiles
+from gatepost.store.sessions import replays
+from gatepost.store.sessions.turns import Turn
 
 MOST_FILES = 20  # of one result
 

@@ -18,12 +18,15 @@ from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask
 from gatepost.flow.requests.held_calls import check_limits, choose_quorum
 from gatepost.flow.schedule.task_rights import NO_RULES, load_access_rules
 from gatepost.gate.held_call import make_about
-from gatepost.store import audit, costs, inbox, origins, requests
-from gatepost.store.audit import AuditRecord
-from gatepost.store.destinations import Destination
+from gatepost.store.messages import inbox
+from gatepost.store.messages.destinations import Destination
+from gatepost.store.money import costs
 from gatepost.store.port import Db
-from gatepost.store.requests import BoundReads, NewRequest, RequestKind
-from gatepost.store.turns import Turn
+from gatepost.store.rights import audit, requests
+from gatepost.store.rights.audit import AuditRecord
+from gatepost.store.rights.requests import BoundReads, NewRequest, RequestKind
+from gatepost.store.rooms import origins
+from gatepost.store.sessions.turns import Turn
 
 SEND, REPLY, SEND_FILE = "send", "reply", "send_file"
 EFFECTS = {  # as the tools declare them

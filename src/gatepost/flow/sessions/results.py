@@ -18,11 +18,12 @@ from gatepost.flow.sessions.result_rights import SEND, ResultRights
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import OutboundFile
 from gatepost.messages.text_size import TextUnit, measure
-from gatepost.store import agents, destinations, message_steps, outbox, replays, turns
-from gatepost.store.destinations import Destination, DestinationKind
-from gatepost.store.outbox import EffectOrigin, OutboxEffect
+from gatepost.store.messages import destinations, message_steps, outbox
+from gatepost.store.messages.destinations import Destination, DestinationKind
+from gatepost.store.messages.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.turns import Turn
+from gatepost.store.sessions import agents, replays, turns
+from gatepost.store.sessions.turns import Turn
 
 T = TypeVar("T")
 

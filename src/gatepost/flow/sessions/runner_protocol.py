@@ -33,14 +33,15 @@ from gatepost.flow.sessions.turn_timeline import TurnTimeline, clean_value
 from gatepost.gate.call_keys import CallKeys
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind, TurnErrorClass
-from gatepost.store import firings, turn_claims, turns
-from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.timeline import TimelineKind
-from gatepost.store.turn_claims import TurnClaim
-from gatepost.store.turn_failures import FailureCause
-from gatepost.store.turns import Turn
+from gatepost.store.schedule import firings
+from gatepost.store.sessions import turn_claims, turns
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.timeline import TimelineKind
+from gatepost.store.sessions.turn_claims import TurnClaim
+from gatepost.store.sessions.turn_failures import FailureCause
+from gatepost.store.sessions.turns import Turn
 
 LONGEST_USAGE = 10_000  # characters, as it is kept
 MOST_TROUBLES = 20  # that are listened to

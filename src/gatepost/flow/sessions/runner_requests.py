@@ -13,10 +13,10 @@ from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.turn_timeline import TimelineQuota
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import EventKind
-from gatepost.store import errands, replays
-from gatepost.store.groups import Group
-from gatepost.store.sessions import Session
-from gatepost.store.turns import Turn
+from gatepost.store.sessions import errands, replays
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turns import Turn
 
 IN_REPLAY = "this is a replay: nobody is asked"
 

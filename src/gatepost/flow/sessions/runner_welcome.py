@@ -14,12 +14,12 @@ from gatepost.mailbox.runner_frames import (
     WelcomeFrame,
     bound_conversation,
 )
-from gatepost.store import forks, pinned_rules, session_notes, sessions
-from gatepost.store.groups import Group
-from gatepost.store.pinned_rules import PinnedRule
 from gatepost.store.port import Db
-from gatepost.store.session_notes import SessionNotes
-from gatepost.store.sessions import Session, SessionMode
+from gatepost.store.sessions import forks, pinned_rules, session_notes, sessions
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.pinned_rules import PinnedRule
+from gatepost.store.sessions.session_notes import SessionNotes
+from gatepost.store.sessions.sessions import Session, SessionMode
 
 
 async def make_welcome(parts: SessionDeps, session: Session, group: Group, provider: str) -> tuple[WelcomeFrame, str]:

@@ -37,7 +37,7 @@ from gatepost.flow.sessions.host_uids import sandbox_uid
 from gatepost.flow.sessions.sandbox_requirements import BIN, declared_mounts, program_mounts, variables
 from gatepost.flow.sessions.start_folder import StartFolder
 from gatepost.sandboxes.contract import SANDBOXES, Mount, SandboxKind, SandboxLimits, SandboxPlan, trouble_of
-from gatepost.store.groups import Group
+from gatepost.store.sessions.groups import Group
 
 KIND = setting(
     "sandbox.kind",

@@ -19,7 +19,7 @@ from gatepost.flow.sessions.extra_mounts import GrantedMount, MountRequest, gran
 from gatepost.flow.sessions.provider_specs import load_spec
 from gatepost.inside.sandbox_needs import DeclaredNeeds, Need
 from gatepost.sandboxes.contract import Mount
-from gatepost.store.channel_instances import StoredChannel
+from gatepost.store.rooms.channel_instances import StoredChannel
 
 PROGRAMS = setting(
     "programs", (), help="Programs for agents, `name=/absolute/path` each: seen in every sandbox, first on its PATH."

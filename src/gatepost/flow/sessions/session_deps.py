@@ -25,9 +25,9 @@ from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
 from gatepost.flow.sessions.session_timeouts import ListeningTime, SessionTimeouts
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind
-from gatepost.store.file_passing import FilePassing
+from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.port import Store
-from gatepost.store.turn_failures import TurnRetryPolicy
+from gatepost.store.sessions.turn_failures import TurnRetryPolicy
 
 PROVIDER = setting("sessions.provider", "demo", help="The provider of groups that name none.")
 MOST_AWAKE = setting("sessions.most_awake", 8, help="How many sandboxes may be awake at once.")

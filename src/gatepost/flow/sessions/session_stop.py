@@ -11,12 +11,14 @@ from gatepost.flow.delivery.growing_messages import keep_draft
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.sessions import notices
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import costs, errands, inbox, messages, outbox, sessions, turns
-from gatepost.store.inbox import InboxState
-from gatepost.store.outbox import EffectOrigin, OutboxEffect
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.outbox import EffectOrigin, OutboxEffect
+from gatepost.store.money import costs
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.turns import Turn
+from gatepost.store.sessions import errands, sessions, turns
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turns import Turn
 
 DECISIONS = (messages.APPROVAL, messages.QUESTION)
 KILL_TIME = 2 * SECOND  # what the kernel has to end a killed sandbox

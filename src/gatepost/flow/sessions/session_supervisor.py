@@ -26,13 +26,15 @@ from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeou
 from gatepost.flow.sessions.slots import SessionSlots
 from gatepost.flow.sessions.waiting_work import poll_waiting_work
 from gatepost.flow.sessions.wake_limits import WakeLimits
-from gatepost.store import due_sessions, firings, sessions, switches
-from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session, SessionMode
-from gatepost.store.switches import Switch
-from gatepost.store.turn_failures import FailureCause
-from gatepost.store.turns import TurnState
+from gatepost.store.rights import switches
+from gatepost.store.rights.switches import Switch
+from gatepost.store.schedule import firings
+from gatepost.store.sessions import due_sessions, sessions
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session, SessionMode
+from gatepost.store.sessions.turn_failures import FailureCause
+from gatepost.store.sessions.turns import TurnState
 
 HALTED_TURNS = "turns that a panic ended"  # as something to be written
 CHANGED = "it was changed"  # why a session starts anew

@@ -6,11 +6,12 @@ from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import interim_lines, outbox, turns
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.messages import interim_lines, outbox
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.turns import Turn
+from gatepost.store.sessions import turns
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turns import Turn
 
 MOST_STATUSES, STATUS_PAUSE = 200, SECOND // 4  # interim lines of a turn, and the time between two
 

@@ -34,13 +34,16 @@ from gatepost.flow.sessions.session_supervisor import SessionSupervisor
 from gatepost.gate.caller import Caller
 from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost.messages.inbound import Direction
-from gatepost.store import costs, groups, inbox, messages, outbox, sessions, switches, turns
-from gatepost.store.groups import Group
-from gatepost.store.inbox import InboxState
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.money import costs
 from gatepost.store.port import Db
-from gatepost.store.secrets import SecretReader
-from gatepost.store.sessions import Session, SessionMode
+from gatepost.store.rights import switches
+from gatepost.store.rights.secrets import SecretReader
+from gatepost.store.sessions import groups, sessions, turns
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session, SessionMode
 
 PROMPT = "This is a test of the connection. Use no tool. Answer with one word: ready"
 INSTANCE, OWNER, RIGHTS = "terminal", "terminal:owner", "owner"

@@ -18,17 +18,21 @@ from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_stop import stop_session
 from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost.messages.inbound import MessageKind
-from gatepost.store import agents, budgets, costs, firings, inbox, outbox, request_cards, sessions, turn_failures, turns
-from gatepost.store.budgets import STOP, BudgetNotice
-from gatepost.store.inbox import InboxState
-from gatepost.store.messages import Message
-from gatepost.store.outbox import EffectOrigin
+from gatepost.store.messages import inbox, outbox
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import EffectOrigin
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import STOP, BudgetNotice
 from gatepost.store.port import Db, LockKind
-from gatepost.store.sessions import Session
-from gatepost.store.sleeping_turns import ASLEEP
-from gatepost.store.switches import Switch
-from gatepost.store.turn_failures import OVERTIME, FailureCause, TurnFailure
-from gatepost.store.turns import Turn, TurnState
+from gatepost.store.rights import request_cards
+from gatepost.store.rights.switches import Switch
+from gatepost.store.schedule import firings
+from gatepost.store.sessions import agents, sessions, turn_failures, turns
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.sleeping_turns import ASLEEP
+from gatepost.store.sessions.turn_failures import OVERTIME, FailureCause, TurnFailure
+from gatepost.store.sessions.turns import Turn, TurnState
 
 FINAL = frozenset(TurnErrorClass) - {TurnErrorClass.RETRYABLE}  # trying again cannot help
 

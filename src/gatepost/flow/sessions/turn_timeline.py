@@ -8,10 +8,10 @@ from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.mailbox.runner_frames import EventFrame, EventKind
 from gatepost.messages.text import clean
 from gatepost.messages.text_size import TextUnit, measure
-from gatepost.store import timeline
-from gatepost.store.sessions import Session
-from gatepost.store.timeline import TimelineKind, ToolCallStatus
-from gatepost.store.turns import Turn
+from gatepost.store.sessions import timeline
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.timeline import TimelineKind, ToolCallStatus
+from gatepost.store.sessions.turns import Turn
 
 LONGEST = 20_000  # characters of one text in an entry
 LONGEST_NAME = 200

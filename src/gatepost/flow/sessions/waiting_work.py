@@ -7,8 +7,8 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unavailable
 from gatepost.flow.sessions.session_deps import LOOK_S, SessionDeps
-from gatepost.store import due_sessions
 from gatepost.store.port import Db
+from gatepost.store.sessions import due_sessions
 
 LOOKED_AT = 10 * SECOND
 

@@ -23,9 +23,10 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, Setting, setting
 from gatepost.core.untrusted_files import REMOVED, open_untrusted
-from gatepost.store import engagements, retention
 from gatepost.store.port import Db, Store
-from gatepost.store.retention import DormantSession, RemovalBatch
+from gatepost.store.rooms import engagements
+from gatepost.store.schedule import retention
+from gatepost.store.schedule.retention import DormantSession, RemovalBatch
 
 C = TypeVar("C", int, str)
 

@@ -1,5 +1,5 @@
 """The life of a store on this machine. A start finds out whether the store is still the one that it was. While the
-gateway runs, the machine remembers how far it has come. See `store/incarnations.py`.
+gateway runs, the machine remembers how far it has come. See `store/gateways/incarnations.py`.
 
 A store that several gateways share has no such life: its database is not on this machine.
 """
@@ -16,9 +16,9 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.requests.restored_rows import CURSORS, KEEP, BegunIncarnation, begin_incarnation
-from gatepost.store import incarnations
-from gatepost.store.incarnations import Incarnation, IncarnationReason, StorePresence
-from gatepost.store.machine_memory import (
+from gatepost.store.gateways import incarnations
+from gatepost.store.gateways.incarnations import Incarnation, IncarnationReason, StorePresence
+from gatepost.store.gateways.machine_memory import (
     HOME_MEMORY,
     MachineMemory,
     MemoryFile,

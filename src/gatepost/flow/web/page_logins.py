@@ -7,7 +7,7 @@ from itertools import count
 from gatepost.core.clock import MINUTE
 from gatepost.flow.groups.groups import WEB_PERSON
 from gatepost.flow.people.personal_routes import add_page_route
-from gatepost.store import identities, logins, users
+from gatepost.store.people import identities, logins, users
 from gatepost.store.port import Db
 
 ONCE = 10 * MINUTE  # how long a one-time address may be redeemed

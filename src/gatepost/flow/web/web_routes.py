@@ -18,9 +18,10 @@ from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.flow.pairing import PAGE_URL
 from gatepost.flow.sender_rights import read_standing
 from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, parse_hostname, parse_site_path, render_url
-from gatepost.store import groups, web_routes
 from gatepost.store.port import Db, quick
-from gatepost.store.web_routes import WebAccess, WebHost, WebRoute
+from gatepost.store.sessions import groups
+from gatepost.store.web import web_routes
+from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute
 
 HOSTS = setting("web.hosts", (), help="Further host names under which the web page may be asked for.")
 LONGEST_KEPT = 400  # characters of a path that has a row

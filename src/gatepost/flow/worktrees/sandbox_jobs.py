@@ -44,9 +44,10 @@ from gatepost.flow.sessions.start_folder import PROJECT, StartFolder
 from gatepost.flow.worktrees.bundle_summary import BundleRef
 from gatepost.gate.caller import Caller
 from gatepost.sandboxes.contract import Sandbox
-from gatepost.store import groups, switches
-from gatepost.store.groups import Group
 from gatepost.store.port import Store
+from gatepost.store.rights import switches
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 
 LIMIT_S = setting("worktrees.limit_s", 600.0, help="How long git or a setup may take in a worktree, in seconds.")
 PREFIX = "job"

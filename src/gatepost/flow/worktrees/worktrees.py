@@ -36,9 +36,10 @@ from gatepost.flow.worktrees.names import check_branch, make_worktree_name, proj
 from gatepost.flow.worktrees.sandbox_jobs import SandboxJobResult, SandboxJobs
 from gatepost.flow.worktrees.setup_commands import FILE, LARGEST, SetupCommands, parse_setup_commands
 from gatepost.messages.text import clean, one_line
-from gatepost.store import audit, sessions, worktrees
 from gatepost.store.port import Db, Store
-from gatepost.store.worktrees import SetupState, Worktree, WorktreeState
+from gatepost.store.rights import audit
+from gatepost.store.sessions import sessions, worktrees
+from gatepost.store.sessions.worktrees import SetupState, Worktree, WorktreeState
 from gatepost.tools.call import run_to_completion
 
 REMOVE_S = (0.0, 0.1, 0.3, 0.7, 1.5)  # before each try: what still ends inside may hold on to it for a moment

@@ -12,11 +12,11 @@ from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.control.arguments.agents import AgentSpec
 from gatepost.serve.control.operations.groups import check_provider
-from gatepost.store import groups, sessions
-from gatepost.store.agents import NewAgent
-from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.worktrees import SetupState, Worktree
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.agents import NewAgent
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.worktrees import SetupState, Worktree
 
 UNWRITABLE = "it cannot write in {}: the user that sandboxes run as{} may not; chown or chmod it"
 

@@ -20,7 +20,7 @@ from gatepost.flow.requests.questions import (
 )
 from gatepost.messages.text import clean, one_line
 from gatepost.serve.agents.views import PendingRequest
-from gatepost.store.requests import RequestKind
+from gatepost.store.rights.requests import RequestKind
 
 LONGEST_MESSAGE = 16_000  # characters
 LARGEST_SCHEMA = 32_000  # characters of its JSON

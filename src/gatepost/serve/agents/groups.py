@@ -7,8 +7,8 @@ from gatepost.core.errors import NotFound
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint
-from gatepost.store import groups
 from gatepost.store.port import Store
+from gatepost.store.sessions import groups
 from gatepost.tools.call import ToolDeps
 
 PATH = "/mcp/groups"

@@ -22,8 +22,8 @@ from gatepost.serve.agents.service import AgentService
 from gatepost.serve.agents.views import AgentSnapshot, PendingRequest, WaitOutcome
 from gatepost.serve.agents.worktrees import add_worktree_tools
 from gatepost.serve.control.arguments.agents import AgentSpec, PromptPolicy
-from gatepost.store.sessions import SessionState
-from gatepost.store.worktrees import SetupState
+from gatepost.store.sessions.sessions import SessionState
+from gatepost.store.sessions.worktrees import SetupState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, Tool, tool
 

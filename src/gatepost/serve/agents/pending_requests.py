@@ -4,10 +4,11 @@ from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.serve.agents.views import PendingRequest, ViewContext, make_pending_request, read_state
-from gatepost.store import requests, sessions, waiting_requests
 from gatepost.store.port import Db
-from gatepost.store.requests import Request
-from gatepost.store.sessions import SessionState
+from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.rights.requests import Request
+from gatepost.store.sessions import sessions
+from gatepost.store.sessions.sessions import SessionState
 
 SHORTEST = 4  # beginning of an id
 MOST_LISTED = 200

@@ -4,9 +4,11 @@ approval, so neither is there without the other, and each once."""
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.agents.modes import check_mode
-from gatepost.store import agents, inbox, origins, sessions
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestKind
+from gatepost.store.rights.requests import Request, RequestKind
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import agents, sessions
 
 
 def apply_approved_plan(db: Db, home: Home, asked: Request, by: str, name: str, now: int) -> bool:

@@ -26,9 +26,9 @@ from gatepost.inside.provider_spec import Mode, ProviderSpec
 from gatepost.serve.agents.modes import modes_of
 from gatepost.serve.control.connectable_agents import has_command, has_library, list_agents, list_key_names
 from gatepost.serve.control.operations.connect import find_nearest_owner
-from gatepost.store import groups
-from gatepost.store.groups import Group
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 
 NO_KEY = "there is no key for it; `gatepost connect {}` takes one"
 NO_COMMAND = "no command is named for it; `gatepost connect {} --command 'PROGRAM …'` names one"

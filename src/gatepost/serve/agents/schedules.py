@@ -16,10 +16,11 @@ from gatepost.flow.schedule.task_changes import TaskRequest, read_rules
 from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_task_room
 from gatepost.flow.schedule.times import parse_zone
 from gatepost.serve.agents.service import AgentService
-from gatepost.store import agents, firings, tasks
-from gatepost.store.firings import FiringState, Run
 from gatepost.store.port import Db
-from gatepost.store.tasks import MissedPolicy, Task, TaskState
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import FiringState, Run
+from gatepost.store.schedule.tasks import MissedPolicy, Task, TaskState
+from gatepost.store.sessions import agents
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, Tool, tool
 

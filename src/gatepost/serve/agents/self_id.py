@@ -14,8 +14,8 @@ from gatepost.core.registry import Registry
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.serve.agents.mcp_endpoint import CallerOf, McpEndpoint
-from gatepost.store import session_tokens, sessions
 from gatepost.store.port import Db, Store, quick
+from gatepost.store.sessions import session_tokens, sessions
 from gatepost.tools.call import ToolDeps
 from gatepost.tools.contract import TOOLS, Tool
 

@@ -50,26 +50,17 @@ from gatepost.serve.agents.views import (
     make_pending_request,
 )
 from gatepost.serve.control.arguments.agents import AgentSpec, PromptPolicy
-from gatepost.store import (
-    agents,
-    audit,
-    groups,
-    inbox,
-    origins,
-    requests,
-    session_tokens,
-    sessions,
-    sleeping_turns,
-    timeline,
-    turns,
-)
-from gatepost.store.agents import NewAgent
-from gatepost.store.origins import OriginChain
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.store.requests import AnswerLasts, Request, RequestAsker, RequestKind, RequestState
-from gatepost.store.sessions import UNFINISHED, Session
-from gatepost.store.timeline import TimelineKind
-from gatepost.store.worktrees import SetupState, Worktree
+from gatepost.store.rights import audit, requests
+from gatepost.store.rights.requests import AnswerLasts, Request, RequestAsker, RequestKind, RequestState
+from gatepost.store.rooms import origins
+from gatepost.store.rooms.origins import OriginChain
+from gatepost.store.sessions import agents, groups, session_tokens, sessions, sleeping_turns, timeline, turns
+from gatepost.store.sessions.agents import NewAgent
+from gatepost.store.sessions.sessions import UNFINISHED, Session
+from gatepost.store.sessions.timeline import TimelineKind
+from gatepost.store.sessions.worktrees import SetupState, Worktree
 from gatepost.tools.call import CHAIN_DEPTH
 
 T = TypeVar("T")

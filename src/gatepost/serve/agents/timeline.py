@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from gatepost.core.records import replace
 from gatepost.core.terminal_text import one_line
-from gatepost.store.sessions import SessionState
-from gatepost.store.timeline import TimelineEntry, TimelineKind, ToolCallStatus
+from gatepost.store.sessions.sessions import SessionState
+from gatepost.store.sessions.timeline import TimelineEntry, TimelineKind, ToolCallStatus
 
 LONGEST_SUMMARY = 200
 MOST_READ, MOST_SHOWN = 5000, 200_000  # rows, and characters of what one answer tells

@@ -12,12 +12,13 @@ from gatepost.core.home import Home
 from gatepost.flow.sessions.start_folder import parse_worktree_path
 from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents.modes import modes_of
-from gatepost.store import agents, sessions, timeline, turns, waiting_requests, worktrees
 from gatepost.store.port import Db
-from gatepost.store.requests import Request, RequestKind
-from gatepost.store.sessions import Session, SessionState
-from gatepost.store.turns import TurnState
-from gatepost.store.worktrees import SetupState
+from gatepost.store.rights import waiting_requests
+from gatepost.store.rights.requests import Request, RequestKind
+from gatepost.store.sessions import agents, sessions, timeline, turns, worktrees
+from gatepost.store.sessions.sessions import Session, SessionState
+from gatepost.store.sessions.turns import TurnState
+from gatepost.store.sessions.worktrees import SetupState
 
 # The order of a list: who needs somebody first, then who works.
 ORDER = (

@@ -17,7 +17,7 @@ from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.service import FOLDER, AgentService
 from gatepost.serve.control.arguments.worktrees import CreateWorktreeArgs
-from gatepost.store.worktrees import SetupState, Worktree, WorktreeState
+from gatepost.store.sessions.worktrees import SetupState, Worktree, WorktreeState
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Tool, tool
 

@@ -17,7 +17,7 @@ from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundi
 from gatepost.flow.pairing import PAGE_URL, get_page_url
 from gatepost.serve.control.arguments.channels import SetChannelArgs
 from gatepost.serve.control.operations.secrets import check_name, check_value
-from gatepost.store import channel_instances
+from gatepost.store.rooms import channel_instances
 
 OTHERS_S = 10.0  # for the question whether another channel is the same bot
 

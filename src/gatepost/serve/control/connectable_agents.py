@@ -13,8 +13,8 @@ from gatepost.core.name_suggestions import did_you_mean
 from gatepost.egress.endpoints import BASES
 from gatepost.flow.sessions.provider_specs import find_spec, list_provider_names
 from gatepost.inside.provider_spec import ProviderSpec
-from gatepost.store.groups import Group
-from gatepost.store.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
+from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
+from gatepost.store.sessions.groups import Group
 
 KEYS = {"anthropic": ANTHROPIC_API_KEY, "openai": OPENAI_API_KEY}
 TOKEN, ANTHROPICS = "sk-ant-oat", "sk-ant-"  # how a subscription's token begins, and everything of Anthropic's

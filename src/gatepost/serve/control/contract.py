@@ -25,8 +25,8 @@ from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.folder_check import FolderElsewhere
 from gatepost.serve.control.declaration import OperationArgs, OperationInfo, get_help, summarize
-from gatepost.store import audit
 from gatepost.store.port import Db, Store
+from gatepost.store.rights import audit
 
 if TYPE_CHECKING:
     from gatepost.flow.sessions.panic_result import PanicResult

@@ -8,7 +8,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Setu
 from gatepost.core.records import replace
 from gatepost.flow.gateways.commands import Answer, GatewayCommands
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store.commands import CommandKind
+from gatepost.store.gateways.commands import CommandKind
 
 WITHIN_S = 45.0  # for which an answer is waited for; below what clients of the API wait
 INSIDE = "something went wrong inside; its own `gatepost logs` has it"

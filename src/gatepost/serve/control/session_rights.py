@@ -14,10 +14,10 @@ from gatepost.flow import sender_rights
 from gatepost.serve.control.contract import OPERATOR
 from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
-from gatepost.store import sessions
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sessions import Session
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import sessions
+from gatepost.store.sessions.sessions import Session
 
 LONGEST_ID = 64
 

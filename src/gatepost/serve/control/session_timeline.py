@@ -7,10 +7,13 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.messages.inbound import Direction, MessageKind
-from gatepost.store import audit, costs, errands, forks, messages, replays, requests, turns
+from gatepost.store.messages import messages
+from gatepost.store.money import costs
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session
-from gatepost.store.turns import Turn
+from gatepost.store.rights import audit, requests
+from gatepost.store.sessions import errands, forks, replays, turns
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turns import Turn
 
 MOST_TURNS, MOST_CALLS, MOST_REQUESTS, MOST_COPIES = 60, 100, 20, 50  # that are shown; calls and requests: of a turn
 MOST_AUDIT_ROWS = 2000  # that are searched for calls of tools

@@ -16,10 +16,12 @@ from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Direction, Inbound, MessageKind
 from gatepost.messages.text import clean
 from gatepost.serve.room_events import QUICKEST_S, combine_states, parse_card
-from gatepost.store import forks, inbox, messages, outbox, request_cards, switches, waiting_requests
-from gatepost.store.messages import Message
-from gatepost.store.outbox import EffectState
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import EffectState
 from gatepost.store.port import Db, Store
+from gatepost.store.rights import request_cards, switches, waiting_requests
+from gatepost.store.sessions import forks
 
 LONGEST_WAIT_S = 60.0  # one request; who wants to wait longer asks again
 SLOWEST_S = 0.5  # between looks while nothing rings

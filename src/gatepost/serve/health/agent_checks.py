@@ -29,12 +29,14 @@ from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.inside.sandbox_needs import DeclaredNeeds
 from gatepost.sandboxes import cgroups
 from gatepost.serve.health.findings import Finding
-from gatepost.store import channel_instances, groups, secrets, uids
-from gatepost.store.groups import Group
-from gatepost.store.place import StorePlace, get_place
+from gatepost.store.engine.place import StorePlace, get_place
+from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
-from gatepost.store.secrets import Secret
+from gatepost.store.rights import secrets
+from gatepost.store.rights.secrets import Secret
+from gatepost.store.rooms import channel_instances
+from gatepost.store.sessions import groups, uids
+from gatepost.store.sessions.groups import Group
 
 MOST_NAMED = 5  # secrets that do not open
 

@@ -9,9 +9,10 @@ from gatepost.flow import channel_specs
 from gatepost.flow.channel_health import ChannelReport, render_trouble
 from gatepost.flow.channel_specs import ChannelSpec, get_last_name
 from gatepost.serve.health.findings import Finding
-from gatepost.store import channel_instances, secrets
+from gatepost.store.engine.readonly import list_waiting_instances
 from gatepost.store.port import Db
-from gatepost.store.readonly import list_waiting_instances
+from gatepost.store.rights import secrets
+from gatepost.store.rooms import channel_instances
 
 
 def check_reports(reports: Iterable[ChannelReport]) -> Iterator[Finding]:

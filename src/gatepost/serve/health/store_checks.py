@@ -9,23 +9,18 @@ from gatepost.flow.intake.routing import why_unreadable
 from gatepost.flow.requests.restored_rows import describe_incarnation, render_incarnation
 from gatepost.serve.health.channel_checks import check_waiting
 from gatepost.serve.health.findings import Finding
-from gatepost.store import (
-    awaited_files,
-    incarnations,
-    ledger,
-    outbox,
-    overview,
-    requests,
-    routes,
-    switches,
-    tasks,
-    waiting_requests,
-)
-from gatepost.store.incarnations import IncarnationReason
-from gatepost.store.outbox import EffectState
+from gatepost.store.engine.readonly import count_expired_leases
+from gatepost.store.gateways import incarnations
+from gatepost.store.gateways.incarnations import IncarnationReason
+from gatepost.store.messages import awaited_files, outbox
+from gatepost.store.messages.outbox import EffectState
+from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.store.readonly import count_expired_leases
-from gatepost.store.requests import RequestState
+from gatepost.store.rights import requests, switches, waiting_requests
+from gatepost.store.rights.requests import RequestState
+from gatepost.store.rooms import routes
+from gatepost.store.schedule import tasks
+from gatepost.store.web import overview
 
 MOST_TASKS = 10  # that are named
 RECENT = DAY

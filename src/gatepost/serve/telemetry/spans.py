@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from gatepost.access.budgets import MICRO
 from gatepost.serve.telemetry import trace_ids
-from gatepost.store.inbox import InboxState
-from gatepost.store.outbox import EffectState
-from gatepost.store.trace_facts import (
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.outbox import EffectState
+from gatepost.store.sessions.trace_facts import (
     TracedCause,
     TracedDelivery,
     TracedEntry,
@@ -31,7 +31,7 @@ from gatepost.store.trace_facts import (
     TracedWork,
     TraceFacts,
 )
-from gatepost.store.turns import TurnState
+from gatepost.store.sessions.turns import TurnState
 
 WAITING = frozenset((InboxState.QUEUED, InboxState.HELD, InboxState.RETRY, "interrupted"))  # steps that begin a wait
 FAILED_SENDS = frozenset((EffectState.FAILED, EffectState.UNCERTAIN))

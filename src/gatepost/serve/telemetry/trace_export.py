@@ -27,7 +27,7 @@ from gatepost.serve.telemetry import otlp
 from gatepost.serve.telemetry.otlp import Fate, OtlpClient, SendResult
 from gatepost.serve.telemetry.spans import TraceSpan, make_trace
 from gatepost.store.port import Store
-from gatepost.store.trace_facts import TracePage, find_newest_step, read_page
+from gatepost.store.sessions.trace_facts import TracePage, find_newest_step, read_page
 
 LOOK_S = 1.0
 PAGE_STEPS = 300

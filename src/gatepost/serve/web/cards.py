@@ -18,11 +18,11 @@ from gatepost.messages.card import CHANGED, Card
 from gatepost.messages.inbound import CLICK, Inbound
 from gatepost.messages.visible_text import shorten_visibly
 from gatepost.serve.web.json_body import get_text, read_object, read_text_field
-from gatepost.store import request_cards, requests
 from gatepost.store.port import Db, Store
-from gatepost.store.request_cards import RequestCard
-from gatepost.store.requests import AnswerLasts, RequestState
-from gatepost.store.requests import Request as AskedRequest
+from gatepost.store.rights import request_cards, requests
+from gatepost.store.rights.request_cards import RequestCard
+from gatepost.store.rights.requests import AnswerLasts, RequestState
+from gatepost.store.rights.requests import Request as AskedRequest
 
 LARGEST_CLICK = 48 * 1024  # bytes, with words of one's own or other arguments, quoted once more
 LARGEST_TOKEN = 1024

@@ -39,8 +39,9 @@ from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.serve.web.message_form import LONGEST_TEXT, get_field, read_form, read_upload
 from gatepost.serve.web.signin.visitors import WebVisitor, find_visitor
-from gatepost.store import messages, switches
+from gatepost.store.messages import messages
 from gatepost.store.port import Db, Store
+from gatepost.store.rights import switches
 
 MAX_UPLOAD_MB = setting(
     "web.max_upload_mb", 20, help="The largest message with its files on the web page, in megabytes."

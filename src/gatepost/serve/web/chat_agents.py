@@ -27,11 +27,13 @@ from gatepost.messages.text import clean
 from gatepost.serve.web.chat_places import read_room
 from gatepost.serve.web.first_run import is_first_run
 from gatepost.serve.web.signin.visitors import WebVisitor
-from gatepost.store import costs, groups, rooms, sessions, turns
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.money import costs
 from gatepost.store.port import Db, Store
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.rule_cache import RuleCache
-from gatepost.store.sessions import Session
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups, sessions, turns
+from gatepost.store.sessions.sessions import Session
 
 MOST = 20  # agents of one conversation that are named
 REACHED = (MessageOutcome.WAKES, MessageOutcome.OBSERVES)

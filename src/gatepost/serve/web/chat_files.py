@@ -17,7 +17,7 @@ from gatepost.serve import room_events
 from gatepost.serve.room_events import RoomEventFile
 from gatepost.serve.web.event_json import PDF, PICTURES, SOUNDS
 from gatepost.serve.web.file_response import OpenFile, OpenFileResponse, make_open_file
-from gatepost.store import messages, outbox
+from gatepost.store.messages import messages, outbox
 from gatepost.store.port import Db, Store
 
 LARGEST_ID = 2**53

@@ -16,9 +16,10 @@ from gatepost.serve.web.chat_places import read_room
 from gatepost.serve.web.event_json import render_event
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.signin.visitors import WebVisitor
-from gatepost.store import messages, room_pins
+from gatepost.store.messages import messages
 from gatepost.store.port import Db, Store
-from gatepost.store.room_pins import MOST_IN_ROOM, RoomPin
+from gatepost.store.rooms import room_pins
+from gatepost.store.rooms.room_pins import MOST_IN_ROOM, RoomPin
 
 LARGEST_BODY = 4096  # bytes
 LONGEST_TEXT = 200  # characters of a message in the list

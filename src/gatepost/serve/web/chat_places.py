@@ -14,9 +14,12 @@ from gatepost.messages.address import parse
 from gatepost.messages.inbound import Direction
 from gatepost.serve import room_events
 from gatepost.serve.web.signin.visitors import WebVisitor
-from gatepost.store import identities, messages, rooms, routes, sessions, users
-from gatepost.store.messages import Message
+from gatepost.store.messages import messages
+from gatepost.store.messages.messages import Message
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
+from gatepost.store.rooms import rooms, routes
+from gatepost.store.sessions import sessions
 
 _PLAIN_ROOM = re.compile(r"(?:chat_jid=web:|room=)([A-Za-z0-9._/-]+)\Z")
 

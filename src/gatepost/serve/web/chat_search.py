@@ -13,9 +13,11 @@ from gatepost.messages.text import clean
 from gatepost.serve.room_events import read_event
 from gatepost.serve.web.chat_places import list_places, read_room
 from gatepost.serve.web.signin.visitors import WebVisitor
-from gatepost.store import groups, messages, search
+from gatepost.store import search
+from gatepost.store.messages import messages
 from gatepost.store.port import Db, Store
 from gatepost.store.search import Hit, SearchQuery, Subtree
+from gatepost.store.sessions import groups
 
 MOST = 30  # that are found at once
 MOST_WORDS = 12

@@ -16,9 +16,10 @@ from gatepost.messages.text import clean
 from gatepost.serve.web.chat_agents import ChatAgents
 from gatepost.serve.web.chat_places import read_room
 from gatepost.serve.web.signin.visitors import WebVisitor
-from gatepost.store import audit, timeline, turns
 from gatepost.store.port import Db, Store
-from gatepost.store.timeline import TimelineToolCall, ToolCallStatus
+from gatepost.store.rights import audit
+from gatepost.store.sessions import timeline, turns
+from gatepost.store.sessions.timeline import TimelineToolCall, ToolCallStatus
 
 MOST_TURNS, MOST_CALLS = 30, 100  # that are shown; calls: of a turn
 LATEST = 2  # turns that may have changed since the last look

@@ -8,7 +8,7 @@ from gatepost.flow.intake.slash_commands import parse_command
 from gatepost.flow.sessions.notices import STOPPED
 from gatepost.messages.inbound import Direction
 from gatepost.serve.room_events import RoomEvent, RoomEventFile
-from gatepost.store.inbox import InboxState
+from gatepost.store.messages.inbox import InboxState
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")  # shown in the page; SVG is a document and is not
 SOUNDS = ("audio/webm", "audio/ogg", "audio/mpeg", "audio/mp4", "audio/wav", "audio/x-wav")  # played in the page

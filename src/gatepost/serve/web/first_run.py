@@ -7,8 +7,8 @@ from gatepost.flow.sessions.sandbox_plan import DEMO
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.serve.control.arguments.connect import RIGHT
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
-from gatepost.store import groups
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups
 
 
 def is_first_run(db: Db, config: Config, person: str) -> bool:

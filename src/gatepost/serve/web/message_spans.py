@@ -9,9 +9,9 @@ from datetime import datetime
 from gatepost.core.clock import SECOND
 from gatepost.serve.web.dashboard.tables import Answer, shorten
 from gatepost.serve.web.dashboard.view import Span, SpanBlock, Tone
-from gatepost.store.inbox import END as INBOX_END
-from gatepost.store.outbox import END as OUTBOX_END
-from gatepost.store.outbox import EffectState
+from gatepost.store.messages.inbox import END as INBOX_END
+from gatepost.store.messages.outbox import END as OUTBOX_END
+from gatepost.store.messages.outbox import EffectState
 
 MOST_SPANS = 60
 GIVEN = ("given", "working")  # steps by which an agent has it

@@ -14,7 +14,7 @@ from gatepost.flow.pairing import PairingResult
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.signin.visitors import find_visitor
 from gatepost.store.port import Db, Store
-from gatepost.store.tokens import Token
+from gatepost.store.rights.tokens import Token
 
 LARGEST_BODY = 1024  # bytes
 LONGEST_TOKEN = 200  # characters

@@ -55,7 +55,7 @@ from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps
 from gatepost.serve.web.widget import handlers as widget
 from gatepost.serve.web.widget.handlers import ChatWidget, WidgetDeps
 from gatepost.store.port import Store
-from gatepost.store.secrets import SecretReader
+from gatepost.store.rights.secrets import SecretReader
 
 STATIC = Path(__file__).parent / "static"
 OPEN_TO_ALL = (f"{hooks.PREFIX}/", f"{hook.PREFIX}/")  # where programs post: by any name, and from no page

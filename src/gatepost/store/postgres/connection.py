@@ -13,7 +13,7 @@ from psycopg import conninfo, errors, pq
 
 from gatepost.core.errors import SetupError
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.store.place import WRITE
+from gatepost.store.engine.place import WRITE
 
 CONNECT_S = 5
 LOCK_MS, IDLE_MS, TCP_MS = 2000, 3000, 3000

@@ -14,9 +14,9 @@ from gatepost.core import log
 from gatepost.core.clock import SECOND, DatabaseClock, to_microseconds
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.keeper_process import read_clock
-from gatepost.store import gateways, group_places
-from gatepost.store.gateway_checks import check_companions, check_connections, find_order
-from gatepost.store.gateways import GatewayIdentity, GatewayRow, GatewayState
+from gatepost.store.gateways import gateways, group_places
+from gatepost.store.gateways.gateway_checks import check_companions, check_connections, find_order
+from gatepost.store.gateways.gateways import GatewayIdentity, GatewayRow, GatewayState
 from gatepost.store.port import Db
 from gatepost.store.postgres.advisory_locks import TAKE, make_gateway_number
 from gatepost.store.postgres.answer_guard import AnswerGuard

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict, deque
 from itertools import count
 
-from gatepost.store.write_queue import WriteUnit
+from gatepost.store.engine.write_queue import WriteUnit
 
 
 class LaneQueue:

@@ -8,8 +8,8 @@ import psycopg
 from gatepost.core.clock import Clock
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import list_package_modules
-from gatepost.store.gateway_checks import check_schema
-from gatepost.store.migrate import Migration, apply_module, list_migrations
+from gatepost.store.engine.migrate import Migration, apply_module, list_migrations
+from gatepost.store.gateways.gateway_checks import check_schema
 from gatepost.store.port import Db
 from gatepost.store.postgres import migrations
 from gatepost.store.postgres.connection import open_connection, render_place

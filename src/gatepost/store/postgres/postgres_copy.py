@@ -8,13 +8,13 @@ from psycopg import sql
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import SetupError
+from gatepost.store.engine.readonly import check_version, get_version
+from gatepost.store.engine.store_copy import SEARCH
 from gatepost.store.port import Row
 from gatepost.store.postgres.connection import check_url, open_connection, render_place
 from gatepost.store.postgres.migrate import apply_all
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_error, render_refusal
-from gatepost.store.readonly import check_version, get_version
-from gatepost.store.store_copy import SEARCH
 
 AT_ONCE = 1000  # rows that the server sends in one go
 WRITERS = " write "  # in the names of the connections of a gateway that runs

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, cast
 
 from psycopg import errors, pq
 
-from gatepost.store import rule_cache
+from gatepost.store.engine import rule_cache
 from gatepost.store.port import LockKind, Row
 from gatepost.store.postgres.advisory_locks import (
     SHARE,

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from gatepost.store.full_text import LOOKED_AT, IndexedText, TextCondition
+from gatepost.store.engine.full_text import LOOKED_AT, IndexedText, TextCondition
+from gatepost.store.engine.query_tree import parse_query
 from gatepost.store.port import Db
 from gatepost.store.postgres.tsquery import render_exact, render_for_index, render_marks
 from gatepost.store.postgres.words import make_vector
-from gatepost.store.query_tree import parse_query
 
 _MATCHES = "f.words @@ CAST(? AS tsquery)"
 

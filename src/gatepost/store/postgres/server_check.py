@@ -8,7 +8,7 @@ from msgspec import Struct
 from psycopg import errors
 
 from gatepost.core.errors import SetupError
-from gatepost.store.place import CONNECTIONS_BESIDE
+from gatepost.store.engine.place import CONNECTIONS_BESIDE
 from gatepost.store.postgres.connection import OLDEST, check_url, open_connection, read_settings, render_place
 from gatepost.store.postgres.connection_limits import read_limits
 from gatepost.store.postgres.postgres_db import PostgresDb

@@ -6,12 +6,12 @@ from typing import TypeVar, TypeVarTuple
 import psycopg
 
 from gatepost.core.errors import SetupError, Unavailable
+from gatepost.store.engine.readonly import check_version, get_version
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import check_url, open_connection, render_place
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_away
 from gatepost.store.postgres.server_check import check_pooler
-from gatepost.store.readonly import check_version, get_version
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

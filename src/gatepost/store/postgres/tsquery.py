@@ -9,8 +9,8 @@ In a phrase, PostgreSQL's `&` and `|` are about places: both begin at the same o
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, product
 
+from gatepost.store.engine.query_tree import Combined, NearPhrases, QueryNode, QueryOperator, QueryWord
 from gatepost.store.postgres.words import FURTHER, MARK, cut_word, make_lexeme
-from gatepost.store.query_tree import Combined, NearPhrases, QueryNode, QueryOperator, QueryWord
 
 Phrase = tuple[QueryWord, ...]
 

@@ -15,7 +15,8 @@ from psycopg import errors
 
 from gatepost.core import log
 from gatepost.core.errors import StoreAway, Unavailable
-from gatepost.store.deadline import Deadline, DeadlineExceeded
+from gatepost.store.engine.deadline import Deadline, DeadlineExceeded
+from gatepost.store.engine.write_queue import WriteUnit, send_answers
 from gatepost.store.port import Db, OutdatedDecision, Row
 from gatepost.store.postgres.advisory_locks import LockName, LockOrderConflict
 from gatepost.store.postgres.answer_guard import GRACE_S, AnswerGuard, AwaitedAnswer
@@ -24,7 +25,6 @@ from gatepost.store.postgres.lane_queue import LaneQueue
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.refusals import render_away
 from gatepost.store.postgres.server_errors import translate_error
-from gatepost.store.write_queue import WriteUnit, send_answers
 
 SLOW_S = 0.05  # a unit that takes longer is reported
 AWAY_S = 4.0  # for which a unit waits for a database that is away

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from struct import Struct
 
-from gatepost.store.full_text import LOOKED_AT, IndexedText, list_marks, list_words, separate_characters
+from gatepost.store.engine.full_text import LOOKED_AT, IndexedText, list_marks, list_words, separate_characters
 from gatepost.store.postgres.values import TsVector
 
 LONGEST_WORD = 1900  # bytes

@@ -29,11 +29,11 @@ from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.messages.inbound import Inbound, Receipt, Verb
 from gatepost.messages.outbound import Feature, Outbound, OutboundFile
-from gatepost.store import outbox
-from gatepost.store.migrate import migrate
-from gatepost.store.outbox import EffectOrigin, OutboxEffect
+from gatepost.store.engine.migrate import migrate
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Store
-from gatepost.store.sqlite_store import SqliteStore
 from gatepost.testing.channel_suite.grades import CheckImpossible, FeatureMissing
 from gatepost.testing.platforms.base import EmulatedPlatform, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.wiring import ReceivedEvents, make_channel, serve_hooks

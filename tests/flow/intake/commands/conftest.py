@@ -16,13 +16,16 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.intake import Intake
 from gatepost.messages.inbound import Inbound, Receipt
-from gatepost.store import groups, identities, inbox, messages, routes, sessions, turn_claims, turns, users
-from gatepost.store.inbox import InboxEntry
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.sessions import Session
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.turns import Turn
+from gatepost.store.rooms import routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import groups, sessions, turn_claims, turns
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turns import Turn
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import NOON, FixedClock
 

@@ -6,10 +6,12 @@ from gatepost.core.periods import Period
 from gatepost.flow.intake.commands.compact import ASKED, NOTHING
 from gatepost.flow.sessions import compaction
 from gatepost.messages.outbound import Op
-from gatepost.store import budgets, costs, groups, inbox, messages, outbox, session_notes, sessions, turn_claims, turns
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups, session_notes, sessions, turn_claims, turns
 from gatepost.testing.clock import NOON
 
 from .conftest import ADA, ADMIN, CommandDesk

@@ -6,9 +6,11 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.commands.conversation import BEGUN, BUSY, CLEARED
 from gatepost.flow.requests.choices import ALLOW_SESSION
 from gatepost.flow.requests.deciding import OPERATOR, decide
-from gatepost.store import inbox, messages, requests, session_notes, sessions, turns
+from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.rights import requests
+from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
+from gatepost.store.sessions import session_notes, sessions, turns
 from gatepost.testing.clock import NOON
 
 from .conftest import ADA, ADMIN, BOB, GUEST, ROOM, CommandDesk

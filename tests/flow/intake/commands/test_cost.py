@@ -11,10 +11,12 @@ from gatepost.flow.groups.groups import add_defaults
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Inbound
-from gatepost.store import costs, sessions, users
-from gatepost.store.costs import NewCost
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.money import costs
+from gatepost.store.money.costs import NewCost
+from gatepost.store.people import users
 from gatepost.store.port import Db
-from gatepost.store.rule_cache import RuleCache
+from gatepost.store.sessions import sessions
 from gatepost.testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000

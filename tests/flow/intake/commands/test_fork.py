@@ -3,7 +3,8 @@
 import pytest
 
 from gatepost.flow.intake.commands.fork import NOTHING, SEVERAL
-from gatepost.store import routes, sessions
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import sessions
 from gatepost.testing.clock import NOON
 
 from .conftest import GUEST, CommandDesk

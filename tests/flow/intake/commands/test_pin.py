@@ -6,8 +6,8 @@ from gatepost.core.records import replace
 from gatepost.flow.intake.commands.pin import NO_PINS, NOT_KNOWN, NOTHING
 from gatepost.messages.inbound import Quote
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import session_notes, sessions
 from gatepost.store.port import Db
+from gatepost.store.sessions import session_notes, sessions
 
 from .conftest import ADA, BOB, GUEST, CommandDesk
 

@@ -5,9 +5,11 @@ import pytest
 from gatepost.core.keyring import Keyring
 from gatepost.flow.intake.commands.provider import ASKS_FIRST, SEVERAL
 from gatepost.flow.sessions.provider_specs import find_spec
-from gatepost.store import audit, groups, routes, secrets, sessions
 from gatepost.store.port import Db
-from gatepost.store.secrets import ANTHROPIC_API_KEY, SecretOwner
+from gatepost.store.rights import audit, secrets
+from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, SecretOwner
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups, sessions
 from gatepost.testing.clock import NOON
 
 from .conftest import ADA, ADMIN, GUEST, CommandDesk

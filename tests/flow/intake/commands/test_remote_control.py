@@ -6,8 +6,11 @@ import pytest
 
 from gatepost.core.clock import MINUTE
 from gatepost.flow.intake.commands.remote_control import HIDDEN, NO_CONVERSATION, NO_DIRECT_ROOM, NO_PAGE, SENT
-from gatepost.store import audit, direct_rooms, identities, logins, messages
+from gatepost.store.messages import messages
+from gatepost.store.people import identities, logins
 from gatepost.store.port import Db
+from gatepost.store.rights import audit
+from gatepost.store.rooms import direct_rooms
 from gatepost.testing.clock import NOON
 
 from .conftest import ADA, ADMIN, ROOM, CommandDesk

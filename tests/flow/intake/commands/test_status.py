@@ -5,14 +5,17 @@ from msgspec.structs import replace
 
 from gatepost.core.clock import DAY
 from gatepost.core.periods import Period
-from gatepost.store import acl, budgets, costs, groups, requests, sessions, switches, tasks
-from gatepost.store.acl import AclRow
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.costs import NewCost
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.costs import NewCost
 from gatepost.store.port import Db
-from gatepost.store.requests import NewRequest, RequestKind
-from gatepost.store.sessions import SessionMode
-from gatepost.store.tasks import NewTask, ScheduleKind
+from gatepost.store.rights import acl, requests, switches
+from gatepost.store.rights.acl import AclRow
+from gatepost.store.rights.requests import NewRequest, RequestKind
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import NewTask, ScheduleKind
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.clock import NOON
 
 from .conftest import ADA, BOB, GUEST, OWNER, CommandDesk

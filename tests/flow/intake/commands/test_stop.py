@@ -8,9 +8,12 @@ from gatepost.flow.intake.admission import sessions_to_stop
 from gatepost.flow.intake.commands.stop import FOR_OTHERS, NOT_RUNNING
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.messages.inbound import Attachment, Inbound, Verb
-from gatepost.store import identities, inbox, messages, routes, turn_claims
+from gatepost.store.messages import inbox, messages
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionMode
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import turn_claims
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.clock import NOON
 
 from .conftest import ADA, ADMIN, BOB, GUEST, OWNER, ROOM, CommandDesk

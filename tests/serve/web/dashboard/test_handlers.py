@@ -13,8 +13,9 @@ from gatepost.core.event_bus import EventBus
 from gatepost.serve.web.dashboard import live
 from gatepost.serve.web.dashboard.handlers import SHOWN_ROWS, cut_tables, find_words
 from gatepost.serve.web.dashboard.view import Column, EmptyState, PageView, Row, TableBlock
-from gatepost.store import groups, tasks
 from gatepost.store.port import Db
+from gatepost.store.schedule import tasks
+from gatepost.store.sessions import groups
 from gatepost.testing.waiting import PATIENCE_S
 
 HTMX_SHA256 = "e484d9171a9db30a39c8f16e3d709d4137f3211c659f8e6125816635033d593f"  # of htmx.org 4.0.0, dist/htmx.min.js

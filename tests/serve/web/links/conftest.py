@@ -23,12 +23,13 @@ from gatepost.messages.inbound import Direction
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.links.hook import HookDeps
 from gatepost.serve.web.site import WebDeps, make_site
-from gatepost.store import groups, inbox, messages
-from gatepost.store.inbox import InboxEntry
-from gatepost.store.messages import Message
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.messages.messages import Message
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.tokens import TokenKind
+from gatepost.store.rights.tokens import TokenKind
+from gatepost.store.sessions import groups
 from gatepost.testing.waiting import PATIENCE_S
 
 FOLDER, ROOM = "acme/eng", "hook:acme/eng/github"

@@ -18,13 +18,15 @@ from gatepost.flow.links.link_tokens import NewLink
 from gatepost.serve.web.hook_admission import HookBusy
 from gatepost.serve.web.links import hook
 from gatepost.serve.web.links.hook import HookLinks, LinkRates
-from gatepost.store import acl, budgets, secrets, sessions, tokens
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind
-from gatepost.store.inbox import InboxState
-from gatepost.store.messages import Message
-from gatepost.store.secrets import SecretOwner
-from gatepost.store.tokens import SignatureScheme, TokenKind
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.messages import Message
+from gatepost.store.money import budgets
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.rights import acl, secrets, tokens
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.secrets import SecretOwner
+from gatepost.store.rights.tokens import SignatureScheme, TokenKind
+from gatepost.store.sessions import sessions
 
 from .conftest import FOLDER, JSON, ROOM, HookDesk
 

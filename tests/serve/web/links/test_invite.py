@@ -12,10 +12,12 @@ from gatepost.core.clock import SystemClock
 from gatepost.flow import invitations
 from gatepost.flow.invitations import LIMITED, NOT_VALID, NewInvitation
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.store import acl, groups, logins, newcomers, pairing_codes, tokens, users
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.pairing_codes import MOST_GUESSES
+from gatepost.store.people import logins, newcomers, pairing_codes, users
+from gatepost.store.people.pairing_codes import MOST_GUESSES
 from gatepost.store.port import Db
+from gatepost.store.rights import acl, tokens
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.sessions import groups
 from gatepost.testing.waiting import until
 
 ANN, BEA = "web:user/ann", "web:user/bea"

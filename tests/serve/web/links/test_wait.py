@@ -17,11 +17,13 @@ from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.hook_admission import HookBusy
 from gatepost.serve.web.links.hook import HookLinks
 from gatepost.serve.web.links.wait import LinkWaits
-from gatepost.store import outbox, switches, turn_claims, turn_failures, turns
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.turn_failures import FailureCause, TurnRetryPolicy
+from gatepost.store.rights import switches
+from gatepost.store.sessions import turn_claims, turn_failures, turns
+from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.testing.waiting import PATIENCE_S, until
 
 from .conftest import FOLDER, ROOM, HookDesk

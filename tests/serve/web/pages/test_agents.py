@@ -7,7 +7,7 @@ from gatepost.serve.control.contract import to_json
 from gatepost.serve.web.dashboard.tables import make_facts, make_table
 from gatepost.serve.web.dashboard.view import Link
 from gatepost.serve.web.pages.agents import AGENT, DETAILS, EMPTY, list_actions
-from gatepost.store.sessions import SessionState
+from gatepost.store.sessions.sessions import SessionState
 
 AT = "2026-01-01T00:00:00.000Z"
 

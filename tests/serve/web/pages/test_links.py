@@ -11,8 +11,9 @@ from gatepost.serve.web.dashboard.operation_form import make_form
 from gatepost.serve.web.dashboard.result_links import list_shown_once
 from gatepost.serve.web.dashboard.view import Badge, InputKind, Moment
 from gatepost.serve.web.pages.links import LINK, PAGE, list_actions, show_end
-from gatepost.store import groups, tokens
-from gatepost.store.tokens import NewToken, TokenKind
+from gatepost.store.rights import tokens
+from gatepost.store.rights.tokens import NewToken, TokenKind
+from gatepost.store.sessions import groups
 
 
 def make_answer(**given: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from gatepost.serve.web.dashboard.tables import make_table
 from gatepost.serve.web.dashboard.view import Link
 from gatepost.serve.web.pages.keep import KEPT_ROWS, NOTHING, make_store
 from gatepost.serve.web.pages.logs import list_traces
-from gatepost.store import switches
-from gatepost.store.switches import PANIC
+from gatepost.store.rights import switches
+from gatepost.store.rights.switches import PANIC
 
 
 async def test_the_log_is_shown_by_level_and_words_and_as_text(site: Any) -> None:

@@ -10,9 +10,11 @@ from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import AgentCards, Badge, Fact, Link, Money, Share, Tone
 from gatepost.serve.web.pages.overview import list_notes, make_card, make_view, render_summary
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.store import acl, groups, switches, users
-from gatepost.store.acl import AclRow
+from gatepost.store.people import users
 from gatepost.store.port import Db
+from gatepost.store.rights import acl, switches
+from gatepost.store.rights.acl import AclRow
+from gatepost.store.sessions import groups
 
 NOW = 1_800_000_000_000_000
 AGO = iso(NOW - 3 * MINUTE)

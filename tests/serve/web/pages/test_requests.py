@@ -8,8 +8,8 @@ from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
 from gatepost.serve.web.dashboard.view import Fact, Facts, FormBlock, Note, TableBlock, Tone
 from gatepost.serve.web.pages.requests import list_row_actions, make_request_view, make_requests_view
-from gatepost.store import request_votes, requests
-from gatepost.store.requests import NewRequest, RequestKind
+from gatepost.store.rights import request_votes, requests
+from gatepost.store.rights.requests import NewRequest, RequestKind
 
 NOON = 1_700_000_000_000_000
 

@@ -10,7 +10,7 @@ from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.operations.routes import plan_move
 from gatepost.serve.web.dashboard.view import FormBlock, TableBlock
 from gatepost.serve.web.pages.routes import make_routes_view
-from gatepost.store.routes import Route
+from gatepost.store.rooms.routes import Route
 
 
 def route(number: int, seq: int) -> Route:

@@ -9,8 +9,10 @@ from gatepost.core.records import replace
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.view import Badge, Link, TableBlock, Tone
 from gatepost.serve.web.pages.sites import make_rules, make_site_table
-from gatepost.store import acl, audit, groups, users
-from gatepost.store.acl import AclEffect, AclRow
+from gatepost.store.people import users
+from gatepost.store.rights import acl, audit
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.sessions import groups
 
 
 @pytest.fixture

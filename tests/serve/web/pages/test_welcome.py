@@ -15,8 +15,10 @@ from gatepost.serve.web.pages.welcome import (
     make_progress,
     order_agents,
 )
-from gatepost.store import groups, routes, users
+from gatepost.store.people import users
 from gatepost.store.port import Db
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups
 
 
 def make_agent(name: str, **changes: Any) -> dict[str, Any]:

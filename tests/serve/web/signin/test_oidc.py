@@ -18,10 +18,11 @@ from gatepost.core.settings import Config
 from gatepost.flow import pairing
 from gatepost.serve import auth_throttle
 from gatepost.serve.web.signin.oidc import SECRET, check_settings
-from gatepost.store import identities, secrets, users
+from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
-from gatepost.store.secrets import SecretOwner, is_channel_secret
-from gatepost.store.users import UserRole
+from gatepost.store.rights import secrets
+from gatepost.store.rights.secrets import SecretOwner, is_channel_secret
 from gatepost.testing.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcAccount, OidcProvider, ProviderFault
 from gatepost.testing.waiting import PATIENCE_S
 

@@ -9,7 +9,8 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.flow import pairing
 from gatepost.serve.control.operations.passwords import FRESH
-from gatepost.store import audit, identities, passkeys, users
+from gatepost.store.people import identities, passkeys, users
+from gatepost.store.rights import audit
 from gatepost.testing.waiting import PATIENCE_S
 from gatepost.testing.web_manners import make_async_manners
 

@@ -10,8 +10,9 @@ import pytest
 
 from gatepost.core.clock import HOUR, SystemClock
 from gatepost.serve import password_limits
-from gatepost.store import audit, logins, passwords
+from gatepost.store.people import logins, passwords
 from gatepost.store.port import Db
+from gatepost.store.rights import audit
 
 SECRET, OTHER = "four words of hers", "another four words"
 OWNER = "web:user/owner"

@@ -10,7 +10,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.settings import Config
 from gatepost.serve.health.sign_in_checks import check_sign_in
 from gatepost.serve.web.signin.proxy_users import check_settings, find_name
-from gatepost.store import identities, logins, users
+from gatepost.store.people import identities, logins, users
 from gatepost.store.port import Db
 
 ANN = {"remote-user": "ann"}

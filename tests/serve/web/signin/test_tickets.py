@@ -6,9 +6,9 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import FILE, Keyring
 from gatepost.serve.web.signin.tickets import LASTS, LONGEST, TicketOffice, TicketPurpose, spend
 from gatepost.serve.web.signin.web_keys import WebKeys
-from gatepost.store import secrets
-from gatepost.store.secrets import SecretOwner
-from gatepost.store.sqlite_store import SqliteStore
+from gatepost.store.engine.sqlite_store import SqliteStore
+from gatepost.store.rights import secrets
+from gatepost.store.rights.secrets import SecretOwner
 
 NOW = 1_000_000_000
 PASSKEY, OIDC = TicketPurpose.PASSKEY_SIGN_IN, TicketPurpose.OIDC_SIGN_IN

@@ -18,8 +18,9 @@ from gatepost.core.clock import SystemClock
 from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, bind_host, set_route
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.signin.one_time_link import make_login_url
-from gatepost.store import groups, logins, users
-from gatepost.store.web_routes import WebAccess
+from gatepost.store.people import logins, users
+from gatepost.store.sessions import groups
+from gatepost.store.web.web_routes import WebAccess
 from gatepost.testing.waiting import PATIENCE_S
 
 PERSON = RouteMaker(folder="", name="operator", now=1, reaches=lambda folder: True)

@@ -7,7 +7,7 @@ import pytest
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.store import group_places
+from gatepost.store.gateways import group_places
 
 
 @pytest.fixture

@@ -14,10 +14,13 @@ from gatepost.flow.links import link_tokens, link_visits
 from gatepost.flow.links.link_tokens import IssuedLink, NewLink
 from gatepost.serve.web.widget import handlers, rates
 from gatepost.serve.web.widget.handlers import render_headers
-from gatepost.store import groups, link_visitors, routes, tokens
+from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
-from gatepost.store.sqlite_store import SqliteStore
-from gatepost.store.tokens import TokenKind
+from gatepost.store.rights import tokens
+from gatepost.store.rights.tokens import TokenKind
+from gatepost.store.rooms import routes
+from gatepost.store.sessions import groups
+from gatepost.store.web import link_visitors
 from gatepost.testing.waiting import PATIENCE_S
 
 CLOCK = SystemClock()

@@ -6,10 +6,11 @@ from gatepost.flow.intake.accepted_message import IntakeResult, TargetAccess
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.sessions import compaction
-from gatepost.store import reservations, sessions
-from gatepost.store.budgets import STOP, BudgetNotice
-from gatepost.store.origins import Origin
-from gatepost.store.sessions import Session
+from gatepost.store.money import reservations
+from gatepost.store.money.budgets import STOP, BudgetNotice
+from gatepost.store.rooms.origins import Origin
+from gatepost.store.sessions import sessions
+from gatepost.store.sessions.sessions import Session
 
 ASKED = "The conversation is being made shorter."
 NOTHING = "There is no conversation to make shorter."

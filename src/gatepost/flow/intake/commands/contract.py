@@ -18,10 +18,11 @@ from gatepost.flow.intake.accepted_message import CommandFacts, IntakeResult, Me
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, CommandRight, CommandSpec, SlashCommand
 from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.messages.inbound import Receipt
-from gatepost.store import groups, identities
-from gatepost.store.groups import Group
-from gatepost.store.inbox import InboxState
-from gatepost.store.sessions import Session
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.people import identities
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session
 
 
 class CommandCall(Struct, frozen=True):

@@ -5,7 +5,9 @@ from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.sessions.session_stop import KILL_TIME, stop_own_work, stop_session, works_for
-from gatepost.store import costs, requests, sessions, turns, waiting_requests
+from gatepost.store.money import costs
+from gatepost.store.rights import requests, waiting_requests
+from gatepost.store.sessions import sessions, turns
 
 CLEARED = "Cleared. The next message starts a new conversation."
 OVER = "the conversation has ended"

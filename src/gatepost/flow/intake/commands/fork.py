@@ -6,7 +6,7 @@ from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.sessions.forking import parse_topic
-from gatepost.store import forks
+from gatepost.store.sessions import forks
 
 SEVERAL = "Several agents are in this chat. Ask the one that you mean to fork its conversation."
 NOTHING = "There is no conversation here that could be forked."

@@ -7,8 +7,10 @@ from gatepost.flow.intake.routed_message import find_quoted
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Feature, Op
-from gatepost.store import audit, messages, outbox, session_notes
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.messages import messages, outbox
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
+from gatepost.store.rights import audit
+from gatepost.store.sessions import session_notes
 
 LONGEST_NOTE = 2000  # characters
 OFF = frozenset({"off", "none"})

@@ -6,9 +6,10 @@ from gatepost.flow.intake.accepted_message import IntakeResult, TargetAccess, fi
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command, is_commanding
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.sessions import provider_choices
-from gatepost.store import audit, sessions
-from gatepost.store.groups import Group
-from gatepost.store.sessions import Session
+from gatepost.store.rights import audit
+from gatepost.store.sessions import sessions
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session
 
 DEFAULT = "default"
 MOST_LISTED = 40  # names in one answer

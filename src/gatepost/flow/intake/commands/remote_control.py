@@ -12,9 +12,11 @@ from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.web.page_logins import ONCE, issue_for_person
 from gatepost.messages.outbound import Op
-from gatepost.store import audit, direct_rooms, outbox
-from gatepost.store.direct_rooms import DirectRoom
-from gatepost.store.outbox import EffectOrigin, NewEffect
+from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
+from gatepost.store.rights import audit
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.rooms.direct_rooms import DirectRoom
 
 NO_PAGE = "The web page is not served at an address here, so there is no link to it."
 NO_CONVERSATION = "There is no conversation here yet. Say something to the agent first."

@@ -17,11 +17,15 @@ from gatepost.flow.overview.standing import (
     sort_agents,
 )
 from gatepost.flow.sessions.session_stop import works_for
-from gatepost.store import budgets, costs, inbox, session_notes, switches, tasks, turns, waiting_requests
-from gatepost.store.budgets import BudgetScopeKind, BudgetStatus
-from gatepost.store.sessions import Session
-from gatepost.store.tasks import Task
-from gatepost.store.turns import TurnState
+from gatepost.store.messages import inbox
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetScopeKind, BudgetStatus
+from gatepost.store.rights import switches, waiting_requests
+from gatepost.store.schedule import tasks
+from gatepost.store.schedule.tasks import Task
+from gatepost.store.sessions import session_notes, turns
+from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.turns import TurnState
 
 OWN = " (of this conversation)"
 USUAL = "the agent's own choice"

@@ -8,7 +8,7 @@ from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.sessions.notices import STOPPED
 from gatepost.flow.sessions.session_stop import KILL_TIME, stop_own_work, stop_session
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store.messages.outbox import OutboxEffect
 
 NOT_RUNNING = "Nothing is running here."
 FOR_OTHERS = "The agent is working for somebody else here, and goes on. An owner or an admin can stop that."

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import field
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store.requests import AnswerLasts
+from gatepost.store.rights.requests import AnswerLasts
 
 READ, WRITE, PROMPT = "agents.read", "agents.write", "agents.prompt"
 LONGEST_WAIT_S = 50.0  # of one request; who wants to wait longer asks again

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from gatepost.serve.control.declaration import OperationArgs, declares, option
-from gatepost.store.dropped import DroppedBy
+from gatepost.store.messages.dropped import DroppedBy
 
 
 @declares("dropped.list", right="ledger.read", reads=True)

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store.acl import ANYWHERE, OPERATOR
+from gatepost.store.rights.acl import ANYWHERE, OPERATOR
 
 READ, WRITE = "grants.read", "grants.write"
 Child = Annotated[str, argument("A principal, or a role.")]

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store import inbox, outbox
+from gatepost.store.messages import inbox, outbox
 
 READ = "ledger.read"
 STATES = (*dict.fromkeys(("queued", "working", "held", "retry", *inbox.END, "pending", "sending", *outbox.END)),)

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms.rooms import RoomPolicy
 
 
 @declares("room.list", right="rooms.read", reads=True)

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store.sessions import MODES
+from gatepost.store.sessions.sessions import MODES
 
 READ, WRITE = "routes.read", "routes.write"
 

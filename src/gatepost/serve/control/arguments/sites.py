@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store.web_routes import WebAccess
+from gatepost.store.web.web_routes import WebAccess
 
 READ, WRITE = "sites.read", "sites.write"
 MOST_LISTED = 200

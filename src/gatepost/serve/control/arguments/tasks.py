@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store.tasks import MissedPolicy, TaskContext
+from gatepost.store.schedule.tasks import MissedPolicy, TaskContext
 
 READ, WRITE = "tasks.read", "tasks.write"
 TaskId = Annotated[str, argument("The task's id, as `task list` shows it.", "task")]

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store.users import UserRole
+from gatepost.store.people.users import UserRole
 
 READ, WRITE = "users.read", "users.write"
 GRANT = "grants.write"  # it writes rows of the access list

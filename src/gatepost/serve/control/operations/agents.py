@@ -34,10 +34,10 @@ from gatepost.serve.control.arguments.agents import (
 )
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.declaration import list_fields
-from gatepost.store import requests
 from gatepost.store.port import Db
-from gatepost.store.sessions import SessionState
-from gatepost.store.timeline import TimelineEntry, TimelineKind
+from gatepost.store.rights import requests
+from gatepost.store.sessions.sessions import SessionState
+from gatepost.store.sessions.timeline import TimelineEntry, TimelineKind
 
 MOST_ENTRIES = 1000
 # The tools' arguments, by their option on the command line.

@@ -9,10 +9,11 @@ from gatepost.core.errors import NotFound, Refused, Unavailable
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.api_tokens import AddApiTokenArgs, ListApiTokensArgs, RevokeApiTokenArgs
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps, extend, operation
-from gatepost.store import api_tokens, identities, users
-from gatepost.store.api_tokens import ApiToken, NewApiToken
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.tokens import TokenState
+from gatepost.store.rights import api_tokens
+from gatepost.store.rights.api_tokens import ApiToken, NewApiToken
+from gatepost.store.rights.tokens import TokenState
 
 SIGN = "gp_api_"  # how tokens begin, so that scanners for leaked secrets know them
 

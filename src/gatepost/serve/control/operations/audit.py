@@ -10,10 +10,10 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid
 from gatepost.serve.control.arguments.audit import ListAuditArgs, VerifyAuditArgs
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
-from gatepost.store import audit
-from gatepost.store.place import get_place
+from gatepost.store.engine.place import get_place
+from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.rights import audit
 
 
 class AuditEntry(Struct, frozen=True):

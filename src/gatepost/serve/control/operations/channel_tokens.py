@@ -12,9 +12,9 @@ from gatepost.serve.control.arguments.channels import AddChannelArgs, ListChanne
 from gatepost.serve.control.contract import OperationDeps, operation, run_within
 from gatepost.serve.control.operations import channels
 from gatepost.serve.control.operations.channels import ChannelListItem
-from gatepost.store import tokens
 from gatepost.store.port import Db
-from gatepost.store.tokens import NewToken, TokenKind
+from gatepost.store.rights import tokens
+from gatepost.store.rights.tokens import NewToken, TokenKind
 
 REMOTE = "remote"  # the kind
 LONGEST_TEXT = 1_000_000

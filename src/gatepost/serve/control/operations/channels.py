@@ -38,11 +38,12 @@ from gatepost.serve.control.channel_changes import (
     render_after,
 )
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import channel_instances, tokens
-from gatepost.store.channel_instances import StoredChannel
+from gatepost.store.engine.readonly import list_waiting_instances
 from gatepost.store.port import Db
-from gatepost.store.readonly import list_waiting_instances
-from gatepost.store.secrets import SecretReader
+from gatepost.store.rights import tokens
+from gatepost.store.rights.secrets import SecretReader
+from gatepost.store.rooms import channel_instances
+from gatepost.store.rooms.channel_instances import StoredChannel
 
 SUPERVISOR = "channels"  # in `OperationDeps.extra`, while a gateway runs
 SETTLE_S, LOOK_S = 3.0, 0.02

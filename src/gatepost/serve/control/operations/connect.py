@@ -44,10 +44,11 @@ from gatepost.serve.control.connectable_agents import (
 from gatepost.serve.control.contract import OperationDeps, operation, run_within
 from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
-from gatepost.store import groups, secrets, sessions
 from gatepost.store.port import Db
-from gatepost.store.secrets import ANTHROPIC_AUTH_TOKEN, SecretOwner
-from gatepost.store.sessions import Session
+from gatepost.store.rights import secrets
+from gatepost.store.rights.secrets import ANTHROPIC_AUTH_TOKEN, SecretOwner
+from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import Session
 
 MOST_GROUPS = 20  # that are named for an agent
 

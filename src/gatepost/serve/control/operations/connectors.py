@@ -33,7 +33,7 @@ from gatepost.serve.control.arguments.connectors import (
     ListConnectorsArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import connector_tools
+from gatepost.store.rights import connector_tools
 
 LONGEST_CHECK_S = 30.0
 MOST_CHECKS = 4  # at once, of all callers

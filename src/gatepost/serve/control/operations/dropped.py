@@ -10,9 +10,10 @@ from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND
 from gatepost.core.errors import Invalid
 from gatepost.serve.control.arguments.dropped import ListDroppedArgs
 from gatepost.serve.control.contract import read_operation
-from gatepost.store import audit, dropped
-from gatepost.store.dropped import ONLY_COUNTED, DroppedBy, DroppedCount, DroppedMessage
+from gatepost.store.messages import dropped
+from gatepost.store.messages.dropped import ONLY_COUNTED, DroppedBy, DroppedCount, DroppedMessage
 from gatepost.store.port import Db
+from gatepost.store.rights import audit
 
 MOST_COUNTED = 10_000  # rows of the audit log that stand for many
 _AGE = re.compile(r"(\d{1,6})([mhd])")

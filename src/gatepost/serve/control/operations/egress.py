@@ -11,9 +11,10 @@ from gatepost.serve.control.arguments.egress import (
     RemoveEgressRuleArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
-from gatepost.store import egress, groups
-from gatepost.store.egress import EgressAttempt, EgressRule
 from gatepost.store.port import Db
+from gatepost.store.rights import egress
+from gatepost.store.rights.egress import EgressAttempt, EgressRule
+from gatepost.store.sessions import groups
 
 
 async def _add_rule(deps: OperationDeps, args: EgressRuleArgs, *, allow: bool) -> EgressRule:

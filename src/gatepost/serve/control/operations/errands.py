@@ -6,9 +6,11 @@ from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound
 from gatepost.serve.control.arguments.errands import ListErrandsArgs, ShowErrandArgs
 from gatepost.serve.control.contract import extend, read_operation
-from gatepost.store import errands, groups, messages, origins
-from gatepost.store.errands import Errand, ErrandState
+from gatepost.store.messages import messages
 from gatepost.store.port import Db
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import errands, groups
+from gatepost.store.sessions.errands import Errand, ErrandState
 
 LONGEST_SHOWN = 20_000  # characters of what was asked, and of what came back
 MOST_ABOVE = 50  # more than any chain may have

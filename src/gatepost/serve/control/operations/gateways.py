@@ -12,11 +12,11 @@ from gatepost.serve.control.arguments.gateways import (
     ShowGatewayArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import gateways, group_moves, group_places
-from gatepost.store.gateway_checks import is_living
-from gatepost.store.gateways import GatewayRow, GatewayState
+from gatepost.store.gateways import gateways, group_moves, group_places
+from gatepost.store.gateways.gateway_checks import is_living
+from gatepost.store.gateways.gateways import GatewayRow, GatewayState
 from gatepost.store.port import Db
-from gatepost.store.shared_folders import GroupPlace
+from gatepost.store.sessions.shared_folders import GroupPlace
 
 MOST_SESSIONS = 200  # that are named
 MOST_WORLDS = 10  # that are named

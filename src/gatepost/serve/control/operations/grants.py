@@ -22,9 +22,9 @@ from gatepost.serve.control.arguments.grants import (
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.serve.control.operations.policy import load_tools
-from gatepost.store import acl
-from gatepost.store.acl import AclEffect, AclRow, GrantRow
 from gatepost.store.port import Db
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow, GrantRow
 
 T = TypeVar("T")
 

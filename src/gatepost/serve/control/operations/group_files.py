@@ -9,8 +9,8 @@ from gatepost.flow.groups.group_files import SKILLS, GroupFile, GroupFileText, W
 from gatepost.flow.sessions.host_uids import group_uid
 from gatepost.serve.control.arguments.group_files import ListGroupFilesArgs, ReadGroupFileArgs, WriteGroupFileArgs
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import groups
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups
 
 
 def _list_inner(db: Db, folder: str) -> list[str]:

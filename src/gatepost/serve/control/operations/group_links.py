@@ -7,9 +7,10 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.serve.control.arguments.group_links import LinkGroupArgs, UnlinkGroupArgs
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import destinations, groups
-from gatepost.store.destinations import DestinationKind
+from gatepost.store.messages import destinations
+from gatepost.store.messages.destinations import DestinationKind
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?\Z")
 

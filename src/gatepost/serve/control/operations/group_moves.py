@@ -10,11 +10,12 @@ from gatepost.flow.gateways.group_place import PLACE
 from gatepost.flow.groups.groups import complete_folders
 from gatepost.serve.control.arguments.group_moves import MoveGroupArgs
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import gateways, group_moves, group_places, groups, lost_worlds, worktrees
-from gatepost.store.gateway_checks import is_living
-from gatepost.store.group_moves import GroupMove, GroupMoveState
+from gatepost.store.gateways import gateways, group_moves, group_places, lost_worlds
+from gatepost.store.gateways.gateway_checks import is_living
+from gatepost.store.gateways.group_moves import GroupMove, GroupMoveState
 from gatepost.store.port import Db, LockKind, Store
-from gatepost.store.shared_folders import GroupPlace
+from gatepost.store.sessions import groups, worktrees
+from gatepost.store.sessions.shared_folders import GroupPlace
 
 LOOK_S = 0.2
 ALONE = "this store is a file of one machine, so it has one gateway; docs/scale.md tells how several share one"

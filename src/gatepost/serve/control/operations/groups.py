@@ -40,26 +40,18 @@ from gatepost.serve.control.arguments.groups import (
     ShowGroupArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import (
-    destinations,
-    gateways,
-    group_moves,
-    group_places,
-    groups,
-    inbox,
-    routes,
-    sessions,
-    tasks,
-    turns,
-    worktrees,
-)
-from gatepost.store.destinations import Destination
-from gatepost.store.gateway_checks import is_living
-from gatepost.store.groups import Group
-from gatepost.store.inbox import InboxState
+from gatepost.store.gateways import gateways, group_moves, group_places
+from gatepost.store.gateways.gateway_checks import is_living
+from gatepost.store.messages import destinations, inbox
+from gatepost.store.messages.destinations import Destination
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
-from gatepost.store.routes import Route
-from gatepost.store.sessions import Session
+from gatepost.store.rooms import routes
+from gatepost.store.rooms.routes import Route
+from gatepost.store.schedule import tasks
+from gatepost.store.sessions import groups, sessions, turns, worktrees
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session
 
 _NUMBERS = ("window_messages", "window_chars")
 _TEXTS = ("name", "model")

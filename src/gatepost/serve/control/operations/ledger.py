@@ -6,12 +6,13 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.serve.control.arguments.ledger import STATES, CheckLedgerArgs, ListLedgerArgs, TraceMessageArgs
 from gatepost.serve.control.contract import extend, read_operation
 from gatepost.serve.telemetry.trace_ids import make_trace_id
-from gatepost.store import ledger, search
-from gatepost.store.costs import ModelCall
-from gatepost.store.inbox import InboxEntry
-from gatepost.store.ledger import LedgerLine, LedgerStatus, MessageTrace, TraceEvent
-from gatepost.store.messages import Message
-from gatepost.store.outbox import OutboxEffect
+from gatepost.store import search
+from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import OutboxEffect
+from gatepost.store.money import ledger
+from gatepost.store.money.costs import ModelCall
+from gatepost.store.money.ledger import LedgerLine, LedgerStatus, MessageTrace, TraceEvent
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
 

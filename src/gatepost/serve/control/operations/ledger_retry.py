@@ -14,12 +14,14 @@ from gatepost.flow import sender_rights
 from gatepost.messages.inbound import MessageKind
 from gatepost.serve.control.arguments.ledger_retry import RetryMessageArgs
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import inbox, messages, outbox, rooms, sessions
-from gatepost.store.inbox import InboxEntry, InboxMode, InboxState
-from gatepost.store.messages import Message
-from gatepost.store.outbox import EffectOrigin, EffectState, OutboxEffect
+from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.inbox import InboxEntry, InboxMode, InboxState
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, OutboxEffect
 from gatepost.store.port import Db
-from gatepost.store.rooms import RoomPolicy
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.sessions import sessions
 
 AGAIN = (EffectState.FAILED, EffectState.UNCERTAIN)
 

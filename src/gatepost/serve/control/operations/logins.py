@@ -6,8 +6,8 @@ from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.serve.control.arguments.logins import READ, WRITE, EndAllLoginsArgs, EndLoginArgs, ListLoginsArgs
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
-from gatepost.store import identities, logins, users
-from gatepost.store.logins import BrowserLogin
+from gatepost.store.people import identities, logins, users
+from gatepost.store.people.logins import BrowserLogin
 from gatepost.store.port import Db
 
 LONGEST_SHOWN = 80  # characters of a name that is not known

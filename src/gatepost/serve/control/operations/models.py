@@ -21,10 +21,10 @@ from gatepost.flow.sessions.provider_specs import find_spec
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.arguments.models import CheckModelsArgs
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import groups
-from gatepost.store.groups import Group
 from gatepost.store.port import Db
-from gatepost.store.secrets import SecretReader
+from gatepost.store.rights.secrets import SecretReader
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.groups import Group
 
 MOST_AT_ONCE = 8
 PURPOSE = "doctor"

@@ -14,9 +14,10 @@ from gatepost.serve.control.arguments.onboarding import (
     OpenEntranceArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
-from gatepost.store import groups, newcomers
-from gatepost.store.newcomers import Entrance, Newcomer
+from gatepost.store.people import newcomers
+from gatepost.store.people.newcomers import Entrance, Newcomer
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups
 
 
 class OnboardingOverview(Struct, frozen=True):

@@ -48,11 +48,12 @@ from gatepost.serve.control.declaration import OperationInfo
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.health_check import HealthCheck
-from gatepost.store import overview, switches
-from gatepost.store.budgets import BudgetScopeKind
-from gatepost.store.overview import LastMessage, ShownRequest
+from gatepost.store.money.budgets import BudgetScopeKind
 from gatepost.store.port import Db
-from gatepost.store.requests import RequestKind
+from gatepost.store.rights import switches
+from gatepost.store.rights.requests import RequestKind
+from gatepost.store.web import overview
+from gatepost.store.web.overview import LastMessage, ShownRequest
 
 HEALTH, AWAKE = "health", "awake"  # in `OperationDeps.extra`, while a gateway runs
 READ_S = 5.0

@@ -7,9 +7,9 @@ from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.panic import PanicOffArgs, PanicOnArgs
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import switches
 from gatepost.store.port import Db
-from gatepost.store.switches import PANIC, Switch
+from gatepost.store.rights import switches
+from gatepost.store.rights.switches import PANIC, Switch
 
 LONGEST_REASON = 500
 

@@ -9,8 +9,8 @@ from gatepost.serve.control.arguments.passkeys import READ, WRITE, ListPasskeysA
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation
 from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
-from gatepost.store import identities, passkeys, users
-from gatepost.store.passkeys import Passkey
+from gatepost.store.people import identities, passkeys, users
+from gatepost.store.people.passkeys import Passkey
 from gatepost.store.port import Db
 
 LONGEST_SHOWN = 80  # characters of a name that is not known

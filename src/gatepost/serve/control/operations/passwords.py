@@ -14,8 +14,8 @@ from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.password_hashing import EXTRA, HASHING, MODULE, PASSWORD_LOGIN, check_new
 from gatepost.serve.password_limits import PasswordLimits
-from gatepost.store import identities, logins, passwords
-from gatepost.store.passwords import Password
+from gatepost.store.people import identities, logins, passwords
+from gatepost.store.people.passwords import Password
 from gatepost.store.port import Db
 
 FRESH = 10 * MINUTE  # after a sign-in nobody is asked for the old password

@@ -9,9 +9,9 @@ from gatepost.serve.control.arguments.pinned_rules import (
     RemovePinnedRuleArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
-from gatepost.store import groups, pinned_rules
-from gatepost.store.pinned_rules import PinnedRule
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups, pinned_rules
+from gatepost.store.sessions.pinned_rules import PinnedRule
 
 LONGEST_RULE = 2000  # characters
 LONGEST_TOGETHER = 8000  # of one group: they are part of every turn

@@ -18,8 +18,8 @@ from gatepost.gate.connectors import CONNECTORS
 from gatepost.gate.policies import TOOL_GROUPS, load_policy_facts, visible_tools
 from gatepost.serve.control.arguments.policy import ExplainCallArgs, ListToolsArgs
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import groups
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups
 from gatepost.tools.contract import TOOLS, Tool
 
 

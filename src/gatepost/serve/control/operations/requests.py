@@ -11,9 +11,9 @@ from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import AgentQuestion, get_answers, parse_questions
 from gatepost.serve.control.arguments.requests import ShowRequestArgs
 from gatepost.serve.control.contract import read_operation
-from gatepost.store import request_votes, requests
 from gatepost.store.port import Db
-from gatepost.store.requests import AnswerLasts, Request, RequestKind, RequestState
+from gatepost.store.rights import request_votes, requests
+from gatepost.store.rights.requests import AnswerLasts, Request, RequestKind, RequestState
 
 
 class PermitChoice(Struct, frozen=True, kw_only=True):

@@ -14,10 +14,10 @@ from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.upkeep.retention import MEDIA, ROWS, SESSIONS, Retention, RetentionCounts
 from gatepost.serve.control.arguments.retention import RunRetentionArgs, ShowRetentionArgs
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.store import retention
-from gatepost.store.place import get_place
+from gatepost.store.engine.place import get_place
+from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
-from gatepost.store.readonly import read_snapshot
+from gatepost.store.schedule import retention
 
 
 class KeptRows(Struct, frozen=True):

@@ -6,9 +6,9 @@ from gatepost.flow.channel_specs import check_platform
 from gatepost.messages import address as addresses
 from gatepost.serve.control.arguments.rooms import ListRoomsArgs, RoomPolicyArgs
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
-from gatepost.store import rooms
 from gatepost.store.port import Db
-from gatepost.store.rooms import Room, RoomPolicy
+from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import Room, RoomPolicy
 
 
 class RoomPolicyResult(Struct, frozen=True):

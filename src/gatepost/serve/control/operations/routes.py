@@ -27,12 +27,15 @@ from gatepost.serve.control.arguments.routes import (
     RouteTestArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import channel_instances, groups, identities, rooms, routes, switches
+from gatepost.store.engine.rule_cache import RuleCache
+from gatepost.store.people import identities
 from gatepost.store.port import Db, LockKind
-from gatepost.store.rooms import RoomPolicy
-from gatepost.store.routes import Route
-from gatepost.store.rule_cache import RuleCache
-from gatepost.store.sessions import SessionMode
+from gatepost.store.rights import switches
+from gatepost.store.rooms import channel_instances, rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions import groups
+from gatepost.store.sessions.sessions import SessionMode
 
 if TYPE_CHECKING:
     from gatepost.flow.intake.decision_explanation import ExplainedTarget

@@ -26,12 +26,16 @@ from gatepost.serve.control.arguments.secrets import (
     UnbindSecretArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import bindings, egress, gateways, groups, identities, secrets, users
-from gatepost.store.bindings import Binding
-from gatepost.store.gateway_checks import check_rotation
-from gatepost.store.gateway_identity import find_mark, render_keys
+from gatepost.store.gateways import gateways
+from gatepost.store.gateways.gateway_checks import check_rotation
+from gatepost.store.gateways.gateway_identity import find_mark, render_keys
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.secrets import Secret, SecretOwner, SecretUse
+from gatepost.store.rights import egress, secrets
+from gatepost.store.rights.secrets import Secret, SecretOwner, SecretUse
+from gatepost.store.rooms import bindings
+from gatepost.store.rooms.bindings import Binding
+from gatepost.store.sessions import groups
 
 LARGEST_VALUE = 64 * 1024  # bytes
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")

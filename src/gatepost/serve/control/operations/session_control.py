@@ -21,10 +21,14 @@ from gatepost.serve.control.arguments.session_control import (
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.session_rights import SessionStanding, find_session
 from gatepost.serve.control.session_timeline import SessionEvent, read_timeline
-from gatepost.store import costs, groups, identities, inbox, messages, requests, reservations, sessions, turns
-from gatepost.store.messages import NewMessage
+from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.messages import NewMessage
+from gatepost.store.money import costs, reservations
+from gatepost.store.people import identities
 from gatepost.store.port import Db
-from gatepost.store.sessions import Session, SessionState
+from gatepost.store.rights import requests
+from gatepost.store.sessions import groups, sessions, turns
+from gatepost.store.sessions.sessions import Session, SessionState
 
 MOST_WAITING, LARGEST_WAITING = 50, 1_000_000  # messages, and their characters, that wait in one conversation
 OVER = "the conversation has ended"

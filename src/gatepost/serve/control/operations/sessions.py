@@ -20,11 +20,11 @@ from gatepost.serve.control.arguments.sessions import (
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.groups import check_provider, end_session
 from gatepost.serve.control.operations.session_control import StopResult
-from gatepost.store import groups, replays, sessions
-from gatepost.store.forks import ForkedSession
 from gatepost.store.port import Db
-from gatepost.store.replays import ReplayedTurn
-from gatepost.store.sessions import Session
+from gatepost.store.sessions import groups, replays, sessions
+from gatepost.store.sessions.forks import ForkedSession
+from gatepost.store.sessions.replays import ReplayedTurn
+from gatepost.store.sessions.sessions import Session
 from gatepost.tools.call import ReplayWish, StartedReplay
 
 LONGEST_COMPARED = 20_000  # characters of each text

@@ -25,10 +25,11 @@ from gatepost.serve.control.arguments.sites import (
     UnbindWebHostArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
-from gatepost.store import group_places, groups
-from gatepost.store import web_routes as rows
+from gatepost.store.gateways import group_places
 from gatepost.store.port import Db
-from gatepost.store.web_routes import WebAccess, WebHost, WebRoute
+from gatepost.store.sessions import groups
+from gatepost.store.web import web_routes as rows
+from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute
 
 MOST_SEEN = 2000  # folders that one call opens
 

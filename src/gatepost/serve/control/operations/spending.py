@@ -11,9 +11,11 @@ from gatepost.core.periods import Period, start_of
 from gatepost.core.records import asdict, replace
 from gatepost.serve.control.arguments.spending import SetBudgetArgs, ShowBudgetsArgs, ShowCostArgs
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
-from gatepost.store import budgets, costs, groups, identities, reservations, users
-from gatepost.store.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
+from gatepost.store.money import budgets, costs, reservations
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
+from gatepost.store.sessions import groups
 
 NONE = "none"  # takes a limit away
 

@@ -30,11 +30,12 @@ from gatepost.serve.control.arguments.tasks import (
     ShowTaskArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
-from gatepost.store import agents, firings, groups, tasks
-from gatepost.store.firings import FiringState, Run
-from gatepost.store.origins import Origin, OriginChain
 from gatepost.store.port import Db
-from gatepost.store.tasks import Task, TaskState
+from gatepost.store.rooms.origins import Origin, OriginChain
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import FiringState, Run
+from gatepost.store.schedule.tasks import Task, TaskState
+from gatepost.store.sessions import agents, groups
 
 T = TypeVar("T")
 

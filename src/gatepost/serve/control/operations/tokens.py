@@ -20,9 +20,9 @@ from gatepost.serve.control.arguments.tokens import (
     SignTokenArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
-from gatepost.store import tokens
 from gatepost.store.port import Db
-from gatepost.store.tokens import SignatureScheme, Token, TokenKind, TokenState
+from gatepost.store.rights import tokens
+from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind, TokenState
 
 
 class TokenView(Token, frozen=True, kw_only=True):

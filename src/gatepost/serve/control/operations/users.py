@@ -32,12 +32,15 @@ from gatepost.serve.control.arguments.users import (
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
-from gatepost.store import acl, direct_rooms, groups, identities, users
-from gatepost.store.acl import AclEffect, AclRow
-from gatepost.store.pairing_codes import LASTS
+from gatepost.store.people import identities, users
+from gatepost.store.people.pairing_codes import LASTS
+from gatepost.store.people.users import User, UserRole
 from gatepost.store.port import Db
-from gatepost.store.tokens import MOST_LINKS
-from gatepost.store.users import User, UserRole
+from gatepost.store.rights import acl
+from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.tokens import MOST_LINKS
+from gatepost.store.rooms import direct_rooms
+from gatepost.store.sessions import groups
 
 
 class UserDetails(User, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from gatepost.serve.control.arguments.worktrees import (
 )
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.operations.agents import get_agent_service
-from gatepost.store.worktrees import Worktree, WorktreeState
+from gatepost.store.sessions.worktrees import Worktree, WorktreeState
 
 
 class WorktreeDetails(WorktreeView, frozen=True, rename="camel", kw_only=True):

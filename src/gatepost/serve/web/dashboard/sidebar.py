@@ -7,8 +7,8 @@ from gatepost.serve.control.arguments.panic import PanicOnArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.web.dashboard.view import Action, Tone
 from gatepost.serve.web.first_run import is_first_run
-from gatepost.store import switches
 from gatepost.store.port import Db
+from gatepost.store.rights import switches
 
 PANIC_ON = Action(label="Stop everything", operation="panic.on", asks=True, tone=Tone.BAD)
 PANIC_OFF = Action(label="Go on", operation="panic.off", tone=Tone.GOOD)

@@ -33,10 +33,10 @@ from gatepost.serve.web.hooks import LARGEST, NOTHING, list_headers, read_body, 
 from gatepost.serve.web.links.posts import UnknownContent, read_post
 from gatepost.serve.web.links.signatures import find_proof
 from gatepost.serve.web.links.wait import LONGEST_S, LinkWaits, render_outcome
-from gatepost.store import tokens
 from gatepost.store.port import Store
-from gatepost.store.secrets import KeptSecrets, SecretReader
-from gatepost.store.tokens import SignatureScheme, Token, TokenKind
+from gatepost.store.rights import tokens
+from gatepost.store.rights.secrets import KeptSecrets, SecretReader
+from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind
 
 PER_MINUTE = setting(
     "web.hook_posts_per_minute",

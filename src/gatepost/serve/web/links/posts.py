@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core.errors import GatepostError, Invalid
-from gatepost.store.tokens import SignatureScheme
+from gatepost.store.rights.tokens import SignatureScheme
 
 MOST_FIELDS = 500  # of a form
 LONGEST_CHALLENGE = 500

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from gatepost.core.clock import SECOND
-from gatepost.store.tokens import SignatureScheme
+from gatepost.store.rights.tokens import SignatureScheme
 
 WINDOW_S = 300
 GITHUB, SLACK, SLACK_TIME, STRIPE = (

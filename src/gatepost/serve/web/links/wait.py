@@ -13,9 +13,9 @@ from typing import Any
 from gatepost.core.event_bus import EventBus
 from gatepost.flow.links.link_messages import INSTANCE
 from gatepost.serve.web.hook_admission import HookBusy
-from gatepost.store import link_outcomes
-from gatepost.store.link_outcomes import LinkOutcome
 from gatepost.store.port import Store
+from gatepost.store.web import link_outcomes
+from gatepost.store.web.link_outcomes import LinkOutcome
 
 LONGEST_S = 60
 MOST, MOST_OF_LINK = 64, 8

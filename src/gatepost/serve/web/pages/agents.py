@@ -14,7 +14,7 @@ from gatepost.serve.web.dashboard.tables import (
     text,
 )
 from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, Link, LongText, Note, PageView, Tone
-from gatepost.store.sessions import SessionState
+from gatepost.store.sessions.sessions import SessionState
 
 NEW = Action(label="New agent", operation="agent.create", asks=True, tone=Tone.GOOD)
 EMPTY = EmptyState(text="No agent was started for a piece of work yet.", action=NEW)

@@ -24,7 +24,7 @@ from gatepost.serve.web.dashboard.view import (
     PageView,
     Tone,
 )
-from gatepost.store.tokens import TokenState
+from gatepost.store.rights.tokens import TokenState
 
 LONGEST_ANSWER = 20_000  # characters of a schema
 NEW = Action(label="New token", operation="api_token.add", asks=True, tone=Tone.GOOD)

@@ -17,7 +17,7 @@ from gatepost.serve.web.dashboard.view import (
     PageView,
     Tone,
 )
-from gatepost.store.budgets import BudgetScopeKind
+from gatepost.store.money.budgets import BudgetScopeKind
 
 DAYS = (("1", "today"), ("7", "7 days"), ("30", "30 days"), ("90", "90 days"))
 BY = (("group", "group"), ("model", "model"), ("user", "person"), ("day", "day"))

@@ -3,7 +3,7 @@
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, badge, code, make_table, moment, number, text
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, Tone
-from gatepost.store.gateways import GatewayState
+from gatepost.store.gateways.gateways import GatewayState
 
 ALONE = EmptyState(
     text="This store is a file of one machine, so it has one gateway. Several share one on PostgreSQL: docs/scale.md."

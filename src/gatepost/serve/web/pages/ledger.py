@@ -18,8 +18,8 @@ from gatepost.serve.web.dashboard.view import (
     Tone,
 )
 from gatepost.serve.web.message_spans import make_spans
-from gatepost.store.inbox import InboxState
-from gatepost.store.outbox import EffectState
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.outbox import EffectState
 
 LIMIT = 100
 CHECKED = 10_000  # messages: each view of the page costs the same, however many there are

@@ -3,7 +3,7 @@
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, in_files, link, made, make_table, moment, shorten
 from gatepost.serve.web.dashboard.view import Action, Badge, Cell, Code, EmptyState, Moment, PageView, Tone
-from gatepost.store.tokens import SignatureScheme, TokenKind, TokenState
+from gatepost.store.rights.tokens import SignatureScheme, TokenKind, TokenState
 
 PAGE = 100
 SHOWN = 60  # characters of instructions

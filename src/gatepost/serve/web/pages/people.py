@@ -15,7 +15,7 @@ from gatepost.serve.web.dashboard.tables import (
     text,
 )
 from gatepost.serve.web.dashboard.view import Action, Block, Cell, EmptyState, PageView, Tone
-from gatepost.store.newcomers import NewcomerState
+from gatepost.store.people.newcomers import NewcomerState
 
 NEW = Action(label="Add a person", operation="user.add", asks=True, tone=Tone.GOOD)
 INVITE = Action(label="Invite", operation="invite.create", asks=True)

@@ -31,7 +31,7 @@ from gatepost.serve.web.dashboard.view import (
     PageView,
     Tone,
 )
-from gatepost.store.requests import AnswerLasts, RequestKind, RequestState
+from gatepost.store.rights.requests import AnswerLasts, RequestKind, RequestState
 
 LIMIT, LONGEST_ID = 100, 80
 LONGEST_IN_LINE = 120  # characters of arguments, as JSON, that a line of the table shows for sure

@@ -33,7 +33,7 @@ from gatepost.serve.web.dashboard.view import (
     TimelineMoment,
     Tone,
 )
-from gatepost.store.sessions import SessionState
+from gatepost.store.sessions.sessions import SessionState
 
 EMPTY = EmptyState(text="Nobody talks with an agent yet. Say something in the chat.")
 

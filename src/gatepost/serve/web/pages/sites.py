@@ -7,7 +7,7 @@ from gatepost.flow.web.web_paths import SiteKind, render_url
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import Answer, code, link, made, make_table, moment, text
 from gatepost.serve.web.dashboard.view import Action, Badge, Block, Cell, EmptyState, Link, Note, PageView, Tone
-from gatepost.store.web_routes import WebAccess
+from gatepost.store.web.web_routes import WebAccess
 
 PAGE = 100
 NEW_ROUTE = Action(label="Say who sees a page", operation="site.set", asks=True, tone=Tone.GOOD)

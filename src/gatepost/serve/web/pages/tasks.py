@@ -16,7 +16,7 @@ from gatepost.serve.web.dashboard.tables import (
     text,
 )
 from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, LongText, PageView, Tone
-from gatepost.store.tasks import TaskState
+from gatepost.store.schedule.tasks import TaskState
 
 PAGE, NEXT, RUNS = 200, 12, 100
 NEW = Action(label="New task", operation="task.add", asks=True, tone=Tone.GOOD)

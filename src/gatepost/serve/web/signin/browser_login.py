@@ -22,9 +22,10 @@ from gatepost.serve.web.client_addresses import make_client_addresses
 from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.signin.proxy_users import find_name, get_identity
 from gatepost.serve.web.signin.visitors import WebVisitor, find_browser_visitor
-from gatepost.store import audit, logins
-from gatepost.store.logins import BrowserLogin, NewBrowser
+from gatepost.store.people import logins
+from gatepost.store.people.logins import BrowserLogin, NewBrowser
 from gatepost.store.port import Db, Store
+from gatepost.store.rights import audit
 
 BROWSER_DAYS = setting("web.login_days", 30, help="How long a browser stays signed in to the web page, in days.")
 PROXY_WAY = "proxy_header"  # the way whose logins hold only while it says the same

@@ -20,7 +20,7 @@ from gatepost.serve.auth_throttle import AuthThrottle
 from gatepost.serve.web.signin.browser_login import BrowserLogins
 from gatepost.serve.web.signin.tickets import TicketOffice
 from gatepost.store.port import Store
-from gatepost.store.secrets import SecretReader
+from gatepost.store.rights.secrets import SecretReader
 
 PREFIX = "/login"
 

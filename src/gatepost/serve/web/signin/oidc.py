@@ -30,9 +30,9 @@ from gatepost.serve.web.signin.next_page import parse_next
 from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchange, ProviderClient, check_issuer
 from gatepost.serve.web.signin.ticket_cookies import TicketCookies
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose, spend
-from gatepost.store import identities, users
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
-from gatepost.store.secrets import KeptSecrets, get_channel_secret_name
+from gatepost.store.rights.secrets import KeptSecrets, get_channel_secret_name
 
 ISSUER = setting(
     "web.oidc_issuer",

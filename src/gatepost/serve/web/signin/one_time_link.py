@@ -15,9 +15,10 @@ from gatepost.flow.web.page_logins import ONCE, issue_for_person
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import read_text_field
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
-from gatepost.store import audit, identities, logins, users
+from gatepost.store.people import identities, logins, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db, Store
-from gatepost.store.users import UserRole
+from gatepost.store.rights import audit
 
 NAME = "one_time_link"
 LARGEST_BODY = 4096  # bytes

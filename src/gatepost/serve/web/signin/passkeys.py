@@ -26,9 +26,10 @@ from gatepost.serve.web.signin.ticket_cookies import TicketCookies
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose, spend
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.serve.web.signin.webauthn import PasskeyOwner, PasskeyRefusal, RelyingParty
-from gatepost.store import audit, logins, passkeys
-from gatepost.store.passkeys import MOST, NewPasskey, PasskeyCredential
+from gatepost.store.people import logins, passkeys
+from gatepost.store.people.passkeys import MOST, NewPasskey, PasskeyCredential
 from gatepost.store.port import Db, quick
+from gatepost.store.rights import audit
 
 NAME = "passkey"
 LARGEST_BODY = 32 * 1024  # bytes

@@ -15,8 +15,8 @@ from gatepost.serve.password_limits import PasswordLimits
 from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
-from gatepost.store import passwords
-from gatepost.store.passwords import Password
+from gatepost.store.people import passwords
+from gatepost.store.people.passwords import Password
 from gatepost.store.port import Db
 
 NAME = "password"

@@ -11,7 +11,7 @@ from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.signin.browser_login import PROXY_WAY
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
 from gatepost.serve.web.signin.proxy_users import check_settings, find_name, get_identity, is_wanted
-from gatepost.store import identities, users
+from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 
 UNKNOWN = "{name} is known to the proxy and not here; `gatepost user add {identity}` makes them known."

@@ -19,8 +19,8 @@ from gatepost.core import ids
 from gatepost.core.clock import MINUTE
 from gatepost.core.keyring import KeySet
 from gatepost.serve.web.signin.web_keys import WebKeys
-from gatepost.store import spent_tickets
 from gatepost.store.port import Db, Store
+from gatepost.store.web import spent_tickets
 
 LASTS = 5 * MINUTE
 LONGEST = 3500  # characters: a cookie holds some 4000

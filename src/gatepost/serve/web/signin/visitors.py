@@ -4,10 +4,10 @@ their own."""
 from msgspec import Struct
 
 from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
-from gatepost.store import identities, logins, users
-from gatepost.store.logins import BrowserLogin
+from gatepost.store.people import identities, logins, users
+from gatepost.store.people.logins import BrowserLogin
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db, quick
-from gatepost.store.users import UserRole
 
 OWN_ROOM = WEB_ROOM
 

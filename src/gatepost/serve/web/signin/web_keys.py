@@ -6,8 +6,8 @@ import os
 from gatepost.core import log
 from gatepost.core.errors import SetupError
 from gatepost.core.keyring import KEY_BYTES, Keyring, KeySet
-from gatepost.store import secrets
 from gatepost.store.port import Store
+from gatepost.store.rights import secrets
 
 OWN = "own"  # the id of the process's own key
 

@@ -35,9 +35,9 @@ from gatepost.serve.web.sites.site_headers import (
     render_frame,
 )
 from gatepost.serve.web.sites.tickets import MARK, SiteTickets, digest_client
-from gatepost.store import web_routes as rows
 from gatepost.store.port import Store
-from gatepost.store.web_routes import WebAccess
+from gatepost.store.web import web_routes as rows
+from gatepost.store.web.web_routes import WebAccess
 
 PREFIXES = tuple(f"/{kind}/" for kind in SiteKind)
 THREADS = 4  # for all visitors together

@@ -34,9 +34,9 @@ from gatepost.serve.web.client_addresses import ClientAddresses
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.serve.web.widget.rates import TooFast, WidgetRates
-from gatepost.store import link_visitors
-from gatepost.store.link_visitors import LinkVisitor
 from gatepost.store.port import Store
+from gatepost.store.web import link_visitors
+from gatepost.store.web.link_visitors import LinkVisitor
 
 PREFIX = "/chat"
 API_PREFIX = f"{PREFIX}/api/"

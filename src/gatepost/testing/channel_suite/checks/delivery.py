@@ -9,7 +9,7 @@ import time
 from gatepost.channels.contract import ChannelEnded, EndReason, SupportsLookup
 from gatepost.core.errors import GatepostError
 from gatepost.messages.outbound import Feature
-from gatepost.store.outbox import EffectState
+from gatepost.store.messages.outbox import EffectState
 from gatepost.testing.channel_suite.grades import CheckImpossible, FeatureMissing, OutcomeUnknown
 from gatepost.testing.channel_suite.trial import ChannelTrial
 from gatepost.testing.platforms.base import PlatformFault

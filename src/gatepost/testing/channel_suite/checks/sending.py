@@ -18,7 +18,7 @@ from gatepost.messages.card import Card, CardButton, render_text
 from gatepost.messages.inbound import CLICK
 from gatepost.messages.outbound import Feature, Op, PassedMessage, PromptButton
 from gatepost.messages.text_size import measure
-from gatepost.store.outbox import EffectState
+from gatepost.store.messages.outbox import EffectState
 from gatepost.testing.channel_suite.grades import CheckImpossible, FeatureMissing
 from gatepost.testing.channel_suite.trial import ChannelTrial
 from gatepost.testing.platforms.base import NotOffered

@@ -1,0 +1,1 @@
+"""Gateways that share a store, and the groups that move between them."""

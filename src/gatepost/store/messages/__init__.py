@@ -1,0 +1,1 @@
+"""Messages and files on their way in and out."""

@@ -1,0 +1,1 @@
+"""Budgets, costs and reservations, and the checks that they add up."""

@@ -1,0 +1,183 @@
+"""Reservations: before a model call, the worst that it can cost is set aside; after it, what it did cost is booked.
+
+The check and the reservation are one transaction, which has each budget that applies alone, so calls that come together
+cannot pass a budget together. A reservation is either settled or, after a crash, booked in full; it is never forgotten.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from gatepost.core.errors import Invalid
+from gatepost.store.engine.table import Table
+from gatepost.store.money import budgets, costs
+from gatepost.store.money.budgets import BudgetNotice, BudgetStatus
+from gatepost.store.money.costs import NewCost, TokenCounts
+from gatepost.store.port import Db, LockKind
+
+NO_TOKENS = TokenCounts()
+DEAREST = 10**15  # a thousand million USD: more is a mistake, and the sums stay far from 64 bits
+
+
+class BudgetReservation(Struct, frozen=True):
+    id: int
+    notes: tuple[BudgetNotice, ...] = ()
+
+
+class BudgetDenial(Struct, frozen=True):
+    """The call does not fit. `busy`: it would, if calls in flight cost less than their worst; so nobody is told."""
+
+    standing: BudgetStatus  # of the budget that stands in the way the longest
+    asked: int
+    busy: bool
+    notes: tuple[BudgetNotice, ...] = ()
+
+
+class CostSettlement(Struct, frozen=True):
+    micro: int  # what was booked
+    notes: tuple[BudgetNotice, ...] = ()
+
+
+class _Reservation(Struct, frozen=True):
+    id: int
+    at: int
+    folder: str
+    user_id: str
+    session_id: str
+    turn_id: str
+    model: str
+    worst: int
+    gateway: str = ""
+    input: int = 0  # tokens at most …
+    output: int = 0  # … as `worst` counts them
+
+
+RESERVATIONS = Table("reservations", _Reservation)
+
+
+def reserve(
+    db: Db,
+    folder: str,
+    user: str | None,
+    session_id: str | None,
+    turn_id: str | None,
+    model: str,
+    worst_micro: int,
+    now: int,
+    tokens: TokenCounts = NO_TOKENS,
+) -> BudgetReservation | BudgetDenial:
+    """Set aside the worst that a call can cost, if it fits everywhere up the tree. `tokens`: at most, for a call of
+    which nothing else is learnt."""
+    if not 0 <= worst_micro <= DEAREST:
+        raise Invalid("worst_micro", f"{worst_micro} is no price of a call")
+    payer = user or ""
+    standings = budgets.hold_applicable(db, folder, payer, now)
+    denied = check_fit(standings, worst_micro)
+    if denied is not None:
+        notes = () if denied.busy else budgets.claim_stop_notice(db, denied.standing)
+        if not denied.busy:
+            budgets.mark_refusing(db, denied.standing)
+        return BudgetDenial(denied.standing, worst_micro, denied.busy, notes)
+    held = RESERVATIONS.put(
+        db,
+        at=now,
+        folder=folder,
+        user_id=payer,
+        session_id=session_id or "",
+        turn_id=turn_id or "",
+        model=model,
+        worst=worst_micro,
+        gateway=db.gateway,  # that makes the call: whoever takes over from it books what it leaves
+        input=tokens.input,
+        output=tokens.output,
+    )
+    budgets.add_reserved(db, standings, worst_micro)
+    return BudgetReservation(held.id, budgets.claim_notices(db, folder, payer, now) if standings else ())
+
+
+def check_fit(standings: Sequence[BudgetStatus], worst: int) -> BudgetDenial | None:
+    """Return the denial, or None if the cost fits. A call that costs nothing always fits."""
+    full = [each for each in standings if worst > each.left]
+    if not full:
+        return None
+    lasting = [each for each in full if each.spent + worst > each.limit]
+    chosen = max(lasting or full, key=lambda each: (each.ends_at, -each.left))
+    return BudgetDenial(chosen, worst, busy=not lasting)
+
+
+def find_spent(db: Db, folder: str, user: str | None, now: int) -> BudgetStatus | None:
+    """Is a budget spent, so that nothing should even be started?"""
+    spent = [each for each in budgets.list_applicable(db, folder, user or "", now) if each.is_spent]
+    return max(spent, key=lambda each: each.ends_at) if spent else None
+
+
+def find_spent_budget(db: Db, folder: str, user: str | None, now: int) -> BudgetDenial | None:
+    """The same for a turn that is to begin. Its message is handed out once."""
+    chosen = find_spent(db, folder, user, now)
+    if chosen is None:
+        return None
+    return BudgetDenial(chosen, 0, busy=False, notes=budgets.claim_stop_notice(db, chosen))
+
+
+def settle(
+    db: Db, reservation_id: int, actual_micro: int | None, usage: TokenCounts | None, now: int, *, measured: bool = True
+) -> CostSettlement | None:
+    """Book what a call did cost; None for `actual_micro` (the usage was never learnt) books it in full.
+
+    `measured`: False if the cost is an estimate. Return None if the reservation is settled already.
+    """
+    db.share(LockKind.MONEY)
+    row = db.row(f"DELETE FROM reservations WHERE id = ? RETURNING {RESERVATIONS.columns}", (reservation_id,))
+    if row is None:
+        return None
+    held = RESERVATIONS.parse(row)
+    micro, limited = _record_cost(db, held, actual_micro, usage or NO_TOKENS, now, measured=measured)
+    return CostSettlement(micro, budgets.claim_notices(db, held.folder, held.user_id, now) if limited else ())
+
+
+def settle_leftovers(db: Db, now: int, gateway: str = "") -> int:
+    """Nobody will settle what a gateway that is gone has left, and the call may have cost its worst. How many there
+    were."""
+    db.alone(LockKind.MONEY)
+    rows = db.rows(f"DELETE FROM reservations WHERE gateway = ? RETURNING {RESERVATIONS.columns}", (gateway,))
+    for row in rows:
+        _record_cost(db, RESERVATIONS.parse(row), None, NO_TOKENS, now)
+    return len(rows)
+
+
+def sum_reserved(db: Db) -> int:
+    """All that is set aside now, in millionths of a USD."""
+    row = db.row("SELECT COALESCE(SUM(worst), 0) FROM reservations")
+    return int(row[0]) if row else 0
+
+
+def _record_cost(
+    db: Db, held: _Reservation, actual: int | None, usage: TokenCounts, now: int, *, measured: bool = True
+) -> tuple[int, bool]:
+    """Return what was booked, and whether a budget applies. An unknown cost is booked as it was set aside, with its
+    tokens: money beside no tokens looks like a mistake."""
+    known = actual is not None and 0 <= actual <= DEAREST
+    micro = actual if actual is not None and known else held.worst
+    if not known:
+        usage = TokenCounts(input=held.input, output=held.output)
+    new = NewCost(
+        key=f"reservation/{held.id}",
+        at=held.at,
+        folder=held.folder,
+        user=held.user_id,
+        session_id=held.session_id,
+        turn_id=held.turn_id,
+        model=held.model,
+        micro=micro,
+        usage=_clip(usage),
+        measured=known and measured,
+    )
+    costs.record_cost(db, new, "proxy", now)
+    limited = budgets.add_spending(db, held.folder, held.user_id, held.at, spent=micro, reserved=held.worst)
+    return micro, limited
+
+
+def _clip(usage: TokenCounts) -> TokenCounts:
+    """Return what the other side says, within reason."""
+    return TokenCounts(*(min(max(each, 0), DEAREST) for each in astuple(usage)))

@@ -1,0 +1,1 @@
+"""People: identities, how they sign in, and what is known of them."""

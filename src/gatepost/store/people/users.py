@@ -1,0 +1,111 @@
+"""People, by their first identity on a platform, with their roles and memberships."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gatepost.store.engine.table import Table
+from gatepost.store.port import Db, quick
+
+
+class UserRole(StrEnum):
+    OWNER = "owner"
+    ADMIN = "admin"
+
+
+class User(Struct, frozen=True):
+    id: str
+    name: str
+    created_at: int
+
+
+USERS = Table("users", User)
+
+
+class SenderRoles(Struct, frozen=True):
+    """Facts of a sender: whether they are known, and what they are where."""
+
+    known: bool
+    roles: tuple[tuple[UserRole, str], ...] = ()  # (role, folder), '' is everywhere
+    member_of: tuple[str, ...] = ()
+
+
+def add(db: Db, user_id: str, name: str, now: int) -> None:
+    USERS.insert(db, "ON CONFLICT (id) DO NOTHING", id=user_id, name=name, created_at=now)
+
+
+def set_name(db: Db, user_id: str, name: str) -> bool:
+    """False if nobody is known by that id."""
+    return bool(db.run("UPDATE users SET name = ? WHERE id = ?", (name, user_id)))
+
+
+@quick
+def get(db: Db, user_id: str) -> User | None:
+    return USERS.get(db, "WHERE id = ?", user_id)
+
+
+def list_all(db: Db) -> list[User]:
+    """Each person once."""
+    return USERS.list(db, "WHERE NOT EXISTS (SELECT 1 FROM identities i WHERE i.identity = users.id) ORDER BY id")
+
+
+@quick
+def get_roles(db: Db, identity: str) -> SenderRoles:
+    """Return the roles of the person who has this identity. It is one query, because it runs with every message that
+    comes in."""
+    rows = db.rows(
+        "WITH own (person) AS (SELECT COALESCE((SELECT person FROM identities WHERE identity = ?), ?)),"
+        " names (id) AS (SELECT person FROM own UNION SELECT i.identity FROM identities i JOIN own o"
+        " ON o.person = i.person)"
+        " SELECT 'user', '' FROM users WHERE id IN (SELECT id FROM names)"
+        " UNION SELECT role, folder FROM user_roles WHERE user_id IN (SELECT id FROM names)"
+        " UNION SELECT 'member', folder FROM group_members WHERE user_id IN (SELECT id FROM names) ORDER BY 1, 2",
+        (identity, identity),
+    )
+    if not rows:
+        return SenderRoles(known=False)
+    roles = tuple((UserRole(what), where) for what, where in rows if what not in ("user", "member"))
+    return SenderRoles(True, roles, tuple(where for what, where in rows if what == "member"))
+
+
+def add_role(db: Db, user_id: str, role: UserRole, folder: str, by: str, now: int) -> bool:
+    """False if they had it."""
+    return bool(
+        db.run(
+            "INSERT INTO user_roles (user_id, role, folder, granted_by, granted_at) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (user_id, role, folder) DO NOTHING",
+            (user_id, role, folder, by, now),
+        )
+    )
+
+
+def add_member(db: Db, user_id: str, folder: str, by: str, now: int) -> bool:
+    return bool(
+        db.run(
+            "INSERT INTO group_members (user_id, folder, added_by, added_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (user_id, folder) DO NOTHING",
+            (user_id, folder, by, now),
+        )
+    )
+
+
+@quick
+def find_member_origin(db: Db, user_id: str, folder: str) -> str:
+    """Return who or what made the person a member; '': they are none."""
+    row = db.row("SELECT added_by FROM group_members WHERE user_id = ? AND folder = ?", (user_id, folder))
+    return str(row[0]) if row else ""
+
+
+def list_owners(db: Db) -> list[str]:
+    """Each person once, the first one first."""
+    held = ((person, role) for person, role, folder in list_role_holders(db) if not folder)
+    return list(dict.fromkeys(person for person, role in held if role is UserRole.OWNER))
+
+
+def list_role_holders(db: Db) -> list[tuple[str, UserRole, str]]:
+    """(person, role, folder) of everybody who has one; '' is everywhere."""
+    rows = db.rows(
+        "SELECT COALESCE(i.person, r.user_id), r.role, r.folder FROM user_roles r"
+        " LEFT JOIN identities i ON i.identity = r.user_id ORDER BY r.granted_at, r.user_id"
+    )
+    return [(row[0], UserRole(row[1]), row[2]) for row in rows]

@@ -1,0 +1,1 @@
+"""Rights: rules, requests for approval, secrets, tokens and the audit log."""

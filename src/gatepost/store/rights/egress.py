@@ -1,0 +1,96 @@
+"""Egress rules and the log of attempts. `egress/rules.py` decides the meaning of a rule."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gatepost.store.engine.table import Table
+from gatepost.store.port import Db, quick
+
+MOST_LOGGED = 100_000  # rows; the oldest go first
+
+
+class EgressRule(Struct, frozen=True):
+    id: int
+    folder: str | None  # None: the whole instance
+    host: str
+    port: int  # 0: the usual ones
+    allow: bool
+    local: bool
+    created_by: str
+    created_at: int
+
+
+class EgressOutcome(StrEnum):
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    FAILED = "failed"
+
+
+class EgressAttempt(Struct, frozen=True):
+    id: int
+    at: int
+    last_at: int
+    times: int
+    folder: str
+    session_id: str
+    target: str
+    verdict: EgressOutcome
+    reason: str
+
+
+RULES, ATTEMPTS = Table("egress_rules", EgressRule), Table("egress_log", EgressAttempt)
+
+
+@quick
+def list_rules(db: Db) -> list[EgressRule]:
+    return RULES.list(db, "ORDER BY COALESCE(folder, ''), host, port")
+
+
+def put(db: Db, folder: str | None, host: str, port: int, *, allow: bool, local: bool, by: str, now: int) -> EgressRule:
+    """One verdict a folder, host and port: a second one replaces the first. The foreign key refuses a ghost."""
+    return RULES.put(
+        db,
+        "ON CONFLICT (COALESCE(folder, ''), host, port) DO UPDATE SET"
+        " allow = excluded.allow, local = excluded.local, created_by = excluded.created_by,"
+        " created_at = excluded.created_at",
+        folder=folder,
+        host=host,
+        port=port,
+        allow=allow,
+        local=local,
+        created_by=by,
+        created_at=now,
+    )
+
+
+def remove(db: Db, rule_id: int) -> EgressRule | None:
+    row = db.row(f"DELETE FROM egress_rules WHERE id = ? RETURNING {RULES.columns}", (rule_id,))
+    return RULES.parse(row) if row else None
+
+
+def record_attempt(
+    db: Db, folder: str, session_id: str, target: str, verdict: EgressOutcome, reason: str, now: int
+) -> bool:
+    """Write down one try; the same one again is counted. True if it is a new row."""
+    made = ATTEMPTS.put(
+        db,
+        "ON CONFLICT (session_id, target, verdict, reason)"
+        " DO UPDATE SET times = egress_log.times + 1, last_at = excluded.last_at",
+        at=now,
+        last_at=now,
+        folder=folder,
+        session_id=session_id,
+        target=target,
+        verdict=verdict,
+        reason=reason,
+    )
+    if made.times == 1 and made.id % 1000 == 0:
+        db.run("DELETE FROM egress_log WHERE id <= ?", (made.id - MOST_LOGGED,))
+    return made.times == 1
+
+
+def list_attempts(db: Db, limit: int, folder: str = "", verdict: str = "") -> list[EgressAttempt]:
+    """The newest first."""
+    newest = "WHERE (? = '' OR folder = ?) AND (? = '' OR verdict = ?) ORDER BY last_at DESC, id DESC LIMIT ?"
+    return ATTEMPTS.list(db, newest, folder, folder, verdict, verdict, limit)

@@ -1,0 +1,1 @@
+"""Rooms, the channels that they are on, and the routes that lead from them to groups."""

@@ -1,0 +1,69 @@
+"""Rooms: chats that have an address, each seen by one channel instance."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from gatepost.store.engine.table import Table
+from gatepost.store.port import Db, quick
+
+
+class RoomPolicy(StrEnum):
+    """The treatment of somebody unknown who writes there."""
+
+    STRICT = "strict"
+    REQUEST_APPROVAL = "request_approval"
+    PUBLIC = "public"
+
+
+class Room(Struct, frozen=True):
+    id: int
+    instance: str
+    address: str
+    name: str
+    direct: bool
+    policy: RoomPolicy
+    created_at: int
+
+
+ROOMS = Table("rooms", Room)
+
+
+@quick
+def get(db: Db, instance: str, address: str) -> Room | None:
+    return ROOMS.get(db, "WHERE instance = ? AND address = ?", instance, address)
+
+
+def add(db: Db, instance: str, address: str, name: str, direct: bool, policy: RoomPolicy, now: int) -> Room:
+    """The room of that address, made if it is new."""
+    found = get(db, instance, address)
+    if found is not None:
+        return found
+    return ROOMS.put(
+        db,
+        "ON CONFLICT (instance, address) DO UPDATE SET address = excluded.address",
+        instance=instance,
+        address=address,
+        name=name,
+        direct=direct,
+        policy=policy,
+        created_at=now,
+    )
+
+
+def list_instances(db: Db, address: str) -> list[str]:
+    """Which channel instances know this address."""
+    return [row[0] for row in db.rows("SELECT instance FROM rooms WHERE address = ? ORDER BY id", (address,))]
+
+
+def set_policy(db: Db, instance: str, address: str, policy: RoomPolicy) -> bool:
+    return bool(db.run("UPDATE rooms SET policy = ? WHERE instance = ? AND address = ?", (policy, instance, address)))
+
+
+def list_all(db: Db) -> list[Room]:
+    return ROOMS.list(db, "ORDER BY id")
+
+
+def list_first(db: Db, most: int) -> list[Room]:
+    """The oldest ones."""
+    return ROOMS.list(db, "ORDER BY id LIMIT ?", most)

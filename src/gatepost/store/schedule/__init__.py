@@ -1,0 +1,1 @@
+"""Tasks and texts for later, and how long things are kept."""

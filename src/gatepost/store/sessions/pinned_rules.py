@@ -1,0 +1,43 @@
+"""Pinned rules: text of a group, or of one of its rooms, that its agent always has, whatever its conversation forgets.
+They allow and deny nothing: the rules that do are in `acl.py`."""
+
+from msgspec import Struct
+
+from gatepost.store.engine.table import Table
+from gatepost.store.port import Db, quick
+
+
+class PinnedRule(Struct, frozen=True):
+    """`address`: the room that it is about; '': every room of the group."""
+
+    id: int
+    folder: str
+    address: str
+    text: str
+    added_by: str
+    added_at: int
+
+
+PINNED_RULES = Table("pinned_rules", PinnedRule)
+
+
+def add(db: Db, folder: str, address: str, text: str, by: str, now: int) -> PinnedRule:
+    return PINNED_RULES.put(db, folder=folder, address=address, text=text, added_by=by, added_at=now)
+
+
+@quick
+def list_for_group(db: Db, folder: str) -> list[PinnedRule]:
+    """In the order in which they were given; those of its rooms, too."""
+    return PINNED_RULES.list(db, "WHERE folder = ? ORDER BY id", folder)
+
+
+def list_all(db: Db) -> list[PinnedRule]:
+    return PINNED_RULES.list(db, "ORDER BY folder, id")
+
+
+def get(db: Db, rule_id: int) -> PinnedRule | None:
+    return PINNED_RULES.get(db, "WHERE id = ?", rule_id)
+
+
+def remove(db: Db, rule_id: int) -> bool:
+    return bool(db.run("DELETE FROM pinned_rules WHERE id = ?", (rule_id,)))

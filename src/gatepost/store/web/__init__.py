@@ -1,0 +1,1 @@
+"""Chat links, published paths and the overview of the web pages."""
