@@ -10,9 +10,7 @@ from typing import NamedTuple
 from .source_trees import SOURCE, SourceFile, find_nodes, list_source_files
 
 # Limits for the whole tree: lower them as it gets better. The aim is 0.02, 0 and 0.
-MOST_OPENINGS = 0.036  # share of all sentences
-MOST_LONG = 113  # sentences over MOST_WORDS
-MOST_PEOPLE = 1
+MOST_OPENINGS = 0.02  # share of all sentences
 MOST_WORDS = 30
 
 OPENING = re.compile(r"(What|Who|Whose|Of|Where|Whether|Whatever|Whoever)\b")
@@ -105,6 +103,11 @@ def read_words(sources: tuple[SourceFile, ...]) -> set[str]:
     return found
 
 
+def is_shipped(found: str) -> bool:
+    """Return True for a sentence of a migration, which is never edited once it is shipped."""
+    return found.startswith("gatepost/store/migrations/")
+
+
 def test_few_sentences_begin_without_their_subject() -> None:
     sentences, found = list_sentences(SOURCE), find_openings(SOURCE)
     assert len(sentences) > 10_000
@@ -112,13 +115,13 @@ def test_few_sentences_begin_without_their_subject() -> None:
 
 
 def test_no_sentence_is_long() -> None:
-    found = find_long(SOURCE)
-    assert len(found) <= MOST_LONG, "\n".join(found)
+    found = [each for each in find_long(SOURCE) if not is_shipped(each)]
+    assert not found, "\n".join(found)
 
 
 def test_people_are_they() -> None:
-    found = find_people(SOURCE)
-    assert len(found) <= MOST_PEOPLE, "\n".join(found)
+    found = [each for each in find_people(SOURCE) if not is_shipped(each)]
+    assert not found, "\n".join(found)
 
 
 def test_names_in_backticks_exist() -> None:

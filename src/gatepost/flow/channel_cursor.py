@@ -1,5 +1,5 @@
-"""A channel's cursor, kept in the store. A save that is lost only means that the platform brings something again, which
-intake knows by its identity: so a save waits for nothing, unless the channel says that it must."""
+"""A channel's cursor, kept in the store. If a save is lost, the platform brings something again, which intake knows by
+its identity. So a save waits for nothing, unless the channel says that it must."""
 
 from collections.abc import Callable
 

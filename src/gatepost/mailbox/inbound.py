@@ -1,7 +1,7 @@
 """inbound.db: what a session's runner may read. The host writes it, the sandbox sees it read-only.
 
 It is transport, never truth: every row is a projection of the ledger, written idempotently, and a lost or broken file
-is rebuilt with the same numbers. Hence no fsync, and a journal in memory: a host that dies while it writes leaves a
+is rebuilt with the same numbers. Hence no fsync, and a journal in memory. A host that dies while it writes leaves a
 file that nobody reads any more, because each sandbox starts with a new one. The reader opens it for every look: a kept
 handle would show old pages on some file shares. Times are integer microseconds UTC.
 """

@@ -1,9 +1,9 @@
 """outbound.db: the runner's own file. The host never opens it; rows are handed over `runner.sock` one by one.
 
-A result is committed here before it is said to the host, and stays until the host has it in the ledger: what a runner
-that died could not hand over, the next one resends under the same key. No commit waits for the disk: this file is for
-surviving the death of a process, and against a power cut the ledger's own commit is the durable one; a result that
-neither has was said to nobody, and its turn is continued. Only one kernel ever opens this file, so it may keep a
+A result is committed here before it is said to the host, and stays until the host has it in the ledger. If a runner
+dies before it could hand a result over, the next one resends it under the same key. No commit waits for the disk: this
+file is for surviving the death of a process. Against a power cut, the ledger's own commit is the durable one. A result
+that neither has was said to nobody, and its turn is continued. Only one kernel ever opens this file, so it may keep a
 write-ahead log. The number of a row comes from the insert itself, so two writers cannot take the same one.
 """
 

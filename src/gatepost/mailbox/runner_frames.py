@@ -95,10 +95,10 @@ class ClaimFrame(Frame, tag="claim"):
     """Give me work: a new batch, or with `turn` what may join the running one. `rows` are the first ids that the runner
     can read in its inbound.db; a row that the host would give and the runner does not see yet is projected again.
 
-    `ready`: the provider is up and gets the batch as soon as it is ours; unless a command is among it, the answer then
+    `ready`: the provider is up and gets the batch as soon as it is ours. Unless a command is in it, the answer then
     stands for that of Begun as well. `wait`: if there is nothing, the answer may come when there is. `begun`: rows that
-    an earlier runner announced and perhaps did not hand over to its provider; of a turn that is continued, the answer
-    holds those that the ledger has as given. The ledger alone decides: what it has not as given no provider has had."""
+    an earlier runner announced and perhaps did not hand over to its provider. If a turn is continued, the answer holds
+    those that the ledger has as given. The ledger alone decides: what it has not as given no provider has had."""
 
     id: Number
     rows: RowIds

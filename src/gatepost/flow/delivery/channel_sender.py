@@ -1,7 +1,7 @@
 """One effect and one channel: what is sent, and what became of it. Nothing is written here; the outcome is.
 
-An effect that may have happened is never simply repeated. Where the platform can be asked, it is; where it
-deduplicates by our key, or where the operation is the same done twice, it is repeated; else it ends as `uncertain`.
+An effect that may have happened is never simply repeated. The platform is asked, if it can be. The effect is repeated
+if the platform deduplicates by our key, or if doing it twice is the same. Else it ends as `uncertain`.
 First words of an answer that grows are looked for in the room, where its channel can look back: the answer then takes
 their place. They are never sent again.
 """

@@ -1,7 +1,7 @@
 """A lane's step on the store: settle what was sent and take what comes next, in one transaction.
 
-Whoever asked for an effect that failed is told: the agent by a row of context (which wakes nobody, so that a failing
-room cannot make an agent talk in circles), a room after an outage by one notice.
+A failed effect is told to those who asked for it. The agent gets a row of context, which wakes nobody, so that a
+failing room cannot make an agent talk in circles. A room gets one notice after an outage.
 """
 
 from collections.abc import Mapping
@@ -163,8 +163,8 @@ def _add_file_notice(db: Db, reach: ChannelInstances, effect: OutboxEffect, reas
 
 
 def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: int, now: int) -> None:
-    """End every stale row of the lane at once. For each session one row of context, for the room one notice, which
-    outlives the outage that it tells of; while it is on its way it speaks for what becomes stale meanwhile."""
+    """End every stale row of the lane at once. Each session gets one row of context. The room gets one notice, which
+    outlives the outage that it tells of. While it is on its way, it speaks for rows that become stale meanwhile."""
     own: dict[str | None, list[OutboxEffect]] = {}
     for effect in outbox.list_waiting_since(db, lane.instance, lane.address, oldest):
         if effect.key.startswith(NOTICE):

@@ -1,8 +1,8 @@
 """The signs of a turn: that messages were read, and that somebody is at work. A courtesy: nothing depends on them,
 errors are ignored.
 
-Platforms let the sign of work fade after some seconds, so it is shown again and again; and not after a message was
-delivered, which has just told people more, until the next event of the turn. A read mark is sent once, for messages
+Platforms let the sign of work fade after some seconds, so it is shown again and again. After a delivered message, which
+has just told people more, it is not shown until the next event of the turn. A read mark is sent once, for messages
 that an agent has taken; after a crash it may be missing.
 """
 

@@ -35,10 +35,10 @@ def sweep_leftovers(home: Home, kinds: list[SandboxKind], prefix: str) -> int:
 
 
 async def continue_turns(parts: SessionDeps) -> None:
-    """Turns that the last daemon had open: its end is not the messages' fault, so nothing is counted against them. One
-    that waits for a person does nothing that could have ended the gateway, so it may be continued as often as that
-    happens; any other a few times, with growing pauses, lest it be what ends it. From then on an end of the gateway
-    counts as one of the sandbox does."""
+    """Continue the turns that the last daemon had open. Its end is not the messages' fault, so nothing is counted
+    against them. A turn that waits for a person cannot have ended the gateway, so it may be continued as often as that
+    happens. Any other is continued a few times, with growing pauses, lest it be what ends the gateway. From then on an
+    end of the gateway counts as one of the sandbox does."""
     await remove_leftover_trials(parts)
     await parts.store.write(ledger.reset_due_times, parts.clock.now())
     await parts.store.write(sleeping_turns.defer_sleeping, parts.clock.now())

@@ -1,5 +1,6 @@
-"""The use of disk and memory by awake sandboxes, where no quota of the system holds them to it: measured on threads of
-its own, with a share of the processor that stays small however much there is to count.
+"""The use of disk and memory by awake sandboxes, where no quota of the system holds them to it.
+
+It is measured on threads of its own, with a share of the processor that stays small however much there is to count.
 
 A tree is charged to the group that it belongs to, not to the groups above it.
 """

@@ -2,8 +2,8 @@
 
 A group, a provider or a channel can only wish. The setting `sandbox.mounts_allowed` says what may be seen at all, and
 some things may not, whatever it says: keys, the system, this gateway's own home. No link is followed below an allowed
-folder, because an agent that may write there could have made it, nor does an entry of the list lead through a folder
-that another one lets agents write to; and what was meant is compared inside with what came.
+folder, because an agent that may write there could have made it. No entry of the list leads through a folder that
+another one lets agents write to. The mounted folder is compared inside with the one that was meant.
 """
 
 import errno

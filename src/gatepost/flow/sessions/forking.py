@@ -1,8 +1,8 @@
 """Forks: a new session that goes on with what another one knows, while that one goes on as if nothing had happened.
 
 The provider's own files are copied at once, from one session's folder to another's. The new session's row comes last,
-in one transaction with all that belongs to it: a gateway that is killed meanwhile leaves a whole session, or a folder
-that nobody knows and that retention removes. Where there is no conversation to copy, the transcript takes its place.
+in one transaction with all that belongs to it. So a gateway that is killed meanwhile leaves a whole session, or a
+folder that nobody knows and that retention removes. Without a conversation to copy, the transcript takes its place.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Holds awake sandboxes to what they may take of this machine's disk and memory, where the kernel does not do it.
 
-Three looks, each at its own pace: at the free space of the disk (a call or two), at the memory of sandboxes that no
-cgroup limits, and at the trees that sandboxes write to.
+It looks at the free space of the disk, at the memory of sandboxes that no cgroup limits, and at the trees that
+sandboxes write to. Each look has its own pace.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Replays: the messages of a session, given to a new one with other settings. Nothing that the new one does reaches
 anybody: its room is nobody's, its tools only read, its way out leads to models alone, and its group's folder is a copy.
 
-The copy is made first. The new session's rows come last, in one transaction with its messages: a gateway that is killed
-meanwhile leaves a whole replay, or a folder that nobody knows and that retention removes.
+The copy is made first. The new session's rows come last, in one transaction with its messages. So a gateway that is
+killed meanwhile leaves a whole replay, or a folder that nobody knows and that retention removes.
 """
 
 from collections.abc import Sequence

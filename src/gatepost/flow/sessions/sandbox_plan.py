@@ -1,8 +1,8 @@
 """Parts of a session's sandbox: folders, mounts, variables, command, limits; and which kind of sandbox it gets.
 
-Invariants. Nothing that a sandbox can write is a way for it to what is not its own: `in/` and the sockets are read-only
-inside, the session's folder itself belongs to the host, and the group's folder, which lies in a tree that a parent
-group's agent can rearrange, is compared with the one that was meant before anything else runs inside.
+Invariants. Nothing that a sandbox can write is a way for it to what is not its own. `in/` and the sockets are read-only
+inside, and the session's folder itself belongs to the host. The group's folder lies in a tree that a parent group's
+agent can rearrange: it is compared with the one that was meant before anything else runs inside.
 """
 
 import compileall
@@ -104,10 +104,11 @@ def make_sandbox_plan(
     stdio: bool = False,
     uid: int | None = None,
 ) -> SandboxPlan:
-    """The sandbox of a session, whose folders must have been prepared. `parents` are the groups above its own, the
-    nearest first; `also` is seen besides; `copy` of the group's folder is seen in its place, and nothing else of the
-    host can be written then; `job`: nothing of the group's own is; `command` runs in the place of the
-    runner; `uid` is that of the group (`group_uid`)."""
+    """Return the plan of a session's sandbox, whose folders must have been prepared.
+
+    `parents` are the groups above its own, the nearest first. `also` is seen besides. `copy` of the group's folder is
+    seen in its place, and nothing else of the host can be written then. With `job`, nothing of the group's own is seen.
+    `command` runs in the place of the runner. `uid` is that of the group (`group_uid`)."""
     uid = sandbox_uid(config) if uid is None else uid
     libraries, limits = _libraries(), limits_of(config, group, parents)
     own = [] if job else [_own_folder(home, group, copy)]

@@ -57,8 +57,8 @@ def stop_own_work(
     db: Db, reach: ChannelInstances, session_id: str, names: tuple[str, ...], by: str, now: int, *, hold: int = 0
 ) -> OwnStop:
     """End the turn if it works for this person, and withdraw what they have waiting. `names`: all of their identities,
-    the person first. Messages of others go on waiting, and what they said into the turn is given back, unless the turn
-    has spoken already: then somebody may have an answer, and nobody is answered twice."""
+    the person first. Messages of others go on waiting. Messages that others said into the turn are given back, unless
+    the turn has spoken already: then somebody may have an answer, and nobody is answered twice."""
     session, turn = sessions.get(db, session_id), turns.find_open(db, session_id)
     if session is None:
         return OwnStop()

@@ -2,7 +2,7 @@
 bookkeeping, no I/O.
 
 People before schedules; groups take turns, and the one with the fewest places comes first; within a group, first come
-first served. A group that wants more places takes them from the one that holds the most, itself included: it never
+first served. A group that wants more places takes them from the one that holds the most, itself included. It never
 takes the last place at rest of a group that has fewer, unless nobody has used that for a while.
 """
 

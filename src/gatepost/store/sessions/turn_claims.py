@@ -74,8 +74,8 @@ _parse_waiting = make_row_parser(WaitingRow)
 
 
 def limit_to_one_payer(db: Db, first: WaitingRow, rows: list[WaitingRow]) -> list[WaitingRow]:
-    """Return the rows up to where the person changes, if either has a secret or a budget of their own: nobody's message
-    is sent with another's key or booked on them. Called only where anybody has one (`personal`)."""
+    """Return the rows up to where the person changes, if either has a secret or a budget of their own. So nobody's
+    message is sent with another's key or booked on them. Called only if anybody has one (`personal`)."""
     if all(row.account == first.account for row in rows):
         return rows
     accounts = {row.account for row in (first, *rows)}
