@@ -44,10 +44,9 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     supervisor.on_state = deps.bells.channel
     supervisor.follow_duties(deps.duties)
     pump.on_channel_ended(supervisor.report_end, supervisor.find_trouble)
-    pump.on_sent(lambda instance, address, thread: supervisor.note_sent(instance))
+    pump.on_sent(supervisor.note_sent)
     pump.on_sent(typing.delivered)
     pump.on_sent(drafts.delivered)
-    pump.on_sent(lambda instance, address, thread: deps.bells.change(instance, address))
     return ChannelAssembly(
         kinds=kinds,
         channels=channels,

@@ -295,7 +295,7 @@ class ChannelSupervisor:
             for known in (self._health, self._specs, self._kinds):
                 known.pop(instance, None)
 
-    def note_sent(self, instance: str) -> None:
+    def note_sent(self, instance: str, address: str, thread: str) -> None:
         """Note that a platform has taken a message: a channel that waits to reach it again need not wait any longer."""
         if (health := self._health.get(instance)) is not None:
             health.pulse.reach()

@@ -264,15 +264,16 @@ class PlatformHttp:
         return (parts.scheme, parts.netloc) == self._origin
 
     def _raise_error(self, response: httpx2.Response, body: Any, action: str, effect: bool) -> None:
-        wait = self._retry_after(response, body)
+        failed = response.status_code >= 300
+        wait = self._retry_after(response, body) if failed or "retry-after" in response.headers else None
         given = PlatformAnswer(response=response, body=body, action=action, effect=effect, retry_after=wait)
-        error = (self._read_error(given) if self._read_error else None) or self._read_status(given)
+        error = self._read_error(given) if self._read_error else None
+        if error is None and failed:
+            error = self._read_status(given)
         if error is not None:
             raise error
 
-    def _read_status(self, given: PlatformAnswer) -> GatepostError | None:
-        if given.status < 300:
-            return None
+    def _read_status(self, given: PlatformAnswer) -> GatepostError:
         if given.status == 429:
             return Unavailable(self.platform, "it asks us to wait", retry_after=given.retry_after)
         if given.status in FOR_LATER or (given.status >= 500 and given.status != NOT_OFFERED):

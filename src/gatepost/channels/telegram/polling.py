@@ -53,7 +53,7 @@ class UpdatePoller:
         """An album comes as several updates, of which the first may come alone: then it is asked again, once."""
         updates = await self._poll(tracker.offset, 0 if tracker.has_open else self._poll_s)
         last = updates[-1] if updates else None
-        if last is not None and len(updates) < MOST and tracker.is_new(last) and find_album(last) is not None:
+        if last is not None and len(updates) < MOST and find_album(last) is not None and tracker.is_new(last):
             await asyncio.sleep(ALBUM_S)
             updates = await self._poll(tracker.offset, 0)
         return updates

@@ -70,7 +70,8 @@ class TelegramSender:
     ) -> Any:
         """Words that Telegram cannot read as HTML are sent as they were written. Nothing had happened then."""
         try:
-            return await self._call(method, {field: text.html, "parse_mode": "HTML", **payload}, action, **more)
+            html = {field: text.html, "parse_mode": "HTML", **payload}
+            return await self._api.call_chat(self._chat, method, html, action, **more)
         except PlatformRefusal as error:
             if NO_ENTITIES not in error.detail.lower() or more:
                 raise

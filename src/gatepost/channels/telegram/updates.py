@@ -44,11 +44,11 @@ class UpdateTracker:
         The first batch is queued part by part. A part may be stored already under the album's id, and the other parts
         would be lost.
         """
-        new = [each for each in updates if self.is_new(each)]
+        new = [each for each in updates if read_number(each) not in self._known]
         self._known &= {read_number(each) for each in updates}
         if updates:
             self._next = max(map(read_number, updates)) + 1
-        groups = [[each] for each in new] if self._first else group_albums(new)
+        groups = [[each] for each in new] if self._first or len(new) == 1 else group_albums(new)
         self._first = False
         for group in groups:
             self._known.update(map(read_number, group))

@@ -361,6 +361,7 @@ class DeliveryLoop:
         if outcome.state == EffectState.SENT:
             for hear in self._sent:
                 hear(effect.instance, effect.address, effect.thread)
+            self._bells.change(effect.instance, effect.address)
         elif effect.origin != EffectOrigin.STATUS:
             LOG.warning(
                 "not delivered", instance=effect.instance, key=effect.key, state=outcome.state, reason=outcome.reason
