@@ -23,6 +23,7 @@ import embed
 import gate
 import growth
 import limits
+import message_trace
 import neighbours
 import pg_gateways
 import pg_search
@@ -337,6 +338,7 @@ async def figures() -> list[Figure]:
         *await telegram_rooms.figures(ingest),
         *await growth.figures(bwrap or 0, loaded, sandbox),
         *schedule_tick.figures(),
+        *message_trace.figures(),
         *await dashboard.figures(),
         *await browser.figures(),
         *drafts.figures(echo),
