@@ -41,10 +41,10 @@ def test_our_own_errors_are_classified_by_who_acts() -> None:
 
 
 def test_other_errors_of_python() -> None:
-    assert error_classification.is_passing(TimeoutError())
-    assert error_classification.is_passing(MemoryError())
-    assert error_classification.is_passing(RuntimeError("can't start new thread"))
-    assert not error_classification.is_passing(ZeroDivisionError())
+    assert error_classification.is_transient(TimeoutError())
+    assert error_classification.is_transient(MemoryError())
+    assert error_classification.is_transient(RuntimeError("can't start new thread"))
+    assert not error_classification.is_transient(ZeroDivisionError())
 
 
 def test_stranger_20_a_full_descriptor_table_is_not_bad_input(tmp_path: Path) -> None:
@@ -57,4 +57,4 @@ def test_stranger_20_a_full_descriptor_table_is_not_bad_input(tmp_path: Path) ->
 def test_stranger_20_a_socket_that_cannot_be_made_for_want_of_descriptors_is_made_later(tmp_path: Path) -> None:
     with no_descriptor_left(), pytest.raises((Unavailable, OSError)) as caught:
         bind_unix(tmp_path / "s.sock")
-    assert error_classification.is_passing(caught.value)
+    assert error_classification.is_transient(caught.value)

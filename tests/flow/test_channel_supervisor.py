@@ -17,7 +17,7 @@ from gatepost.channels.contract import (
     SupportsLookup,
 )
 from gatepost.core.clock import SystemClock
-from gatepost.core.contact import MayAct, always
+from gatepost.core.contact import FenceCheck, always
 from gatepost.core.errors import Refused, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
@@ -66,7 +66,7 @@ class HookGateways:
         )
 
     @asynccontextmanager
-    async def running(self, *held: str, may_act: MayAct = always) -> AsyncIterator[HookGateway]:
+    async def running(self, *held: str, may_act: FenceCheck = always) -> AsyncIterator[HookGateway]:
         name = self._platform.kind
         channel, around = make_channel(self._platform, cursor=self._cursor, **self._settings)
         spec = ChannelSpec(instance=name, kind=CHANNELS[name], origin=SpecOrigin.GIVEN)

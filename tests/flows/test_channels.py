@@ -22,7 +22,7 @@ from gatepost.flow.sessions.sandbox_requirements import variables
 from gatepost.store.engine.readonly import list_waiting_instances
 from gatepost.store.messages import outbox
 from gatepost.store.messages.outbox import EffectOrigin
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import secrets
 from gatepost.store.rooms import channel_cursors
 from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
@@ -235,7 +235,7 @@ async def test_a_send_that_finds_the_token_revoked_ends_the_channel_and_waits(
         await until(lambda: platform.sent == [("north", "hello")])
 
 
-@quick
+@inline_read
 def read_reason(db: Db, key: str) -> str:
     found = outbox.find_by_key(db, key)
     return found.reason or "" if found is not None else ""

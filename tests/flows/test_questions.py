@@ -286,7 +286,7 @@ async def test_a_question_outlives_a_restart_and_the_turn_that_goes_on_gets_its_
         request = await get_request(gateway)
         assert request.answer == {"answers": {"Drink": "Tea"}}
         if answered == "before":
-            gateway.requests._questions._rung = set()  # the call does not hear of it before the gateway stops
+            gateway.requests._questions._woken = set()  # the call does not hear of it before the gateway stops
             await channel.say(f"/answer {request.id} Ada", sender=ADA)
     async with asking_gateway(tmp_path / "h", channel) as gateway:
         if answered == "after":

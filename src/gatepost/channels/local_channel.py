@@ -29,10 +29,10 @@ class RoomWatch:
     def __init__(self, *, drafts: bool = False) -> None:
         self.drafts = drafts
         self._bell = asyncio.Event()
-        self._rung = self._drafted = self._rests = False
+        self._woken = self._drafted = self._rests = False
 
     def ring(self) -> None:
-        self._rung = True
+        self._woken = True
         self._bell.set()
 
     def ring_draft(self) -> None:
@@ -60,7 +60,7 @@ class RoomWatch:
         finally:
             for waiting in waits:
                 waiting.cancel()
-        rung, self._rung = self._rung, False
+        rung, self._woken = self._woken, False
         self._bell.clear()  # before the caller looks: a ring during its look is heard next time
         return rung
 

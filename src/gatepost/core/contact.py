@@ -13,7 +13,7 @@ from gatepost.core.errors import Unavailable
 RETRY_S = 1  # when whoever was refused may ask again: a beat later contact may be back
 LOOK_S = 0.1
 
-MayAct = Callable[[], bool]
+FenceCheck = Callable[[], bool]
 
 
 def always() -> bool:
@@ -22,7 +22,7 @@ def always() -> bool:
 
 
 # Of the flow that a call belongs to. A channel that listens is not asked each time, since it makes its calls itself.
-MAY_ACT: ContextVar[MayAct] = ContextVar("MAY_ACT", default=always)
+MAY_ACT: ContextVar[FenceCheck] = ContextVar("MAY_ACT", default=always)
 
 
 async def wait_for_contact() -> None:
@@ -32,7 +32,7 @@ async def wait_for_contact() -> None:
         await asyncio.sleep(LOOK_S)
 
 
-def check_contact(may_act: MayAct) -> None:
+def check_contact(may_act: FenceCheck) -> None:
     """Raises Unavailable: nothing was called, and the same may be asked again."""
     if not may_act():
         why = "it has lost touch with the database, so another may be acting in its place; try again in a moment"

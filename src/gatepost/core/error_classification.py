@@ -67,12 +67,12 @@ def classify(error: BaseException) -> Diagnosis:
     return Diagnosis(ErrorKind.PASSING if shortage else ErrorKind.FINAL)
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     return classify(error).passing
 
 
 def to_gatepost_error(what: str, error: OSError, otherwise: GatepostError) -> GatepostError:
     """Passing trouble of the system is Unavailable, whatever else the caller says about an OSError."""
-    if not is_passing(error):
+    if not is_transient(error):
         return otherwise
     return Unavailable(what, error.strerror or str(error) or type(error).__name__)

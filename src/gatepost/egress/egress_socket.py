@@ -21,7 +21,7 @@ from msgspec import Struct
 from gatepost.core import log
 from gatepost.core.acceptor import Acceptor
 from gatepost.core.clock import Clock
-from gatepost.core.contact import RETRY_S, MayAct, always
+from gatepost.core.contact import RETRY_S, FenceCheck, always
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.records import replace
 from gatepost.core.token_bucket import Rate, TokenBucket
@@ -79,7 +79,7 @@ class EgressDeps(Struct, frozen=True, kw_only=True):
     resolve: proxy.Resolve = proxy.resolve
     tls: Callable[[], ssl.SSLContext] = proxy.load_tls_context
     open: OpenConnections = msgspec.field(default_factory=OpenConnections)
-    may_act: MayAct = always
+    may_act: FenceCheck = always
     asker: HostAsker | None = None  # None: nobody can be asked in this process
 
 

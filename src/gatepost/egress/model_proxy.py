@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core import log
-from gatepost.core.contact import MayAct, always, check_contact
+from gatepost.core.contact import FenceCheck, always, check_contact
 from gatepost.core.errors import Unavailable
 from gatepost.core.json_limits import bound_values, has_few_values
 from gatepost.core.records import replace
@@ -180,7 +180,7 @@ class ModelProxy:
         keys: ModelKeys,
         prices: Prices,
         tools: ToolCosts = tool_costs.find_shipped_cost,
-        may_act: MayAct = always,
+        may_act: FenceCheck = always,
     ) -> None:
         self._config, self._purse, self._keys, self._prices, self._tools = config, purse, keys, prices, tools
         self.move(config)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from gatepost.core.contact import MayAct, always, check_contact
+from gatepost.core.contact import FenceCheck, always, check_contact
 from gatepost.core.errors import Invalid
 from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.core.thread_pools import BoundedThreadPool
@@ -127,7 +127,7 @@ class ProxyDeps(Struct, frozen=True):
     judge: CheckTarget
     reached: Callable[[EgressTarget], None]
     bound: FindSecretHeaders
-    may_act: MayAct = always
+    may_act: FenceCheck = always
     resolve: Resolve = resolve
     tls: Callable[[], ssl.SSLContext] = load_tls_context
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from gatepost.core.contact import MayAct, always
+from gatepost.core.contact import FenceCheck, always
 from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.settings import Config, setting
 from gatepost.egress.endpoints import gateway_base, parse_command
@@ -92,7 +92,7 @@ async def request_speech(
     bill: Bill,
     *,
     wait_s: float = LONGEST_WAIT_S,
-    may_act: MayAct = always,
+    may_act: FenceCheck = always,
 ) -> bytes:
     """Return the spoken text as Opus in Ogg. The bill holds the most that it may cost, even if the request fails."""
     headers = {"content-type": "application/json", "accept": "audio/ogg", "user-agent": "gatepost"}

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from gatepost.core.contact import MayAct, always, check_contact
+from gatepost.core.contact import FenceCheck, always, check_contact
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.egress import token_usage
@@ -144,7 +144,7 @@ class Bill:
 class Upstream:
     """Connections to the vendors, kept between calls. The client library is loaded with the first one."""
 
-    def __init__(self, may_act: MayAct = always) -> None:
+    def __init__(self, may_act: FenceCheck = always) -> None:
         self._may_act = may_act
         self._client: httpx2.AsyncClient | None = None
         self._opening = asyncio.Lock()

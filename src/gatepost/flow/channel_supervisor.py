@@ -26,7 +26,7 @@ from gatepost.channels.contract import (
 )
 from gatepost.core import log
 from gatepost.core.clock import Clock
-from gatepost.core.contact import MAY_ACT, MayAct, always
+from gatepost.core.contact import MAY_ACT, FenceCheck, always
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 from gatepost.core.records import replace
@@ -123,7 +123,7 @@ class ChannelSupervisor:
         self._receive: ReceiveFor | None = None
         self._changing = asyncio.Lock()
         self._duties = Duties()
-        self.may_act: MayAct = always
+        self.may_act: FenceCheck = always
         self.on_state: Callable[[str], None] = lambda instance: None  # the state of an instance has changed
         self.on_late_failure: ReportFailureFor = _ignore_late_failure
         self.is_sending: Callable[[str], bool] = lambda instance: False  # whether delivery is at work there

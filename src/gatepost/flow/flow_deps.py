@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from gatepost.core.clock import Clock
-from gatepost.core.contact import MayAct, always
+from gatepost.core.contact import FenceCheck, always
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
@@ -30,4 +30,4 @@ class FlowDeps(Struct, frozen=True, kw_only=True):
     freezer: SandboxFreezer = field(default_factory=SandboxFreezer)
     passing: FilePassing | None = None  # None: there are no other gateways
     shared: bool = False  # other gateways write to the store, too
-    may_act: MayAct = always  # False: others may believe that this gateway is dead
+    may_act: FenceCheck = always  # False: others may believe that this gateway is dead

@@ -30,7 +30,7 @@ from gatepost.jsonrpc.errors import INVALID_PARAMS
 from gatepost.store.messages import destinations, inbox
 from gatepost.store.messages.destinations import DestinationKind
 from gatepost.store.money import budgets, costs
-from gatepost.store.port import Db, FailingSoon, quick
+from gatepost.store.port import Db, FailingSoon, inline_read
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import BoundReads, Request
 from gatepost.store.rooms import origins
@@ -466,7 +466,7 @@ class _PeopleBehind(NamedTuple):
     senders: Sequence[str]
 
 
-@quick
+@inline_read
 def _find_people_behind(db: Db, turn_id: str, session_id: str) -> _PeopleBehind:
     """Return the people behind a turn, or behind a session if there is no turn."""
     if turn_id:
@@ -501,7 +501,7 @@ def _get_bot(approved: Request, given: str, name: str) -> str:
     return meant or (approved.instance if given == approved.address else "")
 
 
-@quick
+@inline_read
 def _find_room(db: Db, folder: str, given: str, instance: str = "") -> ReachableRoom | None:
     """A destination of this group, by name or address, or a room where it or a group below it has a live session.
     `instance`: only there, because two bots may share an address."""
@@ -514,7 +514,7 @@ def _find_room(db: Db, folder: str, given: str, instance: str = "") -> Reachable
     return None
 
 
-@quick
+@inline_read
 def _reaches(db: Db, folder: str, instance: str, address: str) -> bool:
     """The same for a room of one channel instance."""
     known = destinations.find_by_room(db, folder, instance, address)
@@ -523,7 +523,7 @@ def _reaches(db: Db, folder: str, instance: str, address: str) -> bool:
     )
 
 
-@quick
+@inline_read
 def _is_budget_spent(db: Db, folder: str, session_id: str | None, turn: Turn | None, now: int) -> bool:
     payer = costs.find_payer(db, turn.id) if turn else costs.find_last_payer(db, session_id or "")
     return any(each.spent >= each.limit for each in budgets.list_applicable(db, folder, payer, now))

@@ -12,7 +12,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
 from gatepost.store.engine import rule_cache
-from gatepost.store.port import Db, Store, quick
+from gatepost.store.port import Db, Store, inline_read
 from gatepost.store.rights import acl
 from gatepost.store.sessions import groups
 from gatepost.tools.contract import Tool
@@ -24,7 +24,7 @@ TOOL_GROUPS = setting(
 )
 
 
-@quick
+@inline_read
 def load_policy_facts(db: Db, every_tool_group: tuple[str, ...] = ()) -> AccessRules:
     """Everything that decides, in one snapshot."""
     rules: dict[str, list[GrantRule]] = defaultdict(list)

@@ -8,17 +8,17 @@ POLL = 2.0  # seconds
 
 class WakeEvent:
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._woken = asyncio.Event()
 
     def ring(self) -> None:
-        self._rung.set()
+        self._woken.set()
 
     async def wait(self, seconds: float = POLL) -> bool:
         """Return True if it was rung, rather than that we looked by ourselves."""
         try:
             async with asyncio.timeout(seconds):
-                await self._rung.wait()
+                await self._woken.wait()
         except TimeoutError:
             return False
-        self._rung.clear()
+        self._woken.clear()
         return True

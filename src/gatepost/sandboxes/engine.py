@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gatepost.core.error_classification import is_passing
+from gatepost.core.error_classification import is_transient
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
@@ -97,7 +97,7 @@ class Engine(ABC):
         try:
             return self._find_trouble()
         except (GatepostError, OSError) as error:
-            if is_passing(error):
+            if is_transient(error):
                 raise
             return str(error)
 

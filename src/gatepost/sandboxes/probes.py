@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 
 from msgspec import Struct
 
-from gatepost.core.error_classification import is_passing
+from gatepost.core.error_classification import is_transient
 from gatepost.core.errors import Unavailable
 
 FIRST_S, LONGEST_S = 5.0, 60.0  # between two trials of a kind that did not work
@@ -46,7 +46,7 @@ class Probes:
             try:
                 trouble, passing = find(), False
             except (Unavailable, OSError, RuntimeError, MemoryError) as error:
-                if not is_passing(error):
+                if not is_transient(error):
                     raise
                 trouble, passing = error.why if isinstance(error, Unavailable) else str(error), True
             now = self._monotonic()

@@ -184,7 +184,7 @@ class OpenStore(Store, Protocol):
         ...
 
 
-def quick(fn: F) -> F:
+def inline_read(fn: F) -> F:
     """Mark a read as a look-up by key: SQLite runs it where it is called, which is ten times cheaper than a thread."""
-    fn.__dict__["quick"] = True
+    fn.__dict__["inline_read"] = True
     return fn

@@ -28,7 +28,7 @@ from gatepost.store.engine.full_text import (
 from gatepost.store.engine.query_tree import parse_query
 from gatepost.store.engine.sqlite_db import SqliteDb
 from gatepost.store.messages.snippets import LONGEST, SnippetFinder
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 EVERY = 128  # messages between two times that the index is written
 POOL = 400
@@ -141,7 +141,7 @@ def find_unindexed(db: Db, wanted: Sequence[str], most: int = EVERY) -> list[int
     return found
 
 
-@quick
+@inline_read
 def is_behind(db: Db) -> bool:
     return db.full_text.is_behind(db)
 

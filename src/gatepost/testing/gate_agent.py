@@ -17,7 +17,7 @@ from gatepost.access.tiers import Tier
 from gatepost.channels.contract import ChannelKind
 from gatepost.core import ids
 from gatepost.core.clock import Clock, SystemClock
-from gatepost.core.contact import MayAct, always
+from gatepost.core.contact import FenceCheck, always
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.registry import Registry
@@ -76,7 +76,7 @@ class GateAgent:
         turn: bool = True,
         host_asker: HostAsker | None = None,
         config: Config | None = None,
-        may_act: MayAct = always,
+        may_act: FenceCheck = always,
     ) -> "GateAgent":
         """Into a group, with one message heard and a turn begun on it."""
         place = Home(home)

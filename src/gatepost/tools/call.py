@@ -15,7 +15,7 @@ from msgspec import Struct
 from gatepost.access.tiers import Tier, tier_of
 from gatepost.channels.contract import Channel, ChannelKind
 from gatepost.core.clock import Clock
-from gatepost.core.contact import MayAct, always, check_contact
+from gatepost.core.contact import FenceCheck, always, check_contact
 from gatepost.core.errors import Invalid, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
@@ -221,7 +221,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     holder: CallHolder | None = None  # None: nobody can be asked in this process
     host_asker: HostAsker | None = None  # the same for hosts
     questions: QuestionAsker | None = None  # the same
-    may_act: MayAct = always
+    may_act: FenceCheck = always
     shared: bool = False  # other gateways change rules in the same store
     passing: FilePassing | None = None  # of files to other gateways; None: there are none
     threads: FairThreadPool = msgspec.field(

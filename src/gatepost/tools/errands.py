@@ -18,7 +18,7 @@ from gatepost.flow.intake.attachments import remove_attachments
 from gatepost.messages.text import clean
 from gatepost.store.messages import destinations
 from gatepost.store.messages.destinations import DestinationKind
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rights.requests import BoundReads
 from gatepost.store.sessions import errands
 from gatepost.store.sessions.errands import Errand, ErrandState
@@ -135,7 +135,7 @@ def find_parent(folder: str) -> str:
     return folder.rpartition("/")[0] or ROOT_FOLDER
 
 
-@quick
+@inline_read
 def find_target(db: Db, own: str, named: str) -> str | None:
     """The group that is meant, if it is within reach: the row of a name is also the permission."""
     known = destinations.get(db, own, named)
@@ -145,7 +145,7 @@ def find_target(db: Db, own: str, named: str) -> str | None:
     return named if above or may_act_on(TreeScope.SUBTREE, own, named) else None
 
 
-@quick
+@inline_read
 def list_names(db: Db, own: str) -> list[str]:
     """Return what a group calls others."""
     return [each.name for each in destinations.list_for_group(db, own) if each.kind == DestinationKind.GROUP]

@@ -104,7 +104,9 @@ def say_as_agent(db: Db, text: str) -> None:
     outbox.add(db, new, NOON)
 
 
-def receive(db: Db, text: str, sender: str, number: int = 1, *, spare: bool = False, **given: object) -> IntakeResult:
+def receive(
+    db: Db, text: str, sender: str, number: int = 1, *, skip_recording: bool = False, **given: object
+) -> IntakeResult:
     values: dict[str, object] = {
         "address": ROOM,
         "platform_id": f"{sender} {number}",
@@ -113,7 +115,7 @@ def receive(db: Db, text: str, sender: str, number: int = 1, *, spare: bool = Fa
         **given,
     }
     arrival = make_arrival("fake", Inbound(**values), IntakeLimits(), NOON, 0)  # type: ignore[arg-type]
-    return accept(db, REACH, arrival, NOON, spare, asking=RULES)
+    return accept(db, REACH, arrival, NOON, skip_recording, asking=RULES)
 
 
 # Words.
@@ -229,8 +231,8 @@ def test_what_strangers_answer_is_counted_as_what_strangers_write(db: Db, sessio
     text = "" if how == "click" else f"/approve {request.id}"
     assert receive(db, text, EVE, **click).stranger
     with pytest.raises(UnrecordedSender):
-        receive(db, text, EVE, 2, spare=True, **click)
-    assert not receive(db, text, ADA, 3, spare=True, **click).stranger
+        receive(db, text, EVE, 2, skip_recording=True, **click)
+    assert not receive(db, text, ADA, 3, skip_recording=True, **click).stranger
 
 
 def test_so_many_strangers_are_asked_about_and_no_more(db: Db, session_id: str) -> None:

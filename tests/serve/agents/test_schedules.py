@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rooms import rooms
 from gatepost.store.schedule import firings
 from gatepost.testing.gateway import wait_until_settled
@@ -22,7 +22,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[ManagementClient]:
         yield made
 
 
-@quick
+@inline_read
 def has_run(db: Db, task_id: str) -> bool:
     return any(each.firing.ended_at is not None for each in firings.list_for_task(db, task_id, 1))
 

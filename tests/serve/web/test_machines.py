@@ -14,7 +14,7 @@ from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.telemetry.trace_export import ExportCounts
 from gatepost.store.money.measurements import measure
 from gatepost.store.people import users
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import api_tokens, audit
 from gatepost.store.sessions import groups
 from gatepost.testing.waiting import PATIENCE_S, until
@@ -136,7 +136,7 @@ async def test_only_the_hash_of_a_token_is_kept_and_its_last_use_is_written_down
         token = api_tokens.get(db, token_id)
         return token is not None and token.last_used_at is not None
 
-    await until(lambda: site.store.read_now(quick(was_used)), "the last use of the token")
+    await until(lambda: site.store.read_now(inline_read(was_used)), "the last use of the token")
     rows = await site.store.read(lambda db: db.rows("SELECT * FROM api_tokens"))
     assert secret not in str(rows) and secret not in str(await OPERATIONS["api_token.list"](office, {}))
 

@@ -13,7 +13,7 @@ from gatepost.core.errors import NotFound, SetupError, Unavailable
 from gatepost.store.engine.sqlite_db import MOST_APPENDED, SqliteDb, connect
 from gatepost.store.engine.sqlite_store import LARGEST_GROUP, SLOW_S, SqliteStore
 from gatepost.store.messages import message_steps
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.sessions import groups
 from gatepost.testing.arrivals import add_arrival
 from gatepost.testing.store_errors import READ_ONLY_ERRORS
@@ -28,7 +28,7 @@ def folders(db: Db) -> list[str]:
     return [group.folder for group in groups.list_all(db)]
 
 
-@quick
+@inline_read
 def folders_at_once(db: Db) -> list[str]:
     return folders(db)
 

@@ -281,13 +281,13 @@ def test_restarts_while_a_continuation_waits_cost_it_nothing(desk: Desk) -> None
 def test_what_is_spared_uses_up_no_continuation_and_a_death_of_the_sandbox_still_does(desk: Desk) -> None:
     turn = desk.begun()
 
-    def breaks_again(*, spare: bool) -> TurnFailure | None:
+    def breaks_again(*, keeps_continuation: bool) -> TurnFailure | None:
         epoch = desk.turn(turn.id).epoch
         broken = turn_failures.record_failure(
             desk.db,
             turn.id,
             epoch,
-            FailureCause(reason="it ended", counts_as_failure=False, keeps_continuation=spare),
+            FailureCause(reason="it ended", counts_as_failure=False, keeps_continuation=keeps_continuation),
             POLICY,
             desk.now,
         )
@@ -295,8 +295,8 @@ def test_what_is_spared_uses_up_no_continuation_and_a_death_of_the_sandbox_still
             turns.begin(desk.db, turn.id, claim.turn.epoch, claim.rows, desk.now)
         return broken
 
-    retried = [breaks_again(spare=spare) for spare in (True, False, True, True)]
-    last = breaks_again(spare=False)
+    retried = [breaks_again(keeps_continuation=keeps_continuation) for keeps_continuation in (True, False, True, True)]
+    last = breaks_again(keeps_continuation=False)
 
     assert all(broken is not None and broken.retry_at == desk.now for broken in retried)
     assert desk.turn(turn.id).attempt == 5

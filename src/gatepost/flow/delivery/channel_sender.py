@@ -17,7 +17,7 @@ from msgspec import Struct, convert
 from gatepost.channels.contract import MYSELF, Channel, ChannelEnded, SupportsHistory, SupportsLookup
 from gatepost.core import log
 from gatepost.core.clock import MINUTE, SECOND, Clock
-from gatepost.core.contact import MayAct, always, check_contact
+from gatepost.core.contact import FenceCheck, always, check_contact
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import degrade
@@ -96,7 +96,7 @@ class ChannelSender:
         self._pace = pace or DeliveryPace(reach, clock, policy.most_age)
         self.on_ended: Callable[[str, ChannelEnded], None] = lambda instance, error: None
         self.why_away: Callable[[str], str] = lambda instance: ""  # '' if nobody knows
-        self.may_act: MayAct = always
+        self.may_act: FenceCheck = always
         self.media: Path | None = None  # the folder of files that came in
         self.passing: FilePassing | None = None  # of files that another gateway has
 

@@ -18,7 +18,7 @@ import anyio
 from gatepost.channels.contract import Channel, ChannelEnded, LateFailure
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock, to_microseconds
-from gatepost.core.contact import MayAct
+from gatepost.core.contact import FenceCheck
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.fair_queue import FairQueue
@@ -101,11 +101,11 @@ class DeliveryLoop:
         self._sender.on_ended, self._sender.why_away = report, why_away
 
     @property
-    def may_act(self) -> MayAct:
+    def may_act(self) -> FenceCheck:
         return self._sender.may_act
 
     @may_act.setter
-    def may_act(self, ask: MayAct) -> None:
+    def may_act(self, ask: FenceCheck) -> None:
         """Asked before a platform is called."""
         self._sender.may_act = ask
 

@@ -34,21 +34,21 @@ class ErrandLoop:
     def __init__(self, store: Store, clock: Clock, bells: EventBus, sessions: SessionEnder, look_s: float) -> None:
         self._store, self._clock, self._bells, self._sessions = store, clock, bells, sessions
         self._look_s = look_s
-        self._rung = asyncio.Event()
+        self._woken = asyncio.Event()
         self._rooms: set[str] = set()
         bells.on_change(self._receive_change, errands.INSTANCE)
-        bells.on_errands(self._rung.set)
+        bells.on_errands(self._woken.set)
 
     def _receive_change(self, instance: str, address: str) -> None:
         self._rooms.add(address)
-        self._rung.set()
+        self._woken.set()
 
     async def run(self) -> None:
         """Until cancelled."""
         everywhere = True
         while True:
             rooms, self._rooms = self._rooms, set()
-            self._rung.clear()
+            self._woken.clear()
             try:
                 wanted = None if everywhere or len(rooms) > MOST_RUNG else sorted(rooms)
                 if await self._store.read(_has_work, wanted):
@@ -60,7 +60,7 @@ class ErrandLoop:
             everywhere = True
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._look_s):
-                    await self._rung.wait()
+                    await self._woken.wait()
                     everywhere = False
 
     async def _stop_marked(self) -> None:

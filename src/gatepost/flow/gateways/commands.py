@@ -52,13 +52,13 @@ class GatewayCommands:
         self._store, self._clock, self._bells = store, clock, bells
         self._awaited: dict[str, Pending] = {}
         self._posted: dict[tuple[CommandKind, str], None] = {}  # to be asked for, with no answer wanted
-        self._rung = asyncio.Event()
+        self._woken = asyncio.Event()
         self._cleaned_at = clock.now()
         bells.on_commands(self._receive_bell)
 
     def _receive_bell(self, gateway: str) -> None:
         if gateway == self.gateway:
-            self._rung.set()
+            self._woken.set()
 
     # Asking.
 
@@ -102,7 +102,7 @@ class GatewayCommands:
     def post(self, kind: CommandKind, session_id: str) -> None:
         """The same soon, and nobody waits for it."""
         self._posted[kind, session_id] = None
-        self._rung.set()
+        self._woken.set()
 
     async def add_for_others(self, kind: CommandKind) -> list[Pending]:
         """For every other gateway. `collect` waits for what they answer."""
@@ -130,14 +130,14 @@ class GatewayCommands:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                self._rung.clear()
+                self._woken.clear()
                 try:
                     await self._step(host, tasks)
                 except Unavailable as error:
                     _log.warning("commands of gateways wait for the store", why=str(error))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
-                        await self._rung.wait()
+                        await self._woken.wait()
 
     async def _step(self, host: CommandHost, tasks: asyncio.TaskGroup) -> None:
         await self._send_posted()
@@ -158,7 +158,7 @@ class GatewayCommands:
             self._cleaned_at = self._clock.now()
             await self._store.write(commands.remove_old, self._clock.ago(KEPT), durable=False)
         if AT_ONCE in (len(found.answered), len(claimed)):
-            self._rung.set()  # there may be more
+            self._woken.set()  # there may be more
 
     async def _send_posted(self) -> None:
         while self._posted:

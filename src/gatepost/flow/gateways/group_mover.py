@@ -43,14 +43,14 @@ class GroupMover:
         parts = sessions.parts
         self._home, self._store, self._clock = parts.home, parts.store, parts.clock
         self._limits = ArchiveLimits(parts.config[MOST_MB] * 1024**2, MOST_FILES)
-        self._rung = asyncio.Event()
-        bells.on_gateways(self._rung.set)
+        self._woken = asyncio.Event()
+        bells.on_gateways(self._woken.set)
 
     async def run(self) -> None:
         """Until cancelled."""
         swept = False
         while True:
-            self._rung.clear()
+            self._woken.clear()
             try:
                 if not swept:
                     await self._sweep()
@@ -60,7 +60,7 @@ class GroupMover:
                 _log.warning("moves of groups wait", error=str(error))
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
-                    await self._rung.wait()
+                    await self._woken.wait()
 
     async def check(self) -> None:
         """Do what there is to do now."""

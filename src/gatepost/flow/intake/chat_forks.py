@@ -55,22 +55,22 @@ class ChatForks:
     ) -> None:
         self._store, self._clock, self._reach, self._bells, self._forker = store, clock, reach, bells, forker
         self._running: set[int] = set()
-        self._rung = asyncio.Event()
+        self._woken = asyncio.Event()
 
     def ring(self) -> None:
         """Begin with a fork that somebody asked for, once that is committed. Nobody waits for the copy."""
-        self._rung.set()
+        self._woken.set()
 
     async def run(self) -> None:
         """Make forks until cancelled. Those that an earlier gateway left open come first."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                self._rung.clear()
+                self._woken.clear()
                 for message_id in await self._list_wanted():
                     if message_id not in self._running:
                         self._running.add(message_id)
                         tasks.create_task(self._answer(message_id))
-                await self._rung.wait()
+                await self._woken.wait()
 
     async def _list_wanted(self) -> list[int]:
         while True:
@@ -91,7 +91,7 @@ class ChatForks:
             await asyncio.sleep(AGAIN_S)
         finally:
             self._running.discard(message_id)
-            self._rung.set()
+            self._woken.set()
 
     def _begin(self, db: Db, message_id: int) -> ChatFork | None:
         wanted, message = forks.begin_wanted(db, message_id), messages.get(db, message_id)

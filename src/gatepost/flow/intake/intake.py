@@ -160,20 +160,20 @@ class Intake:
             arrival = replace(arrival, facts=await self._read_facts(arrival.command, inbound.address))
             now = self._clock.now()
         who = (instance, arrival.inbound.sender)
-        spare = self._strangers.is_full(who, now, FIRST_OF_A_STRANGER)
-        spare = spare or self._strangers.is_full((instance, ANYBODY), now, FIRST_OF_STRANGERS)
+        skip_recording = self._strangers.is_full(who, now, FIRST_OF_A_STRANGER)
+        skip_recording = skip_recording or self._strangers.is_full((instance, ANYBODY), now, FIRST_OF_STRANGERS)
         if arrival.inbound.attachments and not arrival.fault:
-            arrival = await self._keep_files(arrival, now, spare)
+            arrival = await self._keep_files(arrival, now, skip_recording)
             now = self._clock.now()
         try:
             if arrival.kept:
                 await self._passed.put(arrival, now)
             try:
-                accepted = await self._accept(arrival, now, spare)
+                accepted = await self._accept(arrival, now, skip_recording)
             except FilesWanted:  # their sender was a stranger when the files were judged, and is let in by now
                 arrival = await self._fetch_files(arrival)
                 await self._passed.put(arrival, now)
-                accepted = await self._accept(arrival, now, spare)
+                accepted = await self._accept(arrival, now, skip_recording)
         except UnrecordedSender as no:
             await self._forget_files(arrival)
             self._count(who, now)
@@ -197,7 +197,7 @@ class Intake:
     def _pop_fetch(self, instance: str, inbound: Inbound) -> asyncio.Task[FetchedFiles] | None:
         return self._fetching.pop(_get_key(instance, inbound), None) if self._fetching else None
 
-    async def _keep_files(self, arrival: Arrival, now: int, spare: bool) -> Arrival:
+    async def _keep_files(self, arrival: Arrival, now: int, skip_recording: bool) -> Arrival:
         """Write files to the disk before the message is committed. Those that the platform still has are fetched only
         if somebody would get the message: a stranger must not make us download anything."""
         given = arrival.inbound.attachments
@@ -206,7 +206,7 @@ class Intake:
             return replace(arrival, kept=await self._threads.run(room, attachments.write_attachments, media, given))
         if slash_commands.is_urgent(arrival.command):
             return replace(arrival, unfetched=True)  # it waits for no file, unless somebody gets it as a message
-        if spare or not await self._store.read(wants_files, self._reach, arrival, now):
+        if skip_recording or not await self._store.read(wants_files, self._reach, arrival, now):
             return replace(arrival, unfetched=True)
         return await self._fetch_files(arrival)
 
@@ -252,10 +252,10 @@ class Intake:
             del self._waited[next(iter(self._waited))]
         return fetching.result() if done else fetching
 
-    async def _accept(self, arrival: Arrival, now: int, spare: bool) -> IntakeResult:
+    async def _accept(self, arrival: Arrival, now: int, skip_recording: bool) -> IntakeResult:
         lane = f"{arrival.instance} {arrival.address}"
         writing = self._store.write(
-            accept, self._reach, arrival, now, spare, self._rules, self._asking, durable=True, lane=lane
+            accept, self._reach, arrival, now, skip_recording, self._rules, self._asking, durable=True, lane=lane
         )
         if arrival.command is None or not slash_commands.is_urgent(arrival.command):
             return await writing

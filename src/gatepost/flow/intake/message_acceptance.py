@@ -74,18 +74,18 @@ def accept(
     reach: ChannelInstances,
     arrival: Arrival,
     now: int,
-    spare: bool = False,
+    skip_recording: bool = False,
     rules: RuleCache | None = None,
     asking: AskingRules | None = None,
 ) -> IntakeResult:
-    """Deduplicate, judge, route and queue one event. `spare`: write nothing down about a stranger (raises
+    """Deduplicate, judge, route and queue one event. `skip_recording`: write nothing down about a stranger (raises
     UnrecordedSender). `asking`: how people are asked about strangers; None: nobody is."""
     rules = rules or RuleCache()
     rules.renew(db)
     accepted = _accept(db, rules, reach, arrival, now, asking)
     if arrival.inbound.event != "message" and accepted.receipt.new:
         _show_change(db, arrival, accepted.receipt)
-    if spare and accepted.stranger:
+    if skip_recording and accepted.stranger:
         raise UnrecordedSender(accepted.receipt.reason)
     if arrival.unfetched and accepted.delivered:
         raise FilesWanted("the files of the message are wanted")

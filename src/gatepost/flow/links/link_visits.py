@@ -10,7 +10,7 @@ from msgspec import Struct
 from gatepost.core import ids
 from gatepost.core.errors import Refused
 from gatepost.flow.links.link_tokens import PREFIXES
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import tokens
 from gatepost.store.rights.tokens import Token, TokenKind
 from gatepost.store.rooms import rooms, routes
@@ -46,7 +46,7 @@ class TooManyVisitors(Refused):
         super().__init__("a visitor", "come in", why="too many use this link; try again tomorrow")
 
 
-@quick
+@inline_read
 def find_link(db: Db, secret: str, now: int) -> LinkFacts | None:
     """Unknown, revoked and too old look alike."""
     token = tokens.find_valid(db, TokenKind.CHAT_LINK, secret, now)

@@ -62,12 +62,12 @@ class NewcomerGroups:
     ) -> None:
         self._store, self._clock, self._config, self._home = store, clock, config, home
         self._bells, self._reach = bells, reach
-        self._rung = asyncio.Event()
-        bells.on_newcomers(self._rung.set)
+        self._woken = asyncio.Event()
+        bells.on_newcomers(self._woken.set)
 
     async def run(self) -> None:
         while True:
-            self._rung.clear()
+            self._woken.clear()
             wait = LONGEST_WAIT_S
             try:
                 await self.settle_all()
@@ -76,7 +76,7 @@ class NewcomerGroups:
                 wait = AGAIN_S
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
-                    await self._rung.wait()
+                    await self._woken.wait()
 
     async def settle_all(self) -> None:
         """Let in whose turn it is, and make every group that is to be made here."""

@@ -50,11 +50,11 @@ class AgentQuestions:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
         self._open = Counter[str]()  # requests for whose answer a call waits
         self._told_pending: set[str] = set()  # whose call has ended without an answer
-        self._rung: set[asyncio.Event] = set()
+        self._woken: set[asyncio.Event] = set()
         bells.on_requests(self._ring)
 
     def _ring(self) -> None:
-        for event in self._rung:
+        for event in self._woken:
             event.set()
 
     def _receive_change(self, instance: str, address: str) -> None:
@@ -88,7 +88,7 @@ class AgentQuestions:
     async def _wait(self, call: ToolCall, request: Request) -> Request:
         start, longest = self._clock.monotonic(), to_microseconds(self._config[WAIT_S])
         rung = asyncio.Event()
-        self._rung.add(rung)
+        self._woken.add(rung)
         self._open[request.id] += 1
         try:
             while True:
@@ -108,7 +108,7 @@ class AgentQuestions:
                     async with asyncio.timeout(min((longest - waited) / SECOND, PROGRESS_S)):
                         await rung.wait()
         finally:
-            self._rung.discard(rung)
+            self._woken.discard(rung)
             self._open[request.id] -= 1
             if self._open[request.id] <= 0:
                 del self._open[request.id]

@@ -36,20 +36,20 @@ class WaitingProviders(Protocol):
 class ProviderAnswers:
     def __init__(self, store: Store, clock: Clock, bells: EventBus, providers: WaitingProviders) -> None:
         self._store, self._clock, self._bells, self._providers = store, clock, bells, providers
-        self._rung = asyncio.Event()
-        bells.on_requests(self._rung.set)
+        self._woken = asyncio.Event()
+        bells.on_requests(self._woken.set)
 
     async def run(self) -> None:
         """Until cancelled, on each of several gateways: whoever runs the loop of requests is another one, perhaps."""
         while True:
-            self._rung.clear()
+            self._woken.clear()
             try:
                 await self.send_all()
             except Unavailable as error:
                 _log.warning("answers to providers wait for the store", why=str(error))
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
-                    await self._rung.wait()
+                    await self._woken.wait()
 
     async def send_all(self) -> None:
         """To those that wait here. Nothing is read if none does."""

@@ -63,8 +63,8 @@ class RequestLoop:
         self._answers, self._media = answers, media
         self._opener = DirectRoomOpener(store, clock, config, bells, reach)
         self._unreached: set[str] = set()
-        self._rung, self._rung_beside = asyncio.Event(), asyncio.Event()
-        bells.on_requests(self._rung.set)
+        self._woken, self._rung_beside = asyncio.Event(), asyncio.Event()
+        bells.on_requests(self._woken.set)
         bells.on_requests(self._rung_beside.set)
 
     async def run(self) -> None:
@@ -87,7 +87,7 @@ class RequestLoop:
 
     async def _run(self, tasks: asyncio.TaskGroup) -> None:
         while True:
-            self._rung.clear()
+            self._woken.clear()
             try:
                 while await self.move_due():
                     pass
@@ -102,7 +102,7 @@ class RequestLoop:
                 wait = AGAIN_S
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
-                    await self._rung.wait()
+                    await self._woken.wait()
 
     async def move_due(self) -> bool:
         """Ask the next person, or end what nobody decided. True if there may be more."""

@@ -37,16 +37,16 @@ _log = log.get("schedule")
 class TaskLoop:
     def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
         self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
-        self._rung = asyncio.Event()
+        self._woken = asyncio.Event()
         self._seen: int | None = None  # what the clock showed at the last look
         # This gateway is up since then: what was due before was missed. Another that had this duty meanwhile may have
         # given it up moments ago, in which nothing is missed.
         self._since = clock.now()
-        bells.on_tasks(self._rung.set)
+        bells.on_tasks(self._woken.set)
 
     async def run(self) -> None:
         while True:
-            self._rung.clear()
+            self._woken.clear()
             try:
                 while await self.fire_due():
                     pass
@@ -59,7 +59,7 @@ class TaskLoop:
                 wait = LONGEST_WAIT_S
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
-                    await self._rung.wait()
+                    await self._woken.wait()
 
     async def fire_due(self) -> bool:
         """True if there may be more."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from gatepost.core import log
 from gatepost.core.acceptor import Acceptor
 from gatepost.core.clock import SECOND, to_microseconds
-from gatepost.core.error_classification import is_passing
+from gatepost.core.error_classification import is_transient
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.records import replace
@@ -314,7 +314,7 @@ class AwakeSession:
             _log.exception("a session cannot go on", session=self.session.id)
             known = isinstance(error, GatepostError)
             cause = str(error) if known else "the gateway had a problem of its own, which its log describes"
-            self.kill(Ending(cause, Retry.LATER if is_passing(error) else Retry.NEXT))
+            self.kill(Ending(cause, Retry.LATER if is_transient(error) else Retry.NEXT))
 
     def _admit(self, line: RunnerSocket, pid: int) -> bool:
         """Take one connection, of a process that lives in this sandbox."""

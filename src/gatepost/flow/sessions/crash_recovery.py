@@ -53,9 +53,9 @@ async def continue_turns(parts: SessionDeps) -> None:
 
 def make_restart_cause(db: Db, parts: SessionDeps, turn: Turn) -> FailureCause:
     waits = waiting_requests.is_turn_waiting(db, turn.id)
-    spare = waits or turn.spared < MOST_RESTARTS
+    keeps_continuation = waits or turn.spared < MOST_RESTARTS
     wait = None if waits else _pause(turn, parts.policy)
-    return FailureCause(reason=RESTARTED, wait=wait, counts_as_failure=False, keeps_continuation=spare)
+    return FailureCause(reason=RESTARTED, wait=wait, counts_as_failure=False, keeps_continuation=keeps_continuation)
 
 
 def _pause(turn: Turn, policy: TurnRetryPolicy) -> int | None:

@@ -5,7 +5,7 @@ import mimetypes
 import shutil
 
 from gatepost.core import log
-from gatepost.core.error_classification import is_passing
+from gatepost.core.error_classification import is_transient
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.home import Home
 from gatepost.core.untrusted_files import open_untrusted
@@ -71,7 +71,7 @@ async def copy_result_files(
     try:
         return await _reserve_and_copy(parts, session_id, turn, frame)
     except (GatepostError, OSError) as error:
-        if is_passing(error):
+        if is_transient(error):
             raise  # the result is not acknowledged, so it comes again with its files
         _log.warning("files of a result were not taken", session=session_id, error=str(error))
         return ()

@@ -6,7 +6,7 @@ It is frozen by the gateway's own clock. Should the gateway be stopped, its keep
 from typing import Protocol
 
 from gatepost.core import log
-from gatepost.core.contact import MayAct, always
+from gatepost.core.contact import FenceCheck, always
 from gatepost.flow.sessions import sandbox_processes
 from gatepost.sandboxes.contract import Sandbox
 
@@ -21,7 +21,7 @@ class SandboxKeeper(Protocol):
 
 
 class SandboxFreezer:
-    def __init__(self, may_act: MayAct = always, keeper: SandboxKeeper | None = None) -> None:
+    def __init__(self, may_act: FenceCheck = always, keeper: SandboxKeeper | None = None) -> None:
         """`keeper`: None, if nobody takes over from this gateway."""
         self._may_act, self._keeper = may_act, keeper
         self._running: list[Sandbox] = []

@@ -18,7 +18,7 @@ from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.flow.pairing import PAGE_URL
 from gatepost.flow.sender_rights import read_standing
 from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, parse_hostname, parse_site_path, render_url
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.sessions import groups
 from gatepost.store.web import web_routes
 from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute
@@ -55,14 +55,14 @@ class SitePage(Struct, frozen=True, kw_only=True):
     redirect_to: str = ""
 
 
-@quick
+@inline_read
 def find_page(db: Db, path: SitePath) -> SitePage | None:
     """At our own address. None if it is no group's."""
     folder = groups.find_deepest(db, path.list_folders())
     return _find_in_group(db, path, folder, WebAccess.AUTH) if folder is not None else None
 
 
-@quick
+@inline_read
 def find_hosted_page(db: Db, path: SitePath, folder: str) -> SitePage | None:
     """Under a host name of a group, which was bound to show its pages to everybody."""
     return _find_in_group(db, path, folder, WebAccess.PUBLIC)

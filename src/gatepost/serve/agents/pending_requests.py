@@ -25,7 +25,7 @@ class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def list_pending(
-    db: Db, eyes: ViewContext, after: str = "", most: int = MOST_LISTED
+    db: Db, viewer: ViewContext, after: str = "", most: int = MOST_LISTED
 ) -> list[tuple[RequestingAgent, PendingRequest]]:
     """Return what waits for an answer, the oldest first; behind the request `after`, which need not wait any more."""
     last = requests.get(db, after) if after else None
@@ -36,12 +36,12 @@ def list_pending(
     for each in waiting_requests.list_waiting(db, last, most):
         who = each.session_id or each.folder
         if who not in known:
-            known[who] = _make_agent(db, each, eyes)
+            known[who] = _make_agent(db, each, viewer)
         found.append((known[who], make_pending_request(each)))
     return found
 
 
-def _make_agent(db: Db, request: Request, eyes: ViewContext) -> RequestingAgent:
+def _make_agent(db: Db, request: Request, viewer: ViewContext) -> RequestingAgent:
     """Describe who asks: the agent of the request's session, or the group if a person asks to be let in."""
     session = sessions.get(db, request.session_id) if request.session_id is not None else None
     return RequestingAgent(
@@ -49,7 +49,7 @@ def _make_agent(db: Db, request: Request, eyes: ViewContext) -> RequestingAgent:
         title=session.title if session is not None else request.folder,
         type=session.provider if session is not None else "",
         folder=request.folder,
-        status=read_state(db, session, eyes) if session is not None else None,
+        status=read_state(db, session, viewer) if session is not None else None,
     )
 
 

@@ -102,9 +102,9 @@ class AgentUpdate(Struct, frozen=True, kw_only=True):
     permissions: list[PendingRequest]
 
 
-def read_snapshot(db: Db, session: Session, eyes: ViewContext) -> AgentSnapshot:
-    status = read_state(db, session, eyes)
-    place = parse_worktree_path(eyes.home, session.cwd) if session.cwd else None
+def read_snapshot(db: Db, session: Session, viewer: ViewContext) -> AgentSnapshot:
+    status = read_state(db, session, viewer)
+    place = parse_worktree_path(viewer.home, session.cwd) if session.cwd else None
     worktree = worktrees.get(db, *place[:2]) if place else None
     return AgentSnapshot(
         agent_id=session.id,
@@ -116,8 +116,8 @@ def read_snapshot(db: Db, session: Session, eyes: ViewContext) -> AgentSnapshot:
         setup_state=worktree.setup_state if worktree else None,
         status=status,
         model=session.model,
-        current_mode_id=get_mode(session, eyes),
-        available_modes=list(modes_of(eyes.home, session.provider)),
+        current_mode_id=get_mode(session, viewer),
+        available_modes=list(modes_of(viewer.home, session.provider)),
         labels=json.loads(session.labels),
         parent_agent_id=session.parent or None,
         created_at=iso(session.created_at) or "",
@@ -129,9 +129,9 @@ def read_snapshot(db: Db, session: Session, eyes: ViewContext) -> AgentSnapshot:
     )
 
 
-def list_snapshots(db: Db, archived: bool, eyes: ViewContext) -> list[AgentSnapshot]:
+def list_snapshots(db: Db, archived: bool, viewer: ViewContext) -> list[AgentSnapshot]:
     """Those that wait for an answer first, then by how busy they are, then the latest."""
-    found = [read_snapshot(db, each, eyes) for each in agents.list_all(db, archived=archived)]
+    found = [read_snapshot(db, each, viewer) for each in agents.list_all(db, archived=archived)]
     return sorted(found, key=lambda each: -1 if each.pending_permissions else ORDER.index(each.status))
 
 
@@ -139,13 +139,13 @@ def _read_error(db: Db, session_id: str, status: SessionState) -> str | None:
     return agents.get_last_error(db, session_id) or None if status == SessionState.ERROR else None
 
 
-def read_state(db: Db, session: Session, eyes: ViewContext) -> SessionState:
+def read_state(db: Db, session: Session, viewer: ViewContext) -> SessionState:
     if session.closed_at is not None:
         return SessionState.CLOSED
     turn, waiting = turns.find_open(db, session.id), agents.count_waiting(db, session.id)
     if turn is not None:
         return SessionState.INTERRUPTED if turn.state == TurnState.INTERRUPTED else SessionState.RUNNING
-    if session.id in eyes.replacing:
+    if session.id in viewer.replacing:
         return SessionState.RUNNING
     if waiting:
         begun = turns.list_for_session(db, session.id, 2**62, 1)
@@ -153,13 +153,13 @@ def read_state(db: Db, session: Session, eyes: ViewContext) -> SessionState:
     return SessionState.ERROR if session.state == SessionState.ERROR else SessionState.IDLE
 
 
-def read_update(db: Db, session_id: str, after: int | None, limit: int, eyes: ViewContext) -> AgentUpdate:
+def read_update(db: Db, session_id: str, after: int | None, limit: int, viewer: ViewContext) -> AgentUpdate:
     """After a cursor; None: the newest."""
     session = _get_session(db, session_id)
     return AgentUpdate(
         agent=session,
-        status=read_state(db, session, eyes),
-        mode=get_mode(session, eyes),
+        status=read_state(db, session, viewer),
+        mode=get_mode(session, viewer),
         entries=timeline.list_last(db, session_id, limit)
         if after is None
         else timeline.list_after(db, session_id, after, limit),
@@ -167,9 +167,9 @@ def read_update(db: Db, session_id: str, after: int | None, limit: int, eyes: Vi
     )
 
 
-def read_outcome(db: Db, session_id: str, eyes: ViewContext) -> WaitOutcome:
+def read_outcome(db: Db, session_id: str, viewer: ViewContext) -> WaitOutcome:
     session = _get_session(db, session_id)
-    status = read_state(db, session, eyes)
+    status = read_state(db, session, viewer)
     asked = waiting_requests.list_pending(db, session_id)
     return WaitOutcome(
         agent_id=session_id,
@@ -204,5 +204,5 @@ def make_pending_request(asked: Request) -> PendingRequest:
     )
 
 
-def get_mode(session: Session, eyes: ViewContext) -> str:
-    return session.permission_mode or modes_of(eyes.home, session.provider)[0].id
+def get_mode(session: Session, viewer: ViewContext) -> str:
+    return session.permission_mode or modes_of(viewer.home, session.provider)[0].id

@@ -104,7 +104,7 @@ class SqliteStore:
             self._lanes.put(WriteUnit(fn, args, False, lane, loop, future, patient=True))
 
     async def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts, within: float | None = None, lane: str = "") -> T:
-        if fn.__dict__.get("quick"):
+        if fn.__dict__.get("inline_read"):
             return self.read_now(fn, *args)
         return await self._reading.run(lane, lambda: self._start_read(fn, args, within))
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gatepost.store.gateways import gateways
 from gatepost.store.gateways.gateways import GatewayState
 from gatepost.store.messages.inbox import OPEN
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.sessions import shared_folders
 
 MOST_ROOMS = 200  # that are looked for at once
@@ -36,14 +36,14 @@ def get_world(folder: str) -> str:
     return folder.partition("/")[0]
 
 
-@quick
+@inline_read
 def find_gateway(db: Db, folder: str) -> str:
     """The gateway that has a group's folder; '' if none has it yet."""
     row = db.row("SELECT gateway FROM group_places WHERE world = ?", (get_world(folder),))
     return str(row[0]) if row else ""
 
 
-@quick
+@inline_read
 def find_runner(db: Db, folder: str) -> str | None:
     """The gateway that may run a group's sessions; '' if any may, None if none may now."""
     row = db.row("SELECT gateway, moving FROM group_places WHERE world = ?", (get_world(folder),))

@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 
 class DestinationKind(StrEnum):
@@ -42,7 +42,7 @@ def count(db: Db, folder: str) -> int:
     return int(row[0]) if row else 0
 
 
-@quick
+@inline_read
 def get(db: Db, folder: str, name: str) -> Destination | None:
     return DESTINATIONS.get(db, "WHERE folder = ? AND name = ?", folder, name)
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from gatepost.store.engine.table import Table
 from gatepost.store.messages import message_steps, messages
 from gatepost.store.messages.messages import MESSAGES, Message
-from gatepost.store.port import Db, Row, quick
+from gatepost.store.port import Db, Row, inline_read
 from gatepost.store.schedule import firings
 from gatepost.store.sessions import sessions
 
@@ -219,7 +219,7 @@ def _insert(
     return row_id
 
 
-@quick
+@inline_read
 def get(db: Db, row_id: int) -> InboxEntry | None:
     return INBOX.get(db, "WHERE id = ?", row_id)
 
@@ -293,7 +293,7 @@ def find_last_of_people(db: Db, turn_id: str) -> tuple[int, int] | None:
     return (int(row[0]), int(row[1])) if row else None
 
 
-@quick
+@inline_read
 def list_senders(db: Db, turn_id: str) -> list[str]:
     """Return everybody whose words a turn works on."""
     rows = db.rows(

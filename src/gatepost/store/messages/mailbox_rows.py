@@ -5,7 +5,7 @@ from msgspec import Struct
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.inbox import OPEN, OPEN_I, InboxEntry
 from gatepost.store.messages.messages import Message
-from gatepost.store.port import Db, Row, quick
+from gatepost.store.port import Db, Row, inline_read
 
 PAGE = 50  # rows that one statement reads
 
@@ -46,7 +46,7 @@ _TO_PROJECT = (
 )
 
 
-@quick
+@inline_read
 def list_to_project(db: Db, session_id: str, limits: ProjectionLimits) -> ToProject:
     """Return the rows that a session's mailbox must hold. These are all rows that are worked on, and the waiting ones
     that a turn can claim next and that fit, the first in any case. Context that no turn has shown yet is added, the

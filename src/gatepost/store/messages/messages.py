@@ -13,7 +13,7 @@ from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
 from gatepost.store.engine.full_text import IndexedText
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, LockKind, Row, quick
+from gatepost.store.port import Db, LockKind, Row, inline_read
 
 NEWEST = 1000  # messages of a room among which the beginning of a thread is looked for
 PAGE = 20  # rows whose lengths one statement reads
@@ -172,12 +172,12 @@ def _make_indexed(message_id: int, new: NewMessage | NewPrompt) -> IndexedText:
     return IndexedText(message_id, new.instance, new.address, new.sender, new.text)
 
 
-@quick
+@inline_read
 def get(db: Db, message_id: int) -> Message | None:
     return MESSAGES.get(db, "WHERE id = ?", message_id)
 
 
-@quick
+@inline_read
 def find(
     db: Db, instance: str, address: str, direction: Direction, platform_id: str, event: str = "message"
 ) -> Message | None:
@@ -221,7 +221,7 @@ def is_thread_begun(db: Db, instance: str, address: str, thread: str) -> bool:
     return row is not None
 
 
-@quick
+@inline_read
 def find_by_seq(db: Db, session_id: str, seq: int) -> Message | None:
     """Return the message that an agent names by its number, whichever way it went."""
     columns = MESSAGES.columns_of("m")

@@ -20,7 +20,7 @@ from gatepost.messages.outbound import MESSAGES, TARGETED, Op
 from gatepost.store.engine.table import Table, make_row_parser
 from gatepost.store.messages import message_steps, messages
 from gatepost.store.messages.messages import NewMessage
-from gatepost.store.port import Db, LockKind, OutdatedDecision, quick
+from gatepost.store.port import Db, LockKind, OutdatedDecision, inline_read
 from gatepost.store.sessions import sessions
 
 STUCK = 3  # tries after which a message that waits is told of
@@ -173,12 +173,12 @@ def has_unsent_edit(db: Db, message_id: int) -> bool:
     return db.row(f"SELECT 1 FROM outbox WHERE {waiting} LIMIT 1", (message_id,)) is not None
 
 
-@quick
+@inline_read
 def find_by_key(db: Db, key: str) -> OutboxEffect | None:
     return OUTBOX.get(db, "WHERE key = ?", key)
 
 
-@quick
+@inline_read
 def get(db: Db, effect_id: int) -> OutboxEffect | None:
     return OUTBOX.get(db, "WHERE id = ?", effect_id)
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.core.periods import Period, end_of, start_of
-from gatepost.store.port import Db, LockKind, quick
+from gatepost.store.port import Db, LockKind, inline_read
 
 _OWN_ROW = "WHERE kind = ? AND name = ? AND period = ? AND starts_at = ?"  # of a budget in its period
 NEAR = 80  # percent
@@ -186,7 +186,7 @@ def _list_where(db: Db, where: str, params: tuple[str, ...], now: int) -> list[B
     return found
 
 
-@quick
+@inline_read
 def get_remaining(db: Db, folder: str, user: str | None, now: int) -> int | None:
     """Return what may still be reserved, in millionths of a USD; None: there is no limit."""
     return min((each.left for each in list_applicable(db, folder, user or "", now)), default=None)

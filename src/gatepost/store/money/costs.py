@@ -9,7 +9,7 @@ from msgspec import Struct
 from gatepost.core.clock import DAY, iso
 from gatepost.store.money import budgets
 from gatepost.store.people import identities
-from gatepost.store.port import Db, LockKind, quick
+from gatepost.store.port import Db, LockKind, inline_read
 from gatepost.store.rooms import origins
 
 BY = {"group": "folder", "user": "user_id", "model": "model", "day": f"at / {DAY}"}
@@ -98,7 +98,7 @@ def sum_external(db: Db, folder: str, since: int) -> int:
     return int(row[0]) if row else 0
 
 
-@quick
+@inline_read
 def find_payer(db: Db, turn_id: str) -> str:
     """Return whose budget a turn is paid from: who wrote the first message of its batch, or asked for it where an agent
     put it in; '' for nobody."""
@@ -106,7 +106,7 @@ def find_payer(db: Db, turn_id: str) -> str:
     return identities.get_person(db, found) if found else ""
 
 
-@quick
+@inline_read
 def find_asker(db: Db, turn_id: str) -> str:
     """Return whose personal secrets a turn may use: who wrote the first message of its batch. An agent that put it in
     has none, whoever is behind it."""
@@ -118,7 +118,7 @@ def find_asker(db: Db, turn_id: str) -> str:
     return str(row[0]) if row else ""
 
 
-@quick
+@inline_read
 def find_last_payer(db: Db, session_id: str) -> str:
     """Return whose budget a session is paid from between its turns: that of the last turn which somebody asked for."""
     last = origins.find_last_turn(db, session_id)

@@ -11,7 +11,7 @@ from gatepost.messages.untrusted import is_untrusted
 from gatepost.store.engine.table import Table
 from gatepost.store.money import budgets
 from gatepost.store.people import users
-from gatepost.store.port import Db, LockKind, quick
+from gatepost.store.port import Db, LockKind, inline_read
 
 
 class PairedIdentity(Struct, frozen=True):
@@ -24,19 +24,19 @@ class PairedIdentity(Struct, frozen=True):
 IDENTITIES = Table("identities", PairedIdentity)
 
 
-@quick
+@inline_read
 def get(db: Db, identity: str) -> PairedIdentity | None:
     return IDENTITIES.get(db, "WHERE identity = ?", identity)
 
 
-@quick
+@inline_read
 def get_person(db: Db, identity: str) -> str:
     """Return whose identity it is."""
     row = db.row("SELECT person FROM identities WHERE identity = ?", (identity,))
     return str(row[0]) if row else identity
 
 
-@quick
+@inline_read
 def list_names(db: Db, identity: str) -> tuple[str, ...]:
     """List all identities of the person who has this one, their first one first."""
     rows = db.rows(

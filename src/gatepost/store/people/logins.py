@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 PREFIX = "lg"  # how ids of browsers begin
 MOST_BROWSERS = 50  # of one identity; a further one takes the place of the one that was away longest
@@ -91,13 +91,13 @@ def redeem(db: Db, token: str, now: int) -> str | None:
     return str(rows[0][0]) if rows and rows[0][1] > now else None
 
 
-@quick
+@inline_read
 def find_browser(db: Db, token: str, now: int) -> BrowserLogin | None:
     """By its cookie."""
     return LOGINS.get(db, f"WHERE hash = ? AND {_LIVE}", _hash(token), now)
 
 
-@quick
+@inline_read
 def get_browser(db: Db, login_id: str, now: int) -> BrowserLogin | None:
     return LOGINS.get(db, f"WHERE id = ? AND {_LIVE}", login_id, now)
 

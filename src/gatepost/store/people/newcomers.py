@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 PREFIX = "nc"  # how ids begin
 
@@ -68,7 +68,7 @@ class Newcomer(Struct, frozen=True):
 ENTRANCES, NEWCOMERS = Table("entrances", Entrance), Table("newcomers", Newcomer)
 
 
-@quick
+@inline_read
 def list_entrances(db: Db) -> tuple[Entrance, ...]:
     """In the order in which they are asked."""
     return tuple(ENTRANCES.list(db, "ORDER BY id"))
@@ -102,7 +102,7 @@ def add(db: Db, new: NewNewcomer, now: int) -> Newcomer | None:
     return NEWCOMERS.parse(row) if row else None
 
 
-@quick
+@inline_read
 def get(db: Db, newcomer_id: str) -> Newcomer | None:
     return NEWCOMERS.get(db, "WHERE id = ?", newcomer_id)
 

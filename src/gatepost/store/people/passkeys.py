@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, LockKind, quick
+from gatepost.store.port import Db, LockKind, inline_read
 
 PREFIX = "pk"  # how ids begin
 MOST = 20  # of one identity
@@ -62,12 +62,12 @@ def add(db: Db, new: NewPasskey, now: int) -> Passkey | None:
     return PASSKEYS.parse(made) if made is not None else None
 
 
-@quick
+@inline_read
 def find_credential(db: Db, credential_id: bytes) -> PasskeyCredential | None:
     return CREDENTIALS.get(db, "WHERE credential_id = ?", credential_id)
 
 
-@quick
+@inline_read
 def get_handle(db: Db, user_id: str) -> bytes | None:
     """Return what the person's authenticators know them by, None if they have none."""
     row = db.row("SELECT user_handle FROM passkeys WHERE user_id = ? ORDER BY id LIMIT 1", (user_id,))

@@ -5,7 +5,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rights.tokens import hash_token
 
 MOST_KNOWN = 20  # browsers of one identity
@@ -20,7 +20,7 @@ class Password(Struct, frozen=True):
 PASSWORDS = Table("passwords", Password)
 
 
-@quick
+@inline_read
 def get(db: Db, user_id: str) -> Password | None:
     return PASSWORDS.get(db, "WHERE user_id = ?", user_id)
 
@@ -49,7 +49,7 @@ def add_known_browser(db: Db, user_id: str, now: int) -> str:
     return token
 
 
-@quick
+@inline_read
 def is_known_browser(db: Db, user_id: str, token: str) -> bool:
     sql = "SELECT 1 FROM known_browsers WHERE hash = ? AND user_id = ?"
     return db.row(sql, (hash_token(token), user_id)) is not None

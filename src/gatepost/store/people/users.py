@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 
 class UserRole(StrEnum):
@@ -39,7 +39,7 @@ def set_name(db: Db, user_id: str, name: str) -> bool:
     return bool(db.run("UPDATE users SET name = ? WHERE id = ?", (name, user_id)))
 
 
-@quick
+@inline_read
 def get(db: Db, user_id: str) -> User | None:
     return USERS.get(db, "WHERE id = ?", user_id)
 
@@ -49,7 +49,7 @@ def list_all(db: Db) -> list[User]:
     return USERS.list(db, "WHERE NOT EXISTS (SELECT 1 FROM identities i WHERE i.identity = users.id) ORDER BY id")
 
 
-@quick
+@inline_read
 def get_roles(db: Db, identity: str) -> SenderRoles:
     """Return the roles of the person who has this identity. It is one query, because it runs with every message that
     comes in."""
@@ -89,7 +89,7 @@ def add_member(db: Db, user_id: str, folder: str, by: str, now: int) -> bool:
     )
 
 
-@quick
+@inline_read
 def find_member_origin(db: Db, user_id: str, folder: str) -> str:
     """Return who or what made the person a member; '': they are none."""
     row = db.row("SELECT added_by FROM group_members WHERE user_id = ? AND folder = ?", (user_id, folder))

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 ROLE = "role:"  # what the names of roles begin with
 OPERATOR = "role:operator"  # holds everything; owners are members of it
@@ -53,7 +53,7 @@ class GrantRow(Struct, frozen=True):
 # Rules, in the order in which they were given.
 
 
-@quick
+@inline_read
 def list_rules(db: Db, folder: str | None = None) -> list[GrantRow]:
     """A group's, or everybody's."""
     sql = (
@@ -75,12 +75,12 @@ def remove_rule(db: Db, folder: str, text: str) -> int:
 # Rows, a set.
 
 
-@quick
+@inline_read
 def list_rows(db: Db) -> list[AclRow]:
     return ACL.list(db, "ORDER BY id")
 
 
-@quick
+@inline_read
 def has_people_rows(db: Db) -> bool:
     """Return True if the list says anything about who may speak: asked with every message, and mostly no."""
     return db.row("SELECT 1 FROM acl WHERE action IN ('interact', 'admin', '*') LIMIT 1") is not None
@@ -112,7 +112,7 @@ def has_any(db: Db) -> bool:
 # Memberships.
 
 
-@quick
+@inline_read
 def list_members(db: Db) -> dict[str, list[str]]:
     """Child → parents. The owners are operators. The identities of one person are members of each other: what is
     said about one of them holds for all."""

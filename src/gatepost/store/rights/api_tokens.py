@@ -7,7 +7,7 @@ from msgspec import Struct
 from gatepost.core import ids
 from gatepost.core.clock import DAY, MINUTE
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, LockKind, quick
+from gatepost.store.port import Db, LockKind, inline_read
 from gatepost.store.rights.tokens import TokenState, hash_token
 
 PREFIX = "at"  # how ids begin
@@ -63,13 +63,13 @@ def add(db: Db, new: NewApiToken, token: str, now: int) -> ApiToken | None:
     )
 
 
-@quick
+@inline_read
 def find_valid(db: Db, token: str, now: int) -> ApiToken | None:
     """Unknown, revoked and too old look alike."""
     return API_TOKENS.get(db, f"WHERE hash = ? AND {_VALID}", hash_token(token), now)
 
 
-@quick
+@inline_read
 def get(db: Db, token_id: str) -> ApiToken | None:
     return API_TOKENS.get(db, "WHERE id = ?", token_id)
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 MOST_LOGGED = 100_000  # rows; the oldest go first
 
@@ -42,7 +42,7 @@ class EgressAttempt(Struct, frozen=True):
 RULES, ATTEMPTS = Table("egress_rules", EgressRule), Table("egress_log", EgressAttempt)
 
 
-@quick
+@inline_read
 def list_rules(db: Db) -> list[EgressRule]:
     return RULES.list(db, "ORDER BY COALESCE(folder, ''), host, port")
 

@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from gatepost.core import ids
 from gatepost.store.engine.rule_cache import rename_state
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 PREFIX = "p-"  # how ids begin
 HELD = "held"  # the folder, below that of media, of copies of what held calls give away
@@ -285,7 +285,7 @@ def find_last_of_group(db: Db, kind: RequestKind, folder: str, name: str) -> Req
     return REQUESTS.get(db, last, kind, folder, name)
 
 
-@quick
+@inline_read
 def find_lasting(db: Db, session_id: str, about: str) -> Request | None:
     """An answer that holds for the rest of this session and speaks of the same."""
     lasting = "WHERE session_id = ? AND about = ? AND state = 'allowed' AND lasts = 'session' LIMIT 1"
@@ -389,7 +389,7 @@ def _withdraw(db: Db, which: str, params: tuple[str, ...], reason: str, now: int
     return [REQUESTS.parse(row) for row in rows]
 
 
-@quick
+@inline_read
 def get(db: Db, request_id: str) -> Request | None:
     return REQUESTS.get(db, "WHERE id = ?", request_id)
 
@@ -449,7 +449,7 @@ def list_bound_files(db: Db) -> frozenset[str]:
     return frozenset(each.path for row in rows for each in convert(json.loads(row[0]), BoundReads).files)
 
 
-@quick
+@inline_read
 def find_for_message(db: Db, message_id: int) -> Request | None:
     """Return the call by which a person allowed a message to be sent, edited or passed on. One that is passed on counts
     until it has left, because a platform passes on the words that it finds then."""

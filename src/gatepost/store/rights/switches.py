@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 PANIC = "panic"  # everything has ended, and nothing starts
 
@@ -14,7 +14,7 @@ class Switch(Struct, frozen=True):
     since: int
 
 
-@quick
+@inline_read
 def get(db: Db, name: str) -> Switch | None:
     """None: it is off."""
     row = db.row("SELECT name, reason, turned_by, since FROM switches WHERE name = ?", (name,))

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gatepost.core import ids
 from gatepost.core.clock import DAY
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, Row, quick
+from gatepost.store.port import Db, Row, inline_read
 from gatepost.store.rights import secrets
 
 PREFIX = "tk"  # how ids begin
@@ -114,19 +114,19 @@ def use(db: Db, kind: TokenKind, token: str, now: int) -> Token | None:
     return TOKENS.parse(row) if row else None
 
 
-@quick
+@inline_read
 def find_valid(db: Db, kind: TokenKind, token: str, now: int) -> Token | None:
     """Without using it. Unknown, revoked, used up and too old look alike."""
     return TOKENS.get(db, f"WHERE hash = ? AND kind = ? AND {_VALID}", hash_token(token), kind, now)
 
 
-@quick
+@inline_read
 def find(db: Db, kind: TokenKind, token: str) -> Token | None:
     """Return a token, valid or not. Only for somebody who has used it: to others an invalid one must look unknown."""
     return TOKENS.get(db, "WHERE hash = ? AND kind = ?", hash_token(token), kind)
 
 
-@quick
+@inline_read
 def get(db: Db, token_id: str) -> Token | None:
     return TOKENS.get(db, "WHERE id = ?", token_id)
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 
 class Binding(Struct, frozen=True):
@@ -30,7 +30,7 @@ def list_all(db: Db) -> list[Binding]:
     return BINDINGS.list(db, "ORDER BY name, host, id")
 
 
-@quick
+@inline_read
 def list_for_host(db: Db, scheme: str, host: str, port: int) -> list[Binding]:
     """Return the bindings for a host, of all groups and people."""
     return BINDINGS.list(db, "WHERE scheme = ? AND host = ? AND port = ? ORDER BY id", scheme, host, port)

@@ -5,7 +5,7 @@ from msgspec import Struct
 
 from gatepost.core.clock import DAY
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 KEPT = DAY  # how long a row stays after its end
 MOST_REMOVED = 100  # rows that one transaction removes
@@ -33,18 +33,18 @@ ENGAGEMENTS = Table("engagements", Engagement)
 _AT = "WHERE instance = ? AND address = ? AND thread = ?"
 
 
-@quick
+@inline_read
 def has_any(db: Db) -> bool:
     return db.row("SELECT 1 FROM engagements LIMIT 1") is not None
 
 
-@quick
+@inline_read
 def list_at(db: Db, instance: str, address: str, thread: str) -> list[Engagement]:
     """Those of a room and thread, also those that are over."""
     return ENGAGEMENTS.list(db, f"{_AT} ORDER BY folder", instance, address, thread)
 
 
-@quick
+@inline_read
 def get(db: Db, instance: str, address: str, thread: str, folder: str) -> Engagement | None:
     return ENGAGEMENTS.get(db, f"{_AT} AND folder = ?", instance, address, thread, folder)
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gatepost.core.errors import Refused
 from gatepost.store.engine.table import MOST_ROWS, value_marks
-from gatepost.store.port import Db, Row, quick
+from gatepost.store.port import Db, Row, inline_read
 
 MOST = 200  # origins of one message; more is refused, because dropping one would drop its denials
 LATEST = 100  # turns of a session that are searched for one that somebody asked for: timers may have run for years
@@ -40,7 +40,7 @@ _SELECT = (
 )
 
 
-@quick
+@inline_read
 def get_for_turn(db: Db, turn_id: str) -> OriginChain:
     return _make_chain(db.rows(f"{_SELECT} WHERE i.turn_id = ? ORDER BY i.seq, o.ordinal", (turn_id,)))
 
@@ -50,7 +50,7 @@ def get_for_row(db: Db, row_id: int) -> OriginChain:
     return _make_chain(db.rows(f"{_SELECT} WHERE i.id = ? ORDER BY o.ordinal", (row_id,)))
 
 
-@quick
+@inline_read
 def get_for_session(db: Db, session_id: str) -> OriginChain:
     """Return the origins of a session's acts between its turns: its room, and everything behind its last turn."""
     last = find_last_turn(db, session_id)

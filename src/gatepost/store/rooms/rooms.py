@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 
 class RoomPolicy(StrEnum):
@@ -29,7 +29,7 @@ class Room(Struct, frozen=True):
 ROOMS = Table("rooms", Room)
 
 
-@quick
+@inline_read
 def get(db: Db, instance: str, address: str) -> Room | None:
     return ROOMS.get(db, "WHERE instance = ? AND address = ?", instance, address)
 

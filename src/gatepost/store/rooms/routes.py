@@ -4,7 +4,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.sessions.sessions import SessionMode
 
 DEFAULT_SEQ = 100
@@ -29,12 +29,12 @@ class Route(Struct, frozen=True):
 ROUTES = Table("routes", Route)
 
 
-@quick
+@inline_read
 def list_all(db: Db) -> list[Route]:
     return ROUTES.list(db, "ORDER BY seq, id")
 
 
-@quick
+@inline_read
 def get(db: Db, route_id: int) -> Route | None:
     return ROUTES.get(db, "WHERE id = ?", route_id)
 

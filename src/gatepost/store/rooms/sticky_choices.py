@@ -4,7 +4,7 @@
 from msgspec import Struct
 
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 
 class StickyChoice(Struct, frozen=True):
@@ -23,12 +23,12 @@ STICKY_CHOICES = Table("sticky_choices", StickyChoice)
 _OF = "WHERE instance = ? AND address = ? AND thread = ? AND sender = ?"
 
 
-@quick
+@inline_read
 def has_any(db: Db) -> bool:
     return db.row("SELECT 1 FROM sticky_choices LIMIT 1") is not None
 
 
-@quick
+@inline_read
 def get(db: Db, instance: str, address: str, thread: str, sender: str) -> StickyChoice | None:
     return STICKY_CHOICES.get(db, _OF, instance, address, thread, sender)
 

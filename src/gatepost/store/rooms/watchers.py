@@ -1,9 +1,9 @@
 """Watchers: which groups see, as context, what reaches another."""
 
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 
-@quick
+@inline_read
 def list_observers(db: Db, source: str) -> list[str]:
     return [row[0] for row in db.rows("SELECT observer FROM watchers WHERE source = ? ORDER BY observer", (source,))]
 

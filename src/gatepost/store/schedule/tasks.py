@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gatepost.core import ids
 from gatepost.store.engine.table import Table, render_marks
-from gatepost.store.port import Db, Row, quick
+from gatepost.store.port import Db, Row, inline_read
 from gatepost.store.rights import switches
 from gatepost.store.rooms.origins import Origin
 
@@ -141,7 +141,7 @@ def set_origins(db: Db, task_id: str, origins: Sequence[Origin], depth: int) -> 
     db.run("UPDATE tasks SET depth = ? WHERE id = ?", (depth, task_id))
 
 
-@quick
+@inline_read
 def get(db: Db, task_id: str) -> Task | None:
     return TASKS.get(db, "WHERE id = ?", task_id)
 

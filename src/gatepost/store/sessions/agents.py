@@ -14,7 +14,7 @@ from gatepost.messages.inbound import Direction
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.inbox import InboxMode
 from gatepost.store.messages.messages import NewMessage
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rooms import origins
 from gatepost.store.rooms.origins import OriginChain
 from gatepost.store.sessions import errands, sessions, timeline
@@ -68,7 +68,7 @@ def create(db: Db, new: NewAgent, now: int, session_id: str = "") -> Session:
     )
 
 
-@quick
+@inline_read
 def get(db: Db, session_id: str) -> Session | None:
     found = sessions.get(db, session_id)
     return found if found is not None and found.agent else None

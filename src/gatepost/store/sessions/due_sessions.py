@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from gatepost.store.messages.inbox import OPEN, OPEN_I
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.sessions.sessions import SessionMode
 
 _ELSEWHERE = "EXISTS (SELECT 1 FROM sessions s WHERE s.id = i.session_id AND s.owner NOT IN ('', ?))"
@@ -80,7 +80,7 @@ def has_work(db: Db, session_id: str, now: int) -> bool:
     return row is not None and get_retry_time(db, session_id, now) is None
 
 
-@quick
+@inline_read
 def get_retry_time(db: Db, session_id: str, now: int) -> int | None:
     """Return when the next try of this session is due; None if it may be woken now. Messages that arrive meanwhile wait
     with the first row. Only time leads to a try, so that a burst of arrivals uses up none."""

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from gatepost.store.engine.table import Table
 from gatepost.store.gateways import group_places
 from gatepost.store.messages import inbox
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rooms import watchers
 
 SETTABLE = ("name", "provider", "model", "sandbox", "open", "window_messages", "window_chars")
@@ -42,7 +42,7 @@ def add(db: Db, folder: str, name: str, provider: str, now: int) -> bool:
     return row is not None
 
 
-@quick
+@inline_read
 def get(db: Db, folder: str) -> Group | None:
     return GROUPS.get(db, "WHERE folder = ?", folder)
 
@@ -51,7 +51,7 @@ def list_all(db: Db) -> list[Group]:
     return GROUPS.list(db, "ORDER BY folder")
 
 
-@quick
+@inline_read
 def find_deepest(db: Db, folders: Sequence[str]) -> str | None:
     """The longest of these names that a group has."""
     marks = ", ".join("?" * len(folders))

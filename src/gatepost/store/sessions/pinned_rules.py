@@ -4,7 +4,7 @@ They allow and deny nothing: the rules that do are in `acl.py`."""
 from msgspec import Struct
 
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 
 class PinnedRule(Struct, frozen=True):
@@ -25,7 +25,7 @@ def add(db: Db, folder: str, address: str, text: str, by: str, now: int) -> Pinn
     return PINNED_RULES.put(db, folder=folder, address=address, text=text, added_by=by, added_at=now)
 
 
-@quick
+@inline_read
 def list_for_group(db: Db, folder: str) -> list[PinnedRule]:
     """In the order in which they were given; those of its rooms, too."""
     return PINNED_RULES.list(db, "WHERE folder = ? ORDER BY id", folder)

@@ -4,7 +4,7 @@ is kept."""
 import hashlib
 
 from gatepost.core import ids
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 PREFIX = "gps-"
 
@@ -20,7 +20,7 @@ def make(db: Db, session_id: str, now: int) -> str:
     return token
 
 
-@quick
+@inline_read
 def find_session(db: Db, token: str) -> str | None:
     """The session that it belongs to, if that is still open."""
     row = db.row(

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gatepost.core import ids
 from gatepost.core.errors import NotFound
 from gatepost.store.engine.table import Table, make_row_parser, value_marks
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import requests
 from gatepost.store.sessions import session_notes
 
@@ -141,7 +141,7 @@ def find_by_key(db: Db, key: str) -> Session | None:
     return SESSIONS.get(db, "WHERE key = ? AND closed_at IS NULL", key)
 
 
-@quick
+@inline_read
 def get(db: Db, session_id: str) -> Session | None:
     return SESSIONS.get(db, "WHERE id = ?", session_id)
 
@@ -161,7 +161,7 @@ class SessionOverview(Struct, frozen=True):
 _parse_overview = make_row_parser(SessionOverview)
 
 
-@quick
+@inline_read
 def get_overview(db: Db, session_id: str) -> SessionOverview | None:
     row = db.row(
         "SELECT folder, provider, title, state, mode, address, next_seq - 1 FROM sessions WHERE id = ?", (session_id,)
@@ -181,7 +181,7 @@ def list_ids(db: Db, folder: str) -> list[str]:
     return [str(row[0]) for row in db.rows("SELECT id FROM sessions WHERE folder = ? ORDER BY id", (folder,))]
 
 
-@quick
+@inline_read
 def list_in_room(db: Db, address: str) -> list[Session]:
     """The live ones of every group, the busiest first; those of single firings are nobody else's."""
     return SESSIONS.list(
@@ -189,7 +189,7 @@ def list_in_room(db: Db, address: str) -> list[Session]:
     )
 
 
-@quick
+@inline_read
 def find_group_in_room(db: Db, address: str) -> str:
     """A group that has a conversation there, '' for none."""
     row = db.row("SELECT folder FROM sessions WHERE address = ? AND closed_at IS NULL LIMIT 1", (address,))
@@ -261,7 +261,7 @@ def close(db: Db, session_id: str, now: int) -> bool:
     )
 
 
-@quick
+@inline_read
 def get_conversation(db: Db, session_id: str, provider: str) -> str:
     """The provider's own conversation id, '' if it has none here. Another provider's is never fed to it."""
     row = db.row("SELECT conversation FROM conversations WHERE session_id = ? AND provider = ?", (session_id, provider))

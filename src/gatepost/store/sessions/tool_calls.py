@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 
 class CallIdentity(Struct, frozen=True):
@@ -36,7 +36,7 @@ def record_settled(db: Db, calls: list[CallIdentity]) -> None:
         )
 
 
-@quick
+@inline_read
 def list_for_turn(db: Db, turn_id: str) -> list[tuple[CallIdentity, bool]]:
     """Every call of a turn, and whether it is settled, in the order of their numbers."""
     rows = db.rows("SELECT digest, number, settled FROM calls WHERE turn_id = ? ORDER BY digest, number", (turn_id,))

@@ -127,8 +127,10 @@ def record_wake_failure(
     if unfinished is not None and unfinished.state == TurnState.INTERRUPTED:
         return _postpone(db, unfinished, unfinished.attempt, cause, policy, now)
     if unfinished is not None:  # somebody had it, and is gone without a word
-        spare = cause.passing and unfinished.spared < MOST_SPARED
-        own = FailureCause(reason=cause.reason, final=cause.final, passing=cause.passing, keeps_continuation=spare)
+        keeps_continuation = cause.passing and unfinished.spared < MOST_SPARED
+        own = FailureCause(
+            reason=cause.reason, final=cause.final, passing=cause.passing, keeps_continuation=keeps_continuation
+        )
         return record_failure(db, unfinished.id, unfinished.epoch, own, policy, now)
     waiting = [
         pair for pair in inbox.list_open(db, session_id) if pair[0].state in (InboxState.QUEUED, InboxState.RETRY)

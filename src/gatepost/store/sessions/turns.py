@@ -16,7 +16,7 @@ from gatepost.store.engine.table import Table
 from gatepost.store.messages import inbox, interim_lines, mailbox_rows, message_steps, outbox
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import SYSTEM, Message
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import requests
 from gatepost.store.sessions import agents, sessions, tool_calls
 from gatepost.store.sessions.sessions import SessionState
@@ -76,12 +76,12 @@ _FINISH = (
 )
 
 
-@quick
+@inline_read
 def get(db: Db, turn_id: str) -> Turn | None:
     return TURNS.get(db, "WHERE id = ?", turn_id)
 
 
-@quick
+@inline_read
 def find_open(db: Db, session_id: str) -> Turn | None:
     """The session's turn that has not ended; there is at most one."""
     return TURNS.get(db, "WHERE session_id = ? AND ended_at IS NULL", session_id)

@@ -1,10 +1,10 @@
 """Host uids: which number the sandboxes of a world run as where the gateway is root. A number is never given twice."""
 
 from gatepost.core.errors import SetupError
-from gatepost.store.port import Db, LockKind, quick
+from gatepost.store.port import Db, LockKind, inline_read
 
 
-@quick
+@inline_read
 def get(db: Db, world: str) -> int | None:
     row = db.row("SELECT uid FROM uids WHERE world = ?", (world,))
     return int(row[0]) if row else None

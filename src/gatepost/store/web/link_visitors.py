@@ -6,7 +6,7 @@ from msgspec import Struct
 from gatepost.core import ids
 from gatepost.core.clock import DAY, MINUTE
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, LockKind, quick
+from gatepost.store.port import Db, LockKind, inline_read
 from gatepost.store.rights.tokens import hash_token
 
 PREFIX = "v"  # how ids begin
@@ -51,7 +51,7 @@ def add(db: Db, new: NewLinkVisitor, secret: str, now: int) -> LinkVisitor | Non
     return LINK_VISITORS.put(db, "", new, hash=hash_token(secret), created_at=now, seen_at=now)
 
 
-@quick
+@inline_read
 def find_valid(db: Db, secret: str, now: int) -> LinkVisitor | None:
     """Return the visitor with this secret, while the link that they came by is valid."""
     return LINK_VISITORS.get(db, f"WHERE hash = ? AND {_VALID}", hash_token(secret), now)

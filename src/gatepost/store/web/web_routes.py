@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from gatepost.store.engine.table import Table
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 MOST_IN_WORLD = 200  # routes for the groups of one world
 MOST_HOSTS_IN_WORLD = 20
@@ -45,12 +45,12 @@ WEB_HOSTS = Table("web_hosts", WebHost)
 _BELOW = "(folder = ? OR (folder > ? AND folder < ?))"  # see `_get_range`
 
 
-@quick
+@inline_read
 def get_route(db: Db, path: str) -> WebRoute | None:
     return WEB_ROUTES.get(db, "WHERE path = ?", path)
 
 
-@quick
+@inline_read
 def list_on_way(db: Db, folder: str, paths: Sequence[str]) -> list[WebRoute]:
     """Those of a group at one of these paths, the longest first."""
     marks = ", ".join("?" * len(paths))
@@ -87,7 +87,7 @@ def count_routes_in_world(db: Db, folder: str) -> int:
     return int(row[0]) if row else 0
 
 
-@quick
+@inline_read
 def get_host(db: Db, hostname: str) -> WebHost | None:
     return WEB_HOSTS.get(db, "WHERE hostname = ?", hostname)
 

@@ -28,7 +28,7 @@ from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.serve.web.signin.webauthn import PasskeyOwner, PasskeyRefusal, RelyingParty
 from gatepost.store.people import logins, passkeys
 from gatepost.store.people.passkeys import MOST, NewPasskey, PasskeyCredential
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import audit
 
 NAME = "passkey"
@@ -184,7 +184,7 @@ def record_sign_in(db: Db, known: PasskeyCredential, count: int, now: int) -> st
     return None
 
 
-@quick
+@inline_read
 def check_fresh(db: Db, browser: str, user: str, now: int) -> None:
     """A passkey lasts longer than a sign-in: whoever finds a browser that was left open must not get one."""
     found = logins.find_browser(db, browser, now)

@@ -7,7 +7,7 @@ from gatepost.flow.groups.groups import WEB_PERSON, WEB_ROOM
 from gatepost.store.people import identities, logins, users
 from gatepost.store.people.logins import BrowserLogin
 from gatepost.store.people.users import UserRole
-from gatepost.store.port import Db, quick
+from gatepost.store.port import Db, inline_read
 
 OWN_ROOM = WEB_ROOM
 
@@ -27,14 +27,14 @@ class WebVisitor(Struct, frozen=True):
         return room == (self.room or main_room) or room == OWN_ROOM + self.user.removeprefix(WEB_PERSON)
 
 
-@quick
+@inline_read
 def find_visitor(db: Db, token: str, now: int) -> WebVisitor | None:
     """By the cookie of a browser. Judged anew with each request, by the rights of now."""
     found = find_browser_visitor(db, token, now)
     return found[0] if found else None
 
 
-@quick
+@inline_read
 def find_browser_visitor(db: Db, token: str, now: int) -> tuple[WebVisitor, BrowserLogin] | None:
     browser = logins.find_browser(db, token, now)
     if browser is None:
