@@ -77,11 +77,11 @@ def _sixty() -> Registry[Tool]:
 
 async def tools_list_ms(agent: GateAgent) -> float:
     """Made anew, as after every change of a grant; warm it is a look into a table."""
-    dispatch = Dispatch(_sixty(), agent.around)
+    dispatch = Dispatch(_sixty(), agent.deps)
     root = Caller("root", agent.caller.session_id, "scripted")
     taken = []
     for _ in range(20):
-        agent.around.bells.tools(None)
+        agent.deps.bells.tools(None)
         start = time.perf_counter()
         listed = await dispatch.listed_for(root)
         taken.append((time.perf_counter() - start) * 1000)
@@ -99,12 +99,12 @@ async def call_us(agent: GateAgent, count: int = 4000) -> tuple[float, float]:
         await agent.dispatch.call(agent.caller, "inspect_session", raw, f"c{number}")
         gated.append(time.perf_counter() - start)
         call = ToolCall(
-            around=agent.around,
+            deps=agent.deps,
             tool="inspect_session",
             caller=agent.caller,
             turn=turn() if turn else None,
             key="bench",
-            now=agent.around.clock.now(),
+            now=agent.deps.clock.now(),
             record=lambda: None,  # type: ignore[arg-type,return-value]
             progress=lambda done, total, text: None,
         )

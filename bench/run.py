@@ -250,7 +250,7 @@ async def permission() -> tuple[float, tuple[float, float]]:
         try:
             return await gate.tools_list_ms(agent), await gate.call_us(agent)
         finally:
-            agent.around.store.close()  # type: ignore[attr-defined]
+            agent.deps.store.close()  # type: ignore[attr-defined]
 
 
 async def found() -> tuple[float, float, list[Figure]]:

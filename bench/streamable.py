@@ -81,7 +81,7 @@ async def figures(echo_us: float, python_ms: float, calls: int = 2000) -> list[F
         migrate(Path(folder) / "store.db", SystemClock())
         store = SqliteStore(Path(folder) / "store.db")
         agent = await GateAgent.create(Path(folder) / "home", store, tools=FEW)
-        endpoint = make_groups_app(agent.dispatch, agent.around, LARGEST)
+        endpoint = make_groups_app(agent.dispatch, agent.deps, LARGEST)
         path = Path(folder) / "c.sock"
         server = HttpServer(Starlette(routes=[Mount(PATH, endpoint)]), bind(ListenAddress("unix", path=path)))
         tasks = [asyncio.create_task(server.run()), asyncio.create_task(agent.dispatch.run())]

@@ -129,7 +129,7 @@ class Gateway:
         tools = make_tools(deps, channels, egress, self._end_session)
         self.tools, self.connectors, self.worktrees = tools.tools, tools.connectors, tools.worktrees
         self.forker, self.replayer = tools.forker, tools.replayer
-        self.around, self.dispatch = tools.around, tools.dispatch
+        self.tool_deps, self.dispatch = tools.deps, tools.dispatch
         self.sessions = make_sessions(deps, channels, egress, tools.dispatch)
         self.commands = self._make_commands(self.lease) if self.lease is not None else None
         self.directory = SessionDirectory(self.sessions, self.commands, self._show_switches)
@@ -142,8 +142,8 @@ class Gateway:
         self.directory.forget = self.erasure.erase_files
         self.erasure.others = OtherHomes(self.store, self.commands) if self.commands is not None else None
         self.agents = AgentService(self.directory, self.worktrees, self.get_local_channel("agents"), self.stopping)
-        self.management = make_management_dispatch(self.agents, self.around)
-        self.self_id = make_self_dispatch(self.around)
+        self.management = make_management_dispatch(self.agents, self.tool_deps)
+        self.self_id = make_self_dispatch(self.tool_deps)
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         for instance, channel in self.channels.items():
             if isinstance(channel, LocalChannel):  # they run from the start

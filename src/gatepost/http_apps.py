@@ -73,11 +73,11 @@ def serve_gateways(gateway: Gateway) -> None:
 
 def make_mcp_endpoints(gateway: Gateway) -> dict[str, McpEndpoint]:
     """By path."""
-    around, largest = gateway.around, gateway.config[token_auth.LARGEST_BODY]
+    deps, largest = gateway.tool_deps, gateway.config[token_auth.LARGEST_BODY]
     return {
-        management_endpoint.PATH: management_endpoint.make_management_app(gateway.management, around, largest),
-        self_id.PATH: self_id.make_self_app(gateway.self_id, around, largest),
-        groups.PATH: groups.make_groups_app(gateway.dispatch, around, largest),
+        management_endpoint.PATH: management_endpoint.make_management_app(gateway.management, deps, largest),
+        self_id.PATH: self_id.make_self_app(gateway.self_id, deps, largest),
+        groups.PATH: groups.make_groups_app(gateway.dispatch, deps, largest),
     }
 
 

@@ -171,14 +171,14 @@ async def test_nothing_is_lost_by_a_connection_that_misbehaves(platform: Bluesky
 
 async def test_a_held_poll_brings_no_beat(platform: BlueskyPlatform) -> None:
     cursor = MemoryCursor()
-    channel, around = make_channel(platform, cursor=cursor)
+    channel, deps = make_channel(platform, cursor=cursor)
     platform.fault(PlatformFault.HELD_POLL)
     async with listening(channel):
         await until(lambda: ("GET", "/xrpc/app.bsky.notification.listNotifications") in platform.requests)
         await asyncio.to_thread(platform.wait_for, lambda: False, 0.2)
-        assert around.pulse is not None and around.pulse.beats == 0
+        assert deps.pulse is not None and deps.pulse.beats == 0
         platform.heal()
-        await until(lambda: around.pulse is not None and around.pulse.beats > 0)
+        await until(lambda: deps.pulse is not None and deps.pulse.beats > 0)
 
 
 @pytest.mark.slow

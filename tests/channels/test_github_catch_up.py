@@ -128,14 +128,14 @@ async def test_a_closed_issue_that_is_gone_does_not_keep_what_follows_it_from_be
 async def test_what_another_gateway_asked_in_this_round_is_not_asked_again() -> None:
     with GitHubPlatform() as platform:
         cursor = MemoryCursor()
-        channel, around = make_channel(platform, cursor=cursor, poll_s=0.02)
-        pulse = around.pulse
+        channel, deps = make_channel(platform, cursor=cursor, poll_s=0.02)
+        pulse = deps.pulse
         assert pulse is not None
         async with listening(channel):
             await until(lambda: pulse.beats >= 3)
             asked = len(platform.requests)
             assert asked > 3  # each round anew
-            cursor.saved[ASKED] = str(around.clock.now() + HOUR)
+            cursor.saved[ASKED] = str(deps.clock.now() + HOUR)
             begun = pulse.beats
             await until(lambda: pulse.beats >= begun + 2)  # of a round that had begun, nothing is left
             asked = len(platform.requests)

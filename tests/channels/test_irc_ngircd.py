@@ -27,7 +27,7 @@ def server() -> Iterator[NgircdPlatform]:
 
 
 async def test_messages_go_both_ways_and_outlive_a_restart_of_the_server(server: NgircdPlatform) -> None:
-    channel, around = make_channel(server)
+    channel, deps = make_channel(server)
     assert isinstance(channel, IrcChannel)
     async with listening(channel) as received:
         await until(server.is_present)
@@ -51,7 +51,7 @@ async def test_messages_go_both_ways_and_outlive_a_restart_of_the_server(server:
         await until(server.is_present)
         server.send("still there?")
         await received.wait_for(lambda found: found[-1].text == "still there?")
-        assert around.pulse is not None and around.pulse.beats > 0
+        assert deps.pulse is not None and deps.pulse.beats > 0
 
 
 async def test_a_nick_in_use_gets_an_underscore(server: NgircdPlatform) -> None:

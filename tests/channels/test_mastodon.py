@@ -201,19 +201,19 @@ async def test_nothing_is_lost_by_a_stream_that_misbehaves(platform: MastodonPla
 
 @pytest.mark.slow
 async def test_a_held_stream_brings_no_beat(platform: MastodonPlatform) -> None:
-    channel, around = make_channel(platform, cursor=(cursor := MemoryCursor()))
+    channel, deps = make_channel(platform, cursor=(cursor := MemoryCursor()))
     async with listening(channel) as received:
         await connected(platform, cursor)
         platform.send("one")
         await received.wait_for(1)
-        assert around.pulse is not None
+        assert deps.pulse is not None
         await until(lambda: platform.requests[-1] == ("GET", "/api/v1/notifications"))
         platform.fault(PlatformFault.HELD_POLL)
         await asyncio.to_thread(platform.wait_for, lambda: False, 0.2)
-        beats = around.pulse.beats
+        beats = deps.pulse.beats
         platform.send("two")
         await asyncio.to_thread(platform.wait_for, lambda: False, 0.2)
-        assert around.pulse.beats == beats and received.texts == ["one"]
+        assert deps.pulse.beats == beats and received.texts == ["one"]
         platform.heal()
         await received.wait_for(2)
 

@@ -291,11 +291,11 @@ async def test_a_password_logs_in_once_and_keeps_its_device(server: MatrixServer
     from gatepost.channels.matrix.adapter import Matrix
 
     assert server._bot is not None
-    _, around = make_channel(server, secrets={"password": "password"}, user=server._bot.user_id)
-    around = replace(around, folder=tmp_path / "kept")
+    _, deps = make_channel(server, secrets={"password": "password"}, user=server._bot.user_id)
+    deps = replace(deps, folder=tmp_path / "kept")
     notes = []
     for _ in range(2):
-        bot = Matrix(around)
+        bot = Matrix(deps)
         notes.append((await bot.check()).notes)
         await bot.close()
     assert notes[0] == notes[1] and "as the device" in notes[0][0]
@@ -312,10 +312,10 @@ async def test_a_token_whose_devices_keys_are_lost_is_refused(server: MatrixServ
 
     from gatepost.channels.matrix.adapter import Matrix
 
-    channel, around = make_channel(server)
+    channel, deps = make_channel(server)
     async with listening(channel):
         await until(lambda: channel._receiver.synced.is_set())  # type: ignore[attr-defined]
-    restored = Matrix(replace(around, folder=tmp_path / "restored"))
+    restored = Matrix(replace(deps, folder=tmp_path / "restored"))
     assert await restored.check()  # which asks from a folder of its own
     with pytest.raises(ChannelEnded, match="are not in this home, as after a restore; log in") as ended:
         async with asyncio.timeout(PATIENCE_S):
@@ -330,11 +330,11 @@ async def test_with_a_password_lost_keys_make_it_a_new_device(server: MatrixServ
     from gatepost.channels.matrix.adapter import Matrix
 
     assert server._bot is not None
-    _, around = make_channel(server, secrets={"password": "password"}, user=server._bot.user_id)
-    around = replace(around, folder=tmp_path / "kept")
+    _, deps = make_channel(server, secrets={"password": "password"}, user=server._bot.user_id)
+    deps = replace(deps, folder=tmp_path / "kept")
     devices = []
     for _ in range(2):
-        bot = Matrix(around)
+        bot = Matrix(deps)
         async with listening(bot):
             await until(bot._receiver.synced.is_set)
             devices.append(bot._session.client.device_id)

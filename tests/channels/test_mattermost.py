@@ -224,17 +224,17 @@ async def test_nothing_is_lost_by_a_connection_that_misbehaves(
 
 @pytest.mark.slow
 async def test_a_held_socket_brings_no_beat(platform: MattermostPlatform) -> None:
-    channel, around = make_channel(platform)
+    channel, deps = make_channel(platform)
     async with listening(channel) as received:
         await connected(platform)
         platform.send("one")
         await received.wait_for(1)
         platform.fault(PlatformFault.HELD_POLL)
-        assert around.pulse is not None
-        beats = around.pulse.beats
+        assert deps.pulse is not None
+        beats = deps.pulse.beats
         platform.send("two")
         await asyncio.to_thread(platform.wait_for, lambda: False, 0.2)
-        assert around.pulse.beats == beats and received.texts == ["one"]
+        assert deps.pulse.beats == beats and received.texts == ["one"]
 
 
 async def test_a_revoked_token_ends_the_channel(platform: MattermostPlatform) -> None:

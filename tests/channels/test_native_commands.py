@@ -74,13 +74,13 @@ async def test_telegram_gets_its_menu_once_and_again_only_when_it_changed() -> N
         assert isinstance(platform, TelegramPlatform)
         cursor = MemoryCursor()
         for commands, times in ((OURS, 1), (OURS, 1), (OURS[:2], 2)):
-            channel, around = make_channel(platform, cursor=cursor, commands=commands)
+            channel, deps = make_channel(platform, cursor=cursor, commands=commands)
             assert isinstance(channel, SupportsClose)
             async with listening(channel) as received:
                 platform.send("hello")
                 await received.wait_for(1)
             await channel.close()
-            assert count(platform, "/setMyCommands") == times and around.pulse is not None and not around.pulse.note
+            assert count(platform, "/setMyCommands") == times and deps.pulse is not None and not deps.pulse.note
         assert platform.commands == {"status": "how it stands", "remote_control": "x" * 255 + "…"}
 
 
@@ -93,18 +93,16 @@ async def test_a_menu_that_is_refused_stops_nothing_and_the_doctor_says_so(
             platform.fault(PlatformFault.NO_RIGHTS)
         else:
             monkeypatch.setattr("gatepost.channels.telegram.adapter.COMMAND_RULES", DISCORD_RULES)  # hyphens
-        channel, around = make_channel(platform, commands=OURS)
-        assert isinstance(channel, SupportsClose) and around.pulse is not None
+        channel, deps = make_channel(platform, commands=OURS)
+        assert isinstance(channel, SupportsClose) and deps.pulse is not None
         async with listening(channel) as received:
             if isinstance(platform, DiscordPlatform):
                 await platform.until(lambda: any(each.socket for each in platform.gateway.sessions.values()))
             platform.send("hello")
             await received.wait_for(1)
         await channel.close()
-        assert await around.cursor.load("commands") == ""
-    report = ChannelReport(
-        instance="bot", kind=platform.kind, state=ChannelState.UP, since_at=1, note=around.pulse.note
-    )
+        assert await deps.cursor.load("commands") == ""
+    report = ChannelReport(instance="bot", kind=platform.kind, state=ChannelState.UP, since_at=1, note=deps.pulse.note)
     well, told = check_reports([report])
     assert (well.level, told.level) == ("ok", "note") and "bot: its menu of commands could not be set" in told.text
 
@@ -163,8 +161,8 @@ async def test_slash_commands_of_slack_by_http_are_taken_once_and_only_if_they_a
     with SlackPlatform() as platform:
         assert isinstance(platform, SlackPlatform)
         platform.install(make_slash_commands(OURS))
-        channel, around = make_channel(platform, mode="http", commands=OURS)
-        assert isinstance(channel, SupportsHook) and isinstance(channel, SupportsClose) and around.pulse is not None
+        channel, deps = make_channel(platform, mode="http", commands=OURS)
+        assert isinstance(channel, SupportsHook) and isinstance(channel, SupportsClose) and deps.pulse is not None
 
         def make_hook(secret: str = SIGNING_SECRET, **more: str) -> HookRequest:
             body, moment = urlencode({**given, **more}).encode(), str(SystemClock().now() // SECOND)
@@ -174,7 +172,7 @@ async def test_slash_commands_of_slack_by_http_are_taken_once_and_only_if_they_a
 
         given = platform.make_command("/agent-status")
         async with listening(channel) as received:
-            await until(lambda: around.pulse is not None and around.pulse.beats, "the first beat")
+            await until(lambda: deps.pulse is not None and deps.pulse.beats, "the first beat")
             assert (await channel.answer_hook(make_hook(secret="wrong"))).status == 401
             assert (await channel.answer_hook(make_hook(team_id="T0OTHER"))).status == 200
             assert (await channel.answer_hook(make_hook(event="x", container="x", trigger_id=""))).status == 200

@@ -44,9 +44,9 @@ async def test_a_channel_that_runs_elsewhere_is_found_and_goes_on(
 ) -> None:
     monkeypatch.setattr(polling, "CONFLICT_WAIT_S", 0.01)
     with make() as platform:
-        running, around = make_channel(platform)
+        running, deps = make_channel(platform)
         async with listening(running) as received:
-            await until(lambda: around.pulse is not None and around.pulse.beats > 0)
+            await until(lambda: deps.pulse is not None and deps.pulse.beats > 0)
             found = await find_poller(platform)
             platform.send("and still there")
             await received.wait_for(1)

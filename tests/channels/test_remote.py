@@ -37,7 +37,7 @@ def make(folder: Path | None = None, instance: str = "bridge", **settings: Any) 
     async def check_token(shown: str) -> bool:
         return shown == TOKEN
 
-    around = ChannelDeps(
+    deps = ChannelDeps(
         instance=instance,
         config=Config({f"channels.remote.{name}": value for name, value in settings.items()}),
         clock=clock,
@@ -45,7 +45,7 @@ def make(folder: Path | None = None, instance: str = "bridge", **settings: Any) 
         folder=folder,
         check_token=check_token,
     )
-    made = CHANNELS["remote"].make(around)
+    made = CHANNELS["remote"].make(deps)
     assert isinstance(made, RemoteProgram)
     return made
 
@@ -303,7 +303,7 @@ async def test_a_newer_program_wins_and_the_older_is_told_and_never_comes_back(d
     assert await sending == "p"
     assert (await desk.program.post(EVENT)).status_code == 409
     assert (await second.post(EVENT)).status_code == 200
-    assert desk.channel._around.pulse is not None and "two took its place" in desk.channel._around.pulse.note
+    assert desk.channel._deps.pulse is not None and "two took its place" in desk.channel._deps.pulse.note
 
 
 @pytest.mark.slow
@@ -417,7 +417,7 @@ async def test_each_call_is_a_sign_of_life_and_says_who_is_there(desk: Desk) -> 
     assert "has not called yet" in (await desk.channel.check()).name
     answer = (await desk.program.call("GET", "/")).json()
     assert (answer["platform"], answer["features"]) == ("bridge", ["files", "keyed"])
-    assert desk.channel._around.pulse is not None and desk.channel._around.pulse.beats == 1
+    assert desk.channel._deps.pulse is not None and desk.channel._deps.pulse.beats == 1
     assert (await desk.channel.check()).name == "the program one"
 
 

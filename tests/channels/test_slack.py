@@ -587,12 +587,12 @@ def make_hook(
 
 @pytest.mark.slow
 async def test_events_by_http_are_taken_if_they_are_signed_and_new(platform: SlackPlatform) -> None:
-    channel, around = make_channel(platform, mode="http")
-    assert isinstance(channel, SlackChannel) and around.pulse is not None
+    channel, deps = make_channel(platform, mode="http")
+    assert isinstance(channel, SlackChannel) and deps.pulse is not None
     event = {"type": "message", "channel": platform.find_channel("team"), "user": platform.find_person("ann")}
     said = platform.wrap({**event, "text": "by http", "ts": platform.make_ts()})
     async with listening(channel) as received:
-        await until(lambda: around.pulse is not None and around.pulse.beats, "the first beat")
+        await until(lambda: deps.pulse is not None and deps.pulse.beats, "the first beat")
         challenge = await channel.answer_hook(make_hook({"type": "url_verification", "challenge": "abc"}))
         assert (challenge.status, challenge.body) == (200, b"abc")
         assert (await channel.answer_hook(make_hook(said, secret="wrong"))).status == 401

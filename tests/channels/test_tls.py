@@ -203,8 +203,8 @@ async def start_matrix(authority: ThrowawayAuthority, shown: Shown, ca_file: str
     async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
         url = f"https://{HOST}:{server.sockets[0].getsockname()[1]}"
         values = {"channels.matrix.api_url": url, "channels.matrix.ca_file": ca_file}
-        around = ChannelDeps(instance="matrix", config=Config(values), clock=SystemClock(), secret=read_secret)
-        session = MatrixSession(around)
+        deps = ChannelDeps(instance="matrix", config=Config(values), clock=SystemClock(), secret=read_secret)
+        session = MatrixSession(deps)
         try:
             await session.start()
             return str((await session.run(session.client.whoami())).user_id)
@@ -432,8 +432,8 @@ async def log_in(authority: ThrowawayAuthority, shown: Shown | None, security: s
         async def read_secret(wanted: Setting[str]) -> str:
             return PASSWORD
 
-        around = ChannelDeps(instance="xmpp", config=Config(values), clock=SystemClock(), secret=read_secret)
-        connection = await XmppSession(around).connect()
+        deps = ChannelDeps(instance="xmpp", config=Config(values), clock=SystemClock(), secret=read_secret)
+        connection = await XmppSession(deps).connect()
         await close_connection(connection)
     finally:
         await asyncio.to_thread(server.stop)

@@ -54,12 +54,12 @@ class LateSlack:
 async def test_a_file_that_does_not_appear_yet_is_not_certainly_unsent(tmp_path: Path) -> None:
     """`look_up` answers None, "it certainly is not there", and the file is shared a second time."""
     slack = LateSlack()
-    around = ChannelDeps(instance="slack", config=Config(), clock=SystemClock())
+    deps = ChannelDeps(instance="slack", config=Config(), clock=SystemClock())
 
     async def get_http() -> Any:
         return slack
 
-    sender = SlackSender(around, get_http, {})
+    sender = SlackSender(deps, get_http, {})
     message = Outbound(key="k1", op=Op.FILE, text="", files=(make_file(tmp_path, "a.png"),))
     with pytest.raises(Unavailable):
         await sender.send("C1", message)

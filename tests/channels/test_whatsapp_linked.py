@@ -132,9 +132,9 @@ async def test_a_wrong_setting_is_named(platform: WhatsAppLinkedDevice, more: di
 
 async def test_the_code_to_link_it_is_shown_until_somebody_entered_it(platform: WhatsAppLinkedDevice) -> None:
     platform.linked = False
-    channel, around = make_channel(platform, phone="491512345678")
-    assert around.pulse is not None
-    pulse = around.pulse
+    channel, deps = make_channel(platform, phone="491512345678")
+    assert deps.pulse is not None
+    pulse = deps.pulse
     async with asyncio.timeout(PATIENCE_S), listening(channel) as events:
         await until(lambda: "ABCD-EFGH" in pulse.note, "the code")
         with pytest.raises(Unavailable, match="not connected"):
@@ -150,9 +150,9 @@ async def test_without_a_number_a_picture_is_in_a_file_that_others_cannot_read(
     platform: WhatsAppLinkedDevice,
 ) -> None:
     platform.linked = False
-    channel, around = make_channel(platform)
-    assert around.pulse is not None and around.folder is not None
-    pulse, path = around.pulse, around.folder / PICTURE
+    channel, deps = make_channel(platform)
+    assert deps.pulse is not None and deps.folder is not None
+    pulse, path = deps.pulse, deps.folder / PICTURE
     async with asyncio.timeout(PATIENCE_S), listening(channel) as events:
         await until(lambda: str(path) in pulse.note, "the note")
         assert path.read_text() == "█▀▀█" and stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -49,9 +49,9 @@ def message(key: str, text: str = "", **more: Any) -> Outbound:
 @asynccontextmanager
 async def receiving(server: XmppServer, cursor: MemoryCursor) -> AsyncIterator[ReceivedEvents]:
     """A new instance, once it is in its rooms: what was said before it first came there is none of its business."""
-    channel, around = make_channel(server, cursor=cursor)
+    channel, deps = make_channel(server, cursor=cursor)
     async with listening(channel) as received:
-        await until(lambda: around.pulse is not None and around.pulse.beats > 0)
+        await until(lambda: deps.pulse is not None and deps.pulse.beats > 0)
         yield received
 
 
@@ -189,9 +189,9 @@ async def test_a_room_that_has_forgotten_the_bot_is_joined_again(
 ) -> None:
     """As after a restart of the service of rooms, which tells nobody."""
     monkeypatch.setitem(REFUSALS, PlatformFault.FORBIDDEN, "occupant of a room")
-    channel, around = make_channel(server)
+    channel, deps = make_channel(server)
     async with listening(channel) as received:
-        await until(lambda: around.pulse is not None and around.pulse.beats > 0)
+        await until(lambda: deps.pulse is not None and deps.pulse.beats > 0)
         server.fault(PlatformFault.FORBIDDEN)
         with pytest.raises(Unavailable, match="no longer in") as raised:
             await channel.send(server.get_address("team"), message("k", "x"))
@@ -204,10 +204,10 @@ async def test_a_room_that_has_forgotten_the_bot_is_joined_again(
 
 async def test_people_see_that_an_agent_took_their_messages_where_their_program_asks(server: XmppServer) -> None:
     """A mark stands for what was said before it, so the newest gets it; a receipt is of one message alone."""
-    channel, around = make_channel(server)
+    channel, deps = make_channel(server)
     assert isinstance(channel, SupportsReadMarks)
     async with listening(channel) as received:
-        await until(lambda: around.pulse is not None and around.pulse.beats > 0)
+        await until(lambda: deps.pulse is not None and deps.pulse.beats > 0)
         team = [server.post("team", "ann", f"<body>bot: {each}</body>{MARKABLE}{ASKS}") for each in "ab"]
         plain = server.post("team", "ann", "<body>bot: c</body>")
         alone = [server.post("direct:bob", "bob", f"<body>{each}</body>{MARKABLE}{ASKS}") for each in "de"]
@@ -225,8 +225,8 @@ async def test_people_see_that_an_agent_took_their_messages_where_their_program_
 
 async def test_a_program_can_find_out_that_the_bot_gives_marks(server: XmppServer) -> None:
     for read_marks in (True, False):
-        channel, around = make_channel(server, read_marks=read_marks)
+        channel, deps = make_channel(server, read_marks=read_marks)
         async with listening(channel):
-            await until(lambda pulse=around.pulse: pulse is not None and pulse.beats > 0)
+            await until(lambda pulse=deps.pulse: pulse is not None and pulse.beats > 0)
             found = await asyncio.to_thread(server.list_features, "ann", f"{BOT}/gatepost-xmpp")
         assert ("urn:xmpp:chat-markers:0" in found, "urn:xmpp:receipts" in found) == (read_marks, read_marks)

@@ -178,13 +178,13 @@ async def test_nothing_is_lost_by_a_connection_that_misbehaves(platform: ZulipPl
 
 @pytest.mark.slow
 async def test_a_held_poll_brings_no_beat(platform: ZulipPlatform) -> None:
-    channel, around = make_channel(platform)
+    channel, deps = make_channel(platform)
     platform.fault(PlatformFault.HELD_POLL)
     async with listening(channel) as received:
         await connected(platform)
         platform.send("two")
         await asyncio.to_thread(platform.wait_for, lambda: False, 0.2)
-        assert around.pulse is not None and around.pulse.beats == 0 and received.texts == []
+        assert deps.pulse is not None and deps.pulse.beats == 0 and received.texts == []
         platform.heal()
         await received.wait_for(1)
 

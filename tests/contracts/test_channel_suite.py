@@ -228,8 +228,8 @@ async def test_a_channel_that_lives_badly_fails(toy: ModuleType, checks: tuple[s
     class Stubborn(toy.Toy):  # type: ignore[name-defined, misc]
         """It beats by a clock, never ends, saves nothing, closes nothing and knows no token."""
 
-        def __init__(self, around: ChannelDeps) -> None:
-            super().__init__(around)
+        def __init__(self, deps: ChannelDeps) -> None:
+            super().__init__(deps)
             self._beating: asyncio.Task[None] | None = None
 
         async def listen(self, receive: Receive) -> None:
@@ -242,7 +242,7 @@ async def test_a_channel_that_lives_badly_fails(toy: ModuleType, checks: tuple[s
 
         async def _beat(self) -> None:
             while True:
-                self._around.beat()
+                self._deps.beat()
                 await asyncio.sleep(0.05)
 
         async def check(self) -> BotIdentity:

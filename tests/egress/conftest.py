@@ -298,7 +298,7 @@ async def way(store: SqliteStore, tmp_path: Path) -> AsyncIterator[Way]:
                 raise OSError("unknown")
             return names[name]
 
-        around = EgressDeps(
+        deps = EgressDeps(
             store=store,
             clock=SystemClock(),
             models=models,
@@ -307,7 +307,7 @@ async def way(store: SqliteStore, tmp_path: Path) -> AsyncIterator[Way]:
             resolve=resolve,
             tls=lambda: certified().client,
         )
-        opened = EgressSocket(around, Caller(FOLDER, "s-1", "scripted"), lambda pid: pid == os.getpid())
+        opened = EgressSocket(deps, Caller(FOLDER, "s-1", "scripted"), lambda pid: pid == os.getpid())
         await opened.open(tmp_path / "egress.sock")
         stack.push_async_callback(opened.close)
         yield Way(

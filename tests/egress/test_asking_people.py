@@ -72,8 +72,8 @@ async def asking(way: Any, tmp_path: Path) -> AsyncIterator[Any]:
     clock = SystemClock()
     session_id = await way.store.write(settle, clock.now())
     hosts = RefusedHosts(way.store, clock, Config({}), EventBus(), REACH)
-    around = replace(way.socket._around, asker=hosts)
-    opened = EgressSocket(around, Caller(FOLDER, session_id, "scripted"), lambda pid: pid == os.getpid())
+    deps = replace(way.socket._deps, asker=hosts)
+    opened = EgressSocket(deps, Caller(FOLDER, session_id, "scripted"), lambda pid: pid == os.getpid())
     await opened.open(tmp_path / "asking.sock")
     way.socket, way.path, way.session_id, way.hosts = opened, tmp_path / "asking.sock", session_id, hosts
     yield way

@@ -276,7 +276,7 @@ async def test_a_second_request_on_a_connection_is_not_answered(way: Any) -> Non
 
 
 async def test_a_foreign_process_is_turned_away(way: Any, tmp_path: Path) -> None:
-    stranger = EgressSocket(way.socket._around, way.socket._caller, lambda pid: pid != os.getpid())
+    stranger = EgressSocket(way.socket._deps, way.socket._caller, lambda pid: pid != os.getpid())
     await stranger.open(tmp_path / "other.sock")
     reader, writer = await asyncio.open_unix_connection(tmp_path / "other.sock")
     with suppress(OSError):
@@ -332,17 +332,17 @@ async def test_stranger_07_many_different_denials_are_few_audit_rows_and_one_wit
 
 
 async def test_stranger_05_a_session_has_few_connections_while_all_have_many(way: Any) -> None:
-    way.socket._around.open.most = 4
+    way.socket._deps.open.most = 4
     async with AsyncExitStack() as stack:
         for number in range(FEW + 1):
             reader, writer = await asyncio.open_unix_connection(way.path)
             stack.callback(writer.close)
             writer.write(b"GET / HTTP/1.1\r\n")
-            while number < FEW and way.socket._around.open.number <= number:  # noqa: ASYNC110  nobody rings for it
+            while number < FEW and way.socket._deps.open.number <= number:  # noqa: ASYNC110  nobody rings for it
                 await asyncio.sleep(0)
         with suppress(ConnectionError):
             assert await reader.read() == b""
-        assert way.socket._around.open.number == FEW
+        assert way.socket._deps.open.number == FEW
     way.socket.revoke()
 
 

@@ -38,7 +38,7 @@ class CursorPair(Struct, frozen=True):
 
     cursors: dict[str, StoreCursor]
 
-    def around(self, name: str, **settings: Any) -> ChannelDeps:
+    def deps(self, name: str, **settings: Any) -> ChannelDeps:
         return ChannelDeps(instance=INSTANCE, config=Config(settings), clock=SystemClock(), cursor=self.cursors[name])
 
     async def load(self, name: str) -> Any:
@@ -93,7 +93,7 @@ async def test_two_gateways_add_to_one_cursor_and_lose_nothing(pair: CursorPair)
 
 
 async def test_service_addresses_that_teams_tells_two_gateways_are_all_kept(pair: CursorPair) -> None:
-    sessions = {name: TeamsSession(pair.around(name)) for name in NAMES}
+    sessions = {name: TeamsSession(pair.deps(name)) for name in NAMES}
     await asyncio.gather(
         *(
             session.record_service(f"{name}{number}", "https://smba.example/")
@@ -108,14 +108,14 @@ async def test_a_room_of_teams_that_moved_is_answered_at_the_address_that_anothe
     pair: CursorPair,
 ) -> None:
     near, far = "https://near.example/", "https://far.example/"
-    sends, hears = (TeamsSession(pair.around(name, **{"channels.teams.service_urls": [near, far]})) for name in NAMES)
+    sends, hears = (TeamsSession(pair.deps(name, **{"channels.teams.service_urls": [near, far]})) for name in NAMES)
     for told in (near, far, near):
         await hears.record_service("room", told)
         assert await sends._get_service("room") == told
 
 
 async def test_reports_of_whatsapp_that_come_to_two_gateways_are_all_kept(pair: CursorPair) -> None:
-    channels = {name: WhatsAppCloud(pair.around(name)) for name in NAMES}
+    channels = {name: WhatsAppCloud(pair.deps(name)) for name in NAMES}
     keys = [f"{name}{number}" for name in NAMES for number in range(COUNT)]
     for key in keys:
         await channels["a"]._attempts.begin(key)
@@ -150,7 +150,7 @@ async def ignore(message: dict[str, Any], channel: str) -> None:
 
 
 async def test_of_two_gateways_one_asks_github_in_a_round(pair: CursorPair) -> None:
-    channels = [GitHubComments(pair.around(name)) for name in NAMES]
+    channels = [GitHubComments(pair.deps(name)) for name in NAMES]
     for _ in range(COUNT):
         asked = await asyncio.gather(*(each._claim_round() for each in channels))
         assert sum(asked) == 1
@@ -158,7 +158,7 @@ async def test_of_two_gateways_one_asks_github_in_a_round(pair: CursorPair) -> N
 
 
 async def test_two_gateways_that_ask_github_never_go_back(pair: CursorPair) -> None:
-    channels = {name: GitHubComments(pair.around(name)) for name in NAMES}
+    channels = {name: GitHubComments(pair.deps(name)) for name in NAMES}
     begun = datetime(2026, 1, 1, tzinfo=UTC)
     moments = [f"{begun + timedelta(minutes=number):%Y-%m-%dT%H:%M:%SZ}" for number in range(COUNT)]
     await asyncio.gather(*(each._advance("issues", moments[5], first=True) for each in channels.values()))

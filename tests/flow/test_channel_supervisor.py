@@ -57,7 +57,7 @@ class HookGateways:
     def __init__(self, platform: EmulatedPlatform, store: Store, folder: Path, **settings: Any) -> None:
         self._platform, self._settings, self._cursor = platform, settings, MemoryCursor()
         home = Home(folder)
-        self._around = ChannelSurroundings(
+        self._deps = ChannelSurroundings(
             home=home,
             config=Config(),
             store=store,
@@ -68,12 +68,12 @@ class HookGateways:
     @asynccontextmanager
     async def running(self, *held: str, may_act: FenceCheck = always) -> AsyncIterator[HookGateway]:
         name = self._platform.kind
-        channel, around = make_channel(self._platform, cursor=self._cursor, **self._settings)
+        channel, deps = make_channel(self._platform, cursor=self._cursor, **self._settings)
         spec = ChannelSpec(instance=name, kind=CHANNELS[name], origin=SpecOrigin.GIVEN)
         made = HookGateway(channel, Duties(shared=True), ReceivedEvents())
         made.duties.set_held(held)
-        supervisor = ChannelSupervisor(self._around, {}, {})
-        supervisor.add_made(name, spec.make_kind(around.config), channel, SpecOrigin.GIVEN)
+        supervisor = ChannelSupervisor(self._deps, {}, {})
+        supervisor.add_made(name, spec.make_kind(deps.config), channel, SpecOrigin.GIVEN)
         supervisor.follow_duties(made.duties)
         supervisor.may_act = may_act
 

@@ -23,7 +23,7 @@ from gatepost.store.sessions import groups
 
 NOON = 1_800_000_000_000_000
 EVE, BOB, ROOM = "fake:user/eve", "fake:user/bob", "fake:room/1"
-KIND = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset())
+KIND = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset())
 _numbers = itertools.count(1)
 
 

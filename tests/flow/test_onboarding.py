@@ -29,7 +29,7 @@ from gatepost.testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000
 EVE, DIRECT = "fake:user/eve", "fake:direct/eve"
-KIND = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset())
+KIND = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset())
 
 
 @pytest.fixture(autouse=True)

@@ -149,7 +149,7 @@ def say_pair(db: Db, kind: ChannelKind) -> IntakeResult:
 
 
 def test_the_ledger_has_no_link_and_whoever_asked_gets_it(db: Db) -> None:
-    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset())
+    kind = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset())
     assert say_pair(db, kind).receipt.reason == "pairing_link"
     assert "/pair/" not in str(db.rows("SELECT text, content FROM messages WHERE direction = 'out'"))
     ((payload,),) = db.rows("SELECT payload FROM outbox")
@@ -157,7 +157,7 @@ def test_the_ledger_has_no_link_and_whoever_asked_gets_it(db: Db) -> None:
 
 
 def test_where_the_ledger_is_what_people_see_no_link_is_given(db: Db) -> None:
-    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(), always=True)
+    kind = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset(), always=True)
     assert say_pair(db, kind).receipt.reason == "pairing_without_code"
     assert db.rows("SELECT * FROM tokens") == []
 

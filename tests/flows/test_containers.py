@@ -26,8 +26,8 @@ async def test_a_message_is_answered_from_a_container_and_a_stop_ends_it(
 ) -> None:
     if shutil.which(kind) is None or (kind == "docker" and trouble_of(Docker(Config())) is not None):
         pytest.skip(f"{kind} is not installed, or its daemon does not run")
-    around = {"fake": (channel.kind, channel)}
-    async with running_gateway(tmp_path / "h", around, sandbox__kind=kind) as gateway:
+    channels = {"fake": (channel.kind, channel)}
+    async with running_gateway(tmp_path / "h", channels, sandbox__kind=kind) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say("hello")
         await channel.wait_for(1)

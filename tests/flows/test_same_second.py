@@ -24,8 +24,8 @@ async def test_arizuko_40_of_two_messages_of_one_moment_the_later_one_is_not_los
 ) -> None:
     """The second is stored after the first was answered, at the same microsecond; perhaps by another process."""
     clock = FixedClock()
-    around = {"fake": (channel.kind, channel)}
-    async with running_gateway(tmp_path / "h", around, clock=clock) as gateway:
+    channels = {"fake": (channel.kind, channel)}
+    async with running_gateway(tmp_path / "h", channels, clock=clock) as gateway:
         await open_room(gateway, "fake", ROOM)
         ScriptBuilder().turn("number (.*)").say("got {1}").write(gateway.home.group("home")).chmod(0o644)
         await channel.say("number 1")
@@ -35,7 +35,7 @@ async def test_arizuko_40_of_two_messages_of_one_moment_the_later_one_is_not_los
             await channel.say("number 2")
             await channel.wait_for(lambda sent: any(each.message.text == "got 2" for each in sent))
             await wait_until_settled(gateway)
-    async with running_gateway(tmp_path / "h", around, clock=clock) as gateway:
+    async with running_gateway(tmp_path / "h", channels, clock=clock) as gateway:
         if restarted:
             await channel.say("number 2")
             await channel.wait_for(lambda sent: any(each.message.text == "got 2" for each in sent))

@@ -117,8 +117,8 @@ async def test_stranger_06_no_file_becomes_larger_than_the_limit(
     tmp_path: Path, channel: FakeChannel, kind: str
 ) -> None:
     add_looker(tmp_path / "h")
-    around = {"fake": (channel.kind, channel)}
-    async with running_gateway(tmp_path / "h", around, **settings(kind, sandbox__disk_mb=8)) as gateway:
+    channels = {"fake": (channel.kind, channel)}
+    async with running_gateway(tmp_path / "h", channels, **settings(kind, sandbox__disk_mb=8)) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say(LARGE)
         await channel.wait_for(1)
@@ -136,8 +136,10 @@ async def test_stranger_06_deleted_files_and_empty_ones_count(
     tmp_path: Path, channel: FakeChannel, attack: str, reason: str
 ) -> None:
     add_looker(tmp_path / "h")
-    around = {"fake": (channel.kind, channel)}
-    async with running_gateway(tmp_path / "h", around, **settings(sandbox__disk_mb=8, sandbox__files=2000)) as gateway:
+    channels = {"fake": (channel.kind, channel)}
+    async with running_gateway(
+        tmp_path / "h", channels, **settings(sandbox__disk_mb=8, sandbox__files=2000)
+    ) as gateway:
         await open_room(gateway, "fake", ROOM)
         assert reason in await end_of(gateway, channel, attack)
 
@@ -146,8 +148,8 @@ async def test_stranger_06_deleted_files_and_empty_ones_count(
 @needs_bwrap
 async def test_stranger_06_a_childs_folder_is_not_charged_to_its_parent(tmp_path: Path, channel: FakeChannel) -> None:
     add_looker(tmp_path / "h")
-    around = {"fake": (channel.kind, channel)}
-    async with running_gateway(tmp_path / "h", around, **settings(sandbox__disk_mb=8)) as gateway:
+    channels = {"fake": (channel.kind, channel)}
+    async with running_gateway(tmp_path / "h", channels, **settings(sandbox__disk_mb=8)) as gateway:
         await open_room(gateway, "fake", ROOM)
         for folder in ("acme", "acme/eng"):
             await add_group(gateway, folder)
@@ -174,8 +176,8 @@ async def test_stranger_06_who_fills_the_disk_is_ended_and_his_neighbour_goes_on
 ) -> None:
     monkeypatch.setattr(disk_space, "MOST_OF_ONE", 1)  # it is not seen before it has filled all
     add_looker(small_disk)
-    around = {"fake": (channel.kind, channel)}
-    async with running_gateway(small_disk, around, **settings()) as gateway:
+    channels = {"fake": (channel.kind, channel)}
+    async with running_gateway(small_disk, channels, **settings()) as gateway:
         for room in (ROOM, OTHER):
             await open_room(gateway, "fake", room)
         await add_group(gateway, "other")
@@ -256,14 +258,14 @@ async def test_who_has_filled_a_small_disk_sleeps_and_everybody_else_is_woken(
     """Below its own limits. Its files stay, its message is not run again, and its room and the owner are told."""
     monkeypatch.setattr(disk_space, "MOST_OF_ONE", part)  # 1: it is not seen before it has filled all
     add_looker(small_disk)
-    around = {"fake": (channel.kind, channel)}
+    channels = {"fake": (channel.kind, channel)}
 
     def add_owner(db: Db) -> None:
         users.add(db, BOSS, "Boss", 1)
         users.add_role(db, BOSS, UserRole.OWNER, "", "test", 1)
         direct_rooms.add(db, BOSS, "fake", DIRECT, 1)
 
-    async with running_gateway(small_disk, around, **settings() | {"sessions__tries": 5}) as gateway:
+    async with running_gateway(small_disk, channels, **settings() | {"sessions__tries": 5}) as gateway:
         await gateway.store.write(add_owner)
         for room in (ROOM, OTHER):
             await open_room(gateway, "fake", room)
@@ -302,8 +304,8 @@ async def test_stranger_06_on_a_full_disk_that_no_agent_filled_nothing_runs_and_
     small_disk: Path, channel: FakeChannel
 ) -> None:
     add_looker(small_disk)
-    around = {"fake": (channel.kind, channel)}
-    async with running_gateway(small_disk, around, **settings()) as gateway:
+    channels = {"fake": (channel.kind, channel)}
+    async with running_gateway(small_disk, channels, **settings()) as gateway:
         await open_room(gateway, "fake", ROOM)
         large = small_disk / "large"
 
@@ -330,11 +332,11 @@ async def test_stranger_06_who_writes_where_nothing_is_counted_ends_before_the_o
     small_disk: Path, channel: FakeChannel
 ) -> None:
     add_looker(small_disk)
-    around, outside = {"fake": (channel.kind, channel)}, small_disk.parent / "project"
+    channels, outside = {"fake": (channel.kind, channel)}, small_disk.parent / "project"
     outside.mkdir(mode=0o777)
     outside.chmod(0o777)
     given = settings() | {"sandbox__mounts_allowed": (f"{outside}:rw",)}
-    async with running_gateway(small_disk, around, **given) as gateway:
+    async with running_gateway(small_disk, channels, **given) as gateway:
         for room in (ROOM, OTHER):
             await open_room(gateway, "fake", room)
         await add_group(gateway, "other")

@@ -59,8 +59,8 @@ async def test_stranger_14_nobody_else_on_the_machine_reads_a_file_of_the_home(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     home = tmp_path / "h"
-    around = {"fake": (channel.kind, channel)}
-    async with running_gateway(home, around, sandbox__kind="bubblewrap") as gateway:
+    channels = {"fake": (channel.kind, channel)}
+    async with running_gateway(home, channels, sandbox__kind="bubblewrap") as gateway:
         await open_room(gateway, "fake", ROOM)
         make_folder(gateway.home, "acme/eng", name="eng")
         await channel.say("hello", attachments=(Attachment(name="secret.txt", data=b"for the agent alone"),))

@@ -48,9 +48,9 @@ async def test_stranger_08_memory_without_a_cgroup_is_watched(
     tmp_path: Path, channel: FakeChannel, attack: str
 ) -> None:
     add_looker(tmp_path / "h")
-    around = {"fake": (channel.kind, channel)}
+    channels = {"fake": (channel.kind, channel)}
     settings = {"sandbox__kind": "bubblewrap", "sessions__provider": "looker", "sandbox__memory_mb": 160}
-    async with running_gateway(tmp_path / "h", around, **settings, sessions__tries=1) as gateway:
+    async with running_gateway(tmp_path / "h", channels, **settings, sessions__tries=1) as gateway:
         kind = sandbox_plan._kind("bubblewrap", gateway.config, SANDBOXES)
         assert isinstance(kind, Bubblewrap)
         kind._bases = cgroups.CgroupBases({}, None)

@@ -72,7 +72,7 @@ async def test_stranger_21_what_a_turn_called_is_forgotten_with_its_end(agent: G
     call = await made.identify(turn, "send", {})
     assert call is not None
     await agent.store.write(tool_calls.record_start, call)
-    await agent.store.write(turns.cancel, turn.id, "stopped", agent.around.clock.now())
+    await agent.store.write(turns.cancel, turn.id, "stopped", agent.deps.clock.now())
     await agent.store.write(tool_calls.record_settled, [call])  # it ended meanwhile
     assert await agent.store.read(tool_calls.list_for_turn, turn.id) == []
 

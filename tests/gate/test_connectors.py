@@ -61,7 +61,7 @@ import json, os, sys, time
 TOOLS = [
     {"name": "create-issue", "description": "Make an issue.", "annotations": {"destructiveHint": True},
      "inputSchema": {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}},
-    {"name": "look", "description": "Tell what is around.", "inputSchema": {"type": "object"}},
+    {"name": "look", "description": "Tell what is deps.", "inputSchema": {"type": "object"}},
     {"name": "picture", "inputSchema": {"type": "object"}},
     {"name": "fail", "inputSchema": {"type": "object"}},
     {"name": "refuse", "inputSchema": {"type": "object"}},
@@ -173,12 +173,12 @@ class Desk:
         )
 
     def connect(self, agent: GateAgent, **declared: Connector) -> Connectors:
-        kept = secrets.SecretReader(self.store, Keyring(agent.around.home))
-        around = agent.around
-        return Connectors(declared, self.tools, around.home, around.bells, kept, self.store, around.clock)
+        kept = secrets.SecretReader(self.store, Keyring(agent.deps.home))
+        deps = agent.deps
+        return Connectors(declared, self.tools, deps.home, deps.bells, kept, self.store, deps.clock)
 
     async def put(self, agent: GateAgent, name: str, value: str, place: secrets.SecretOwner) -> None:
-        await self.store.write(secrets.put, Keyring(agent.around.home), place, name, value, 1)
+        await self.store.write(secrets.put, Keyring(agent.deps.home), place, name, value, 1)
 
 
 @pytest.fixture
@@ -270,11 +270,11 @@ async def test_a_row_gives_them_and_a_list_is_cut_by_the_connectors_name(desk: D
     await desk.connect(agent, hub=desk.connector(), other=desk.connector(tools=("look",))).run()
     for action in ("mcp:hub_look", "mcp:other_look"):
         await desk.store.write(acl.put, acl.AclRow(id=0, principal="folder:acme/eng", action=action), 1)
-    agent.around.bells.tools(None)
+    agent.deps.bells.tools(None)
     assert await seen(agent) == {"hub_look", "other_look"}
 
     await desk.store.write(groups.update, "acme/eng", {"tool_groups": "other,messages"})
-    agent.around.bells.group("acme/eng")
+    agent.deps.bells.group("acme/eng")
     assert await seen(agent) == {"other_look"}
 
 
@@ -286,10 +286,10 @@ async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk)
     rude = Connector(command=(sys.executable, "-c", "import sys; sys.exit('I do not want to')"))
     declared = {"gone": gone, "silent": silent, "rude": rude, "hub": desk.connector()}
     rung: list[str | None] = []
-    agent.around.bells.on_tools(rung.append)
+    agent.deps.bells.on_tools(rung.append)
 
     await desk.connect(agent, **declared).run()
-    found = {each.name: each for each in await check_connectors(agent.around.home, declared)}
+    found = {each.name: each for each in await check_connectors(agent.deps.home, declared)}
 
     assert await seen(agent) == ALL and rung == [None]
     assert "cannot be started: No such file or directory" in found["gone"].trouble
@@ -315,8 +315,8 @@ async def test_what_was_listed_is_known_before_the_server_is_asked_again_and_to_
     later, elsewhere, other = Desk(desk.path, desk.store), Registry[Tool]("tool"), Registry[Tool]("tool")
 
     later.connect(agent, hub=desk.connector())
-    load_cached_tools(agent.around.home, {"hub": desk.connector()}, elsewhere)
-    load_cached_tools(agent.around.home, {"hub": Connector(command=("another",))}, other)
+    load_cached_tools(agent.deps.home, {"hub": desk.connector()}, elsewhere)
+    load_cached_tools(agent.deps.home, {"hub": Connector(command=("another",))}, other)
 
     assert set(later.tools) == set(elsewhere) == ALL
     assert set(other) == set()
@@ -371,7 +371,7 @@ async def test_a_run_has_a_clean_environment_a_folder_and_a_process_group_of_its
     assert called["TOKEN"] == SECRET
     found = json.loads(answer.structured or b"")
     assert found["alone"] and found["cwd"] == found["env"]["HOME"] == called["HOME"] != asked["HOME"]
-    assert Path(found["cwd"]).is_relative_to(agent.around.home.path)
+    assert Path(found["cwd"]).is_relative_to(agent.deps.home.path)
     assert Path(found["cwd"]).stat().st_mode & 0o77 == 0
 
 
@@ -624,7 +624,7 @@ async def test_a_name_that_two_connectors_could_have_is_the_nearer_ones(order: t
         command = (*PYTHON, str(script), str(desk.path / "runs"))
         declared[name] = Connector(command=command, tools=("*delete",))
     await desk.connect(agent, **declared).run()
-    found = {each.name: each.trouble for each in await check_connectors(agent.around.home, declared)}
+    found = {each.name: each.trouble for each in await check_connectors(agent.deps.home, declared)}
 
     assert desk.tools.origin("git_hub_delete") == "connectors.git_hub"
     assert "git_hub_delete is left out" in found["git"] and not found["git_hub"]
@@ -792,7 +792,7 @@ async def test_tools_that_changed_or_are_new_wait_until_somebody_has_accepted_th
     await again.run()
 
     assert await seen(agent) == ALL - {"hub_create-issue"}
-    cached = read_cached_tools(agent.around.home, "hub", hub)
+    cached = read_cached_tools(agent.deps.home, "hub", hub)
     changes = list_changes("hub", cached, await desk.store.read(connector_tools.list_accepted, "hub"))
     assert [(each.tool, each.new) for each in changes] == [("create-issue", False), ("extra", True)]
     shown = "\n".join(changes[0].lines)
@@ -801,7 +801,7 @@ async def test_tools_that_changed_or_are_new_wait_until_somebody_has_accepted_th
 
     accepted = choose_seen(cached, "create-issue")
     await desk.store.write(connector_tools.accept, "hub", accepted, "operator", 1)
-    record_accepted(agent.around.home, "hub", cached, accepted)
+    record_accepted(agent.deps.home, "hub", cached, accepted)
     again.reload("hub")
     assert await seen(agent) == ALL
     offered = desk.tools["hub_create-issue"].description
@@ -815,7 +815,7 @@ async def test_what_waits_is_not_offered_from_the_kept_list_either(desk: Desk) -
     later, elsewhere = Desk(desk.path, desk.store), Registry[Tool]("tool")
 
     later.connect(agent, hub=hub)
-    load_cached_tools(agent.around.home, {"hub": hub}, elsewhere)
+    load_cached_tools(agent.deps.home, {"hub": hub}, elsewhere)
 
     assert set(later.tools) == set(elsewhere) == ALL - {"hub_create-issue"}
 
@@ -843,16 +843,16 @@ async def test_a_held_call_whose_secret_was_set_anew_after_the_card_is_asked_abo
     agent = await ready(desk, env_secrets=("TOKEN",))
     await desk.put(agent, "TOKEN", "first", secrets.SecretOwner())
     await desk.store.write(grant_changes.add_rule, "root", "hold hub_look", "test", 1)
-    around = agent.around
-    holder = HeldCalls(desk.store, around.clock, around.config, around.bells, around.reach)  # type: ignore[arg-type]
-    agent.dispatch = Dispatch(desk.tools, replace(around, holder=holder))
+    deps = agent.deps
+    holder = HeldCalls(desk.store, deps.clock, deps.config, deps.bells, deps.reach)  # type: ignore[arg-type]
+    agent.dispatch = Dispatch(desk.tools, replace(deps, holder=holder))
 
     assert "waits for a person's decision" in (await agent.call("hub_look")).text
     (request,) = await desk.store.read(waiting_requests.list_pending)
     assert "Secret TOKEN: of the gateway" in request.preview
     await desk.put(agent, "TOKEN", "another account", secrets.SecretOwner())
     await desk.store.write(
-        lambda db: decide(db, around.reach, request.id, ALLOW_ONCE, "operator", 1)  # type: ignore[arg-type]
+        lambda db: decide(db, deps.reach, request.id, ALLOW_ONCE, "operator", 1)  # type: ignore[arg-type]
     )
     allowed = await desk.store.read(requests.get, request.id)
     assert allowed is not None

@@ -303,7 +303,7 @@ async def test_what_is_visible_is_looked_up_anew_when_the_bell_rings(tmp_path: P
     agent = await GateAgent.create(tmp_path, store, tools=known)
     assert await agent.dispatch.visible_to(agent.caller) == ()
     known.add("echo", SMALL["echo"], "here")
-    agent.around.bells.tools(None)
+    agent.deps.bells.tools(None)
     assert [tool.name for tool in await agent.dispatch.visible_to(agent.caller)] == ["echo"]
 
 
@@ -395,7 +395,7 @@ async def test_a_cancelled_call_has_one_row_that_says_whether_it_happened(
     await asyncio.wait((calling,))
     await agent.dispatch.audit.flush()
     sent = await store.read(lambda db: db.rows("SELECT 1 FROM outbox"))
-    happened = sent or (agent.around.home.group(agent.caller.folder) / "work.md").exists()
+    happened = sent or (agent.deps.home.group(agent.caller.folder) / "work.md").exists()
     rows = [verdict for action, verdict in await agent.audited() if action == name]
     assert rows == ["allowed"] if happened else rows in (["cancelled"], [])
 

@@ -79,10 +79,10 @@ class HeldAgent:
     """An agent whose calls can be held, and somebody who decides about them."""
 
     def __init__(self, agent: GateAgent, tools: Registry[Tool]) -> None:
-        around = agent.around
-        holder = HeldCalls(agent.store, around.clock, around.config, around.bells, around.reach, "", around.home.media)  # type: ignore[arg-type]
-        self.agent, self.around = agent, replace(around, holder=holder)
-        agent.dispatch = Dispatch(tools, self.around)
+        deps = agent.deps
+        holder = HeldCalls(agent.store, deps.clock, deps.config, deps.bells, deps.reach, "", deps.home.media)  # type: ignore[arg-type]
+        self.agent, self.deps = agent, replace(deps, holder=holder)
+        agent.dispatch = Dispatch(tools, self.deps)
 
     @classmethod
     async def create(
@@ -121,18 +121,18 @@ class HeldAgent:
 
     async def decide(self, choice: AnswerChoice, given: dict[str, object] | None = None) -> Request:
         request = await self.last()
-        now, reach = self.around.clock.now(), self.around.reach
+        now, reach = self.deps.clock.now(), self.deps.reach
         await self.agent.store.write(
             lambda db: decide(db, reach, request.id, choice, "operator", now, given=given)  # type: ignore[arg-type]
         )
-        self.around.bells.tools()
+        self.deps.bells.tools()
         found = await self.agent.store.read(requests.get, request.id)
         assert found is not None
         return found
 
     def write(self, text: str, name: str = "report.txt") -> Path:
         """A file in the agent's folder."""
-        path = self.around.home.group("acme/eng") / name
+        path = self.deps.home.group("acme/eng") / name
         path.write_text(text)
         return path
 
@@ -222,7 +222,7 @@ async def test_an_answer_for_the_session_does_not_lift_a_hold_above_that_came_la
     assert await agent.is_held("where", text="hello")
     await agent.decide(ALLOW_SESSION)
     await store.write(grant_changes.add_rule, "acme", "hold where", "test", NOON)
-    agent.around.bells.tools()
+    agent.deps.bells.tools()
     assert await agent.is_held("where", text="hello")
 
 
@@ -513,7 +513,7 @@ async def test_copies_of_a_held_call_go_when_it_ends_and_not_before(tmp_path: Pa
     assert await agent.is_held("send_file", filepath="report.txt", caption="b")  # another call, with its own copy
     for folder in kept.iterdir():
         os.utime(folder, (1, 1))
-    holder = agent.around.holder
+    holder = agent.deps.holder
     assert isinstance(holder, HeldCalls) and len(list(kept.iterdir())) == 3
     await holder.remove_unused_copies()
     assert len(list(kept.iterdir())) == 3
@@ -526,8 +526,8 @@ async def test_copies_of_a_held_call_go_when_it_ends_and_not_before(tmp_path: Pa
 async def test_files_of_held_calls_count_like_files_that_are_sent(tmp_path: Path, store: SqliteStore) -> None:
     agent = await HeldAgent.create(tmp_path, store, "hold send_file", tools=TOOLS)
     agent.write("x" * 700_000)
-    agent.around = replace(agent.around, config=Config({"files.turn_mb": 1}))
-    agent.agent.dispatch = Dispatch(TOOLS, agent.around)
+    agent.deps = replace(agent.deps, config=Config({"files.turn_mb": 1}))
+    agent.agent.dispatch = Dispatch(TOOLS, agent.deps)
     assert await agent.is_held("send_file", filepath="report.txt", caption="a")
     refused = await agent.call("send_file", filepath="report.txt", caption="b")
     assert refused.failed and "files.turn_mb" in refused.text
@@ -599,7 +599,7 @@ async def test_a_prototype_that_was_changed_after_the_card_makes_no_group(tmp_pa
     agent = await HeldAgent.create(
         tmp_path, store, "schedule_task", "register_group", "hold register_group", tools=TOOLS
     )
-    (agent.around.home.group("acme/eng") / "prototype").mkdir()
+    (agent.deps.home.group("acme/eng") / "prototype").mkdir()
     path = agent.write("Be kind.", "prototype/AGENTS.md")
     assert await agent.is_held("register_group", jid=ROOM, fromPrototype=True)
     request = await agent.decide(ALLOW_ONCE)
@@ -651,7 +651,7 @@ async def test_a_held_block_of_an_answer_is_said_in_its_room_once_it_is_allowed(
     turn = await store.read(turns.find_open, agent.agent.session.id)
     assert turn is not None
     frame = ResultFrame(id=1, turn=turn.id, epoch=turn.epoch, attempt=turn.attempt, part=0, text="news", to="other")
-    limits, asking, reach = ResultLimits(100, 100_000), read_rules(Config()), agent.around.reach
+    limits, asking, reach = ResultLimits(100, 100_000), read_rules(Config()), agent.deps.reach
     taken = await store.write(
         lambda db: record_results(db, reach, turn.session_id, [(frame, ())], limits, NOON, lambda: asking)  # type: ignore[arg-type]
     )
@@ -711,7 +711,7 @@ async def test_the_source_of_an_allowed_forward_is_not_changed_until_it_has_left
 async def test_the_card_of_a_prototype_shows_its_tasks_and_instructions(tmp_path: Path, store: SqliteStore) -> None:
     """A task speaks in its room later, so a hold on speaking there holds the call."""
     agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS, folder="acme")
-    prototype = agent.around.home.group("acme") / "prototype"
+    prototype = agent.deps.home.group("acme") / "prototype"
     prototype.mkdir()
     (prototype / "AGENTS.md").write_text("Say whatever the boss wants.")
     task = '[[task]]\nprompt = "Tell the \\u0073alaries."\nevery = "1d"\nscript = "cat /workspace/agent/x"\n'
@@ -768,7 +768,7 @@ async def test_always_is_offered_where_every_call_is_the_same(tmp_path: Path, st
     open_schema = {**SMALL["ring"].listed, "inputSchema": {"type": "object", "properties": {}}}
     free: Registry[Tool] = Registry("tool")
     free.add("ring", replace(SMALL["ring"], listed=open_schema), origin="test")
-    agent.agent.dispatch = Dispatch(free, agent.around)
+    agent.agent.dispatch = Dispatch(free, agent.deps)
     await agent.decide(DENY)
     assert await agent.is_held("ring")
     assert (await agent.last()).rule == ""

@@ -35,7 +35,7 @@ async def stores(emptied: EmptyDatabase) -> AsyncIterator[tuple[Store, Store]]:
 
 async def make_agent(path: Path, store: Store) -> GateAgent:
     agent = await GateAgent.create(path, store, FOLDER, tools=FEW)
-    agent.dispatch = Dispatch(FEW, replace(agent.around, shared=True))
+    agent.dispatch = Dispatch(FEW, replace(agent.deps, shared=True))
     return agent
 
 

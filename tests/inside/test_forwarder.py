@@ -134,8 +134,8 @@ async def test_a_sandbox_without_a_network_is_told_why_it_reaches_nothing(tmp_pa
     started: list[Sandbox] = []
     purse = NoPurse()
     models = ModelProxy(config, purse, purse, lambda model: None)
-    around = EgressDeps(store=store, clock=SystemClock(), models=models, keys=purse)
-    way = EgressSocket(around, Caller("acme", "session-1"), lambda pid: bool(started) and started[0].owns(pid))
+    deps = EgressDeps(store=store, clock=SystemClock(), models=models, keys=purse)
+    way = EgressSocket(deps, Caller("acme", "session-1"), lambda pid: bool(started) and started[0].owns(pid))
     await way.open(home.sockets_of("session-1") / forwarder.SOCKET, layout.uid)
     try:
         started.append(await Bubblewrap(config).start(layout))

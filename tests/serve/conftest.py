@@ -203,7 +203,7 @@ def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(password_hashing, "NOBODYS", NOBODYS_CHEAP)
 
 
-def around(instance: str) -> ChannelDeps:
+def deps(instance: str) -> ChannelDeps:
     return ChannelDeps(instance=instance, config=Config(), clock=SystemClock())
 
 
@@ -222,11 +222,11 @@ async def listening(store: SqliteStore, hub: LocalChannel, home: Home) -> AsyncI
 
 @pytest.fixture
 async def web(store: SqliteStore, home: Home) -> AsyncIterator[Answerer]:
-    async with listening(store, WebChannel(around("web")), home) as answerer:
+    async with listening(store, WebChannel(deps("web")), home) as answerer:
         yield answerer
 
 
 @pytest.fixture
 async def terminal(store: SqliteStore, home: Home) -> AsyncIterator[Answerer]:
-    async with listening(store, TerminalChannel(around("terminal")), home) as answerer:
+    async with listening(store, TerminalChannel(deps("terminal")), home) as answerer:
         yield answerer

@@ -35,7 +35,7 @@ async def test_a_cost_is_booked_for_the_group_and_for_who_asked(agent: GateAgent
 
 
 async def test_it_counts_up_the_tree_and_tells_what_is_left(agent: GateAgent) -> None:
-    now = agent.around.clock.now()
+    now = agent.deps.clock.now()
     await agent.store.write(
         budgets.put, BudgetScope(BudgetScopeKind.GROUP, "acme"), Period.MONTH, 1_000_000, "operator", now
     )

@@ -95,7 +95,7 @@ async def test_another_group_that_is_spoken_to_is_not_pushed_aside_until_its_tim
 ) -> None:
     other = await add_route(store, "text=/^!b/", "b", ttl_s=600)
     await add_route(store, "verb=mention", "acme/eng")
-    now = agent.around.clock.now()
+    now = agent.deps.clock.now()
     row = Engagement(PLATFORM, ROOM, "", "b", other, now + MINUTE, MINUTE, now)
     await store.write(engagements.put, row)
     answer = await agent.call("engage")
@@ -110,7 +110,7 @@ async def test_an_agent_sees_that_it_is_in_the_conversation_and_nobody_elses(
 ) -> None:
     route = await add_route(store, "verb=mention", "acme/eng")
     other = await add_route(store, "verb=mention", "other", also=True, seq=5)
-    now = agent.around.clock.now()
+    now = agent.deps.clock.now()
     assert told(await agent.call("inspect_routing"))["folders"] == []
     for folder, number in (("acme/eng", route), ("other", other)):
         await store.write(engagements.put, Engagement(PLATFORM, ROOM, "", folder, number, None, 0, now))
@@ -128,7 +128,7 @@ async def test_a_room_of_nobodys_is_refused(agent: GateAgent) -> None:
 async def test_what_is_said_by_a_tool_extends_the_engagement_of_its_turn(agent: GateAgent, store: SqliteStore) -> None:
     turn = await store.read(turns.find_open, agent.session.id)
     assert turn is not None
-    now = agent.around.clock.now()
+    now = agent.deps.clock.now()
     row = Engagement(PLATFORM, ROOM, "", "acme/eng", None, turn.started_at + 1, MINUTE, now)
     await store.write(engagements.put, row)
     assert not (await agent.call("like", targetId=1, reaction="👍")).failed

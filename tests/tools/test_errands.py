@@ -61,7 +61,7 @@ async def given(store: SqliteStore, answer: ToolAnswer) -> Errand:
 async def test_a_group_below_is_given_a_message_in_a_room_without_people(tmp_path: Path, tree: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, tree, "acme")
     woken: list[str] = []
-    agent.around.bells.on_session(woken.append)
+    agent.deps.bells.on_session(woken.append)
 
     errand = await given(tree, await agent.call("delegate_group", group="acme/eng", prompt="look it up", depth=7))
 
@@ -164,7 +164,7 @@ async def test_whoever_has_no_conversation_can_give_nothing_out(tmp_path: Path, 
 async def test_a_group_over_its_budget_says_so(tmp_path: Path, tree: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, tree, "acme")
     scope = BudgetScope(BudgetScopeKind.GROUP, "acme/eng")
-    await tree.write(budgets.put, scope, Period.DAY, 0, "owner", agent.around.clock.now())
+    await tree.write(budgets.put, scope, Period.DAY, 0, "owner", agent.deps.clock.now())
     answer = await agent.call("delegate_group", group="acme/eng", prompt="look")
     assert answer.failed and "its budget is spent (group acme/eng, this day)" in answer.text
 
@@ -172,7 +172,7 @@ async def test_a_group_over_its_budget_says_so(tmp_path: Path, tree: SqliteStore
 async def test_the_person_behind_it_pays_for_it(tmp_path: Path, tree: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, tree, "acme")
     errand = await given(tree, await agent.call("delegate_group", group="acme/eng", prompt="look"))
-    now = agent.around.clock.now()
+    now = agent.deps.clock.now()
     claim = await tree.write(turn_claims.claim, errand.session_id, "scripted", "test", now, MINUTE, 20)
     assert claim is not None and claim.turn.thread == errand.id
     assert await tree.read(costs.find_payer, claim.turn.id) == "fake:user/1"
@@ -182,7 +182,7 @@ async def test_the_person_behind_it_pays_for_it(tmp_path: Path, tree: SqliteStor
 @pytest.mark.slow
 async def test_a_conversation_and_a_group_have_so_many_open_errands_at_most(tmp_path: Path, tree: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, tree, "acme")
-    most, of_group = agent.around.config[MOST_OPEN], agent.around.config[MOST_OPEN_GROUP]
+    most, of_group = agent.deps.config[MOST_OPEN], agent.deps.config[MOST_OPEN_GROUP]
     assert of_group > most
     for number in range(most):
         assert not (await agent.call("delegate_group", group="acme/eng", prompt=f"look {number}")).failed
@@ -232,20 +232,20 @@ async def test_files_are_attachments_of_the_message_and_gone_if_it_is_refused(
     tmp_path: Path, tree: SqliteStore
 ) -> None:
     agent = await GateAgent.create(tmp_path, tree, "acme")
-    (agent.around.home.group("acme") / "a.txt").write_text("A")
-    (agent.around.home.group("acme") / "sub").mkdir()
-    (agent.around.home.group("acme") / "sub" / "a.txt").write_text("other")
+    (agent.deps.home.group("acme") / "a.txt").write_text("A")
+    (agent.deps.home.group("acme") / "sub").mkdir()
+    (agent.deps.home.group("acme") / "sub" / "a.txt").write_text("other")
     errand = await given(
         tree, await agent.call("send_to_agent", group="acme/eng", text="look", files=["a.txt", "sub/a.txt"])
     )
     message = await tree.read(messages.get, errand.message_id)
     assert message is not None
-    media = agent.around.home.media
+    media = agent.deps.home.media
     found = [(each["name"], (media / each["path"]).read_text()) for each in message.content["attachments"]]
     assert found == [("a.txt", "A"), ("a-2.txt", "other")]
 
     scope = BudgetScope(BudgetScopeKind.GROUP, "acme/ops")
-    await tree.write(budgets.put, scope, Period.DAY, 0, "owner", agent.around.clock.now())
+    await tree.write(budgets.put, scope, Period.DAY, 0, "owner", agent.deps.clock.now())
     before = {path for path in media.rglob("*") if path.is_file()}
     assert (await agent.call("send_to_agent", group="acme/ops", text="look", files=["a.txt"])).failed
     assert {path for path in media.rglob("*") if path.is_file()} == before
@@ -297,7 +297,7 @@ async def test_a_turn_that_was_stopped_gives_nothing_out_any_more(tmp_path: Path
     turn = await tree.read(turns.find_open, agent.session.id)
     assert turn is not None
     agent.caller = Caller("acme", agent.session.id, "scripted", running=lambda: turn)
-    await tree.write(turns.cancel, turn.id, "stopped by x", agent.around.clock.now())
+    await tree.write(turns.cancel, turn.id, "stopped by x", agent.deps.clock.now())
     answer = await agent.call("delegate_group", group="acme/eng", prompt="look")
     assert answer.failed and "the turn was ended before this call" in answer.text
 

@@ -36,7 +36,7 @@ async def an_agent(
 ) -> GateAgent:
     """In the middle of a turn, with a conversation. `files`: its sandbox has not lost them."""
     agent = await GateAgent.create(path, store, "acme/eng", config=Config(given))
-    await store.write(_name_conversation, agent.session.id, agent.around.clock.now())
+    await store.write(_name_conversation, agent.session.id, agent.deps.clock.now())
     if files:
         state = state_of(agent, agent.session.id)
         state.mkdir(parents=True)
@@ -53,7 +53,7 @@ def _name_conversation(db: Db, session_id: str, now: int) -> None:
 
 
 def state_of(agent: GateAgent, session_id: str) -> Path:
-    return agent.around.home.session(session_id) / "state" / "scripted"
+    return agent.deps.home.session(session_id) / "state" / "scripted"
 
 
 async def find_topic(agent: GateAgent, topic: str) -> Session | None:
@@ -62,7 +62,7 @@ async def find_topic(agent: GateAgent, topic: str) -> Session | None:
 
 
 def list_folders(agent: GateAgent) -> set[str]:
-    return {each.name for each in agent.around.home.sessions.iterdir()}
+    return {each.name for each in agent.deps.home.sessions.iterdir()}
 
 
 async def test_a_fork_is_a_session_of_the_same_room_with_a_copy_of_the_conversation(
@@ -203,7 +203,7 @@ async def test_a_loop_of_forks_is_refused_at_the_groups_limit(tmp_path: Path, st
     assert [each.failed for each in answers] == [False, False, False, True, True]
     assert "this group has 3 forked conversations, and 3 are allowed" in answers[-1].text
     again = told(await agent.call("fork_topic", child="side 0", force=True))  # in the place of an old one
-    await store.write(sessions.close, again["session_id"], agent.around.clock.now())
+    await store.write(sessions.close, again["session_id"], agent.deps.clock.now())
     assert not (await agent.call("fork_topic", child="side 9")).failed
 
 

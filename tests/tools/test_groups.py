@@ -51,7 +51,7 @@ async def test_a_child_is_made_with_a_folder_and_gets_its_room(tmp_path: Path, s
         0,
         "agent:acme",
     )
-    assert "Engineers" in (agent.around.home.group("acme/eng") / "AGENTS.md").read_text()
+    assert "Engineers" in (agent.deps.home.group("acme/eng") / "AGENTS.md").read_text()
     assert ("register_group", "allowed") in await agent.audited()
 
 
@@ -86,7 +86,7 @@ async def test_a_prototype_is_copied_without_its_links_and_names_the_child_after
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await world(tmp_path, store)
-    prototype = agent.around.home.group("acme") / "prototype"
+    prototype = agent.deps.home.group("acme") / "prototype"
     (prototype / "skills" / "greet").mkdir(parents=True)
     (prototype / "AGENTS.md").write_text("You greet.")
     (prototype / "skills" / "greet" / "SKILL.md").write_text("Say hello.")
@@ -94,7 +94,7 @@ async def test_a_prototype_is_copied_without_its_links_and_names_the_child_after
     made = told(await agent.call("register_group", jid=ROOM, fromPrototype=True))
 
     assert made["folder"] == "acme/telegram-group--100"
-    child = agent.around.home.group(made["folder"])
+    child = agent.deps.home.group(made["folder"])
     assert (child / "AGENTS.md").read_text() == "You greet."
     assert (child / "skills" / "greet" / "SKILL.md").read_text() == "Say hello."
     assert not (child / "passwd").exists() and not (child / "passwd").is_symlink()
@@ -222,14 +222,14 @@ async def test_a_world_has_no_siblings_to_be_opened_to(tmp_path: Path, store: Sq
 
 async def untouched(agent: GateAgent, store: SqliteStore) -> bool:
     folders = [each.folder for each in await store.read(groups.list_all)]
-    place = agent.around.home.group("acme/eng")
+    place = agent.deps.home.group("acme/eng")
     return folders == ["acme"] and not await store.read(routes.list_all) and not place.exists()
 
 
 @pytest.mark.parametrize("name", ["large", "work.md/x", "CLAUDE.md/x", "skills"])
 async def test_a_prototype_that_cannot_be_copied_makes_no_group(name: str, tmp_path: Path, store: SqliteStore) -> None:
     agent = await world(tmp_path, store)
-    file = agent.around.home.group("acme") / "prototype" / name
+    file = agent.deps.home.group("acme") / "prototype" / name
     file.parent.mkdir(parents=True)
     file.write_bytes(b"x" * (LARGEST_PROTOTYPE + 1 if name == "large" else 1))
     answer = await agent.call("register_group", jid=ROOM, folder="acme/eng", fromPrototype=True)
@@ -241,12 +241,12 @@ async def test_a_prototype_may_have_a_file_of_every_name_that_a_group_begins_wit
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await world(tmp_path, store)
-    prototype = agent.around.home.group("acme") / "prototype"
+    prototype = agent.deps.home.group("acme") / "prototype"
     prototype.mkdir()
     for name in ("AGENTS.md", "CLAUDE.md", "work.md"):
         (prototype / name).write_text(name)
     told(await agent.call("register_group", jid=ROOM, folder="acme/eng", fromPrototype=True))
-    child = agent.around.home.group("acme/eng")
+    child = agent.deps.home.group("acme/eng")
     assert {name: (child / name).read_text() for name in ("CLAUDE.md", "work.md")} == {
         "CLAUDE.md": "CLAUDE.md",
         "work.md": "work.md",
@@ -278,7 +278,7 @@ async def test_a_child_is_made_whole_or_not_at_all_whenever_its_call_is_cancelle
         assert rows in (["cancelled"], [])  # none: it had not begun
     else:
         assert rows == ["allowed"] and len(await store.read(routes.list_all)) == 1
-        assert (agent.around.home.group("acme/eng") / "skills").is_dir()
+        assert (agent.deps.home.group("acme/eng") / "skills").is_dir()
 
 
 async def test_a_name_is_bounded(tmp_path: Path, store: SqliteStore) -> None:
@@ -295,7 +295,7 @@ async def test_stranger_new_a_room_that_does_not_reach_the_caller_is_not_given_t
 
     assert answer.failed and "nothing that is written there reaches your part of the tree" in answer.text
     assert await store.read(routes.list_all) == [] and await store.read(groups.get, "acme/eng") is None
-    assert not agent.around.home.group("acme/eng").exists()
+    assert not agent.deps.home.group("acme/eng").exists()
 
     route = routes.Route(
         seq=1, match="platform=terminal", target="acme", folder="acme", created_by="operator", created_at=1
@@ -339,7 +339,7 @@ max_runs = 10
 
 
 def write_seed(agent: GateAgent, text: str) -> None:
-    prototype = agent.around.home.group("acme") / "prototype"
+    prototype = agent.deps.home.group("acme") / "prototype"
     prototype.mkdir(parents=True)
     (prototype / "tasks.toml").write_text(text)
 
@@ -360,7 +360,7 @@ async def test_a_child_gets_the_tasks_and_settings_of_the_prototype(tmp_path: Pa
         "agent:acme",
     )
     assert (look.kind, look.context, look.missed, look.max_runs) == ("every", "isolated", "skip", 10)
-    assert not (agent.around.home.group("acme/eng") / "tasks.toml").exists()
+    assert not (agent.deps.home.group("acme/eng") / "tasks.toml").exists()
     assert await store.read(has_way, "acme/eng", "telegram", ROOM)
 
 

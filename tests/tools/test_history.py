@@ -263,8 +263,8 @@ def _earlier(text: str, at: int, sender: str = "fake:user/9", address: str = ROO
 
 
 async def _with(agent: GateAgent, channel: FakeChannel) -> None:
-    agent.around = replace(agent.around, channels={PLATFORM: channel})
-    agent.dispatch = Dispatch(TOOLS, agent.around)
+    agent.deps = replace(agent.deps, channels={PLATFORM: channel})
+    agent.dispatch = Dispatch(TOOLS, agent.deps)
 
 
 async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path, store: SqliteStore) -> None:
@@ -278,7 +278,7 @@ async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path
     )
     await _with(agent, channel)
     rung: list[str] = []
-    agent.around.bells.on_session(rung.append)
+    agent.deps.bells.on_session(rung.append)
     for _ in range(2):  # told again, nothing is new
         answer = told(await agent.call("fetch_history", limit=999))
         assert [each["text"] for each in answer["messages"]] == ["first", "mine", "known"]
@@ -286,7 +286,7 @@ async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path
         assert [each["from_agent"] for each in answer["messages"]] == [False, True, False]
     assert channel.asked[0] == (ROOM, None, 200)
     assert rung == [] and await store.read(due_sessions.list_waiting_sessions) == []
-    now = agent.around.clock.now()
+    now = agent.deps.clock.now()
     account = await store.read(ledger.check, now + 3600 * SECOND)
     assert (account.unaccounted, account.in_flight) == (0, 0)
     mine = await store.read(messages.find, PLATFORM, ROOM, "out", "old-mine")
@@ -305,8 +305,8 @@ async def test_a_sender_whom_a_platform_remembers_is_the_one_who_writes_there(
     kind = replace(FakeChannel(platform="zoo").kind, per_server=True)
     channel = Remembering(_earlier("first", SECOND, "zoo:user/9"), _earlier("mine", 2 * SECOND, MYSELF))
     reach = ChannelInstances({PLATFORM: kind}, {PLATFORM: channel})
-    agent.around = replace(agent.around, channels={PLATFORM: channel}, reach=reach)
-    agent.dispatch = Dispatch(TOOLS, agent.around)
+    agent.deps = replace(agent.deps, channels={PLATFORM: channel}, reach=reach)
+    agent.dispatch = Dispatch(TOOLS, agent.deps)
     answer = told(await agent.call("fetch_history", limit=9))
     assert answer["messages"][0]["sender"] == f"zoo:{PLATFORM}/user/9"
     assert [each["from_agent"] for each in answer["messages"]] == [False, True]
@@ -451,7 +451,7 @@ async def test_a_pressed_button_is_no_message(tmp_path: Path, store: SqliteStore
             direction=Direction.IN,
             sender="fake:user/1",
             text="",
-            at=agent.around.clock.now(),
+            at=agent.deps.clock.now(),
             platform_id="click-1",
             event=CLICK,
         )

@@ -70,8 +70,8 @@ async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
 async def delivering(agent: GateAgent, channel: FakeChannel) -> AsyncIterator[FakeChannel]:
     """What the agent does goes out."""
     reach = ChannelInstances({PLATFORM: channel.kind})
-    around, config = agent.around, Config({"delivery.retry_base_s": 0.01})
-    pump = DeliveryLoop(agent.store, around.clock, config, {PLATFORM: channel}, reach, around.bells, "this run")
+    deps, config = agent.deps, Config({"delivery.retry_base_s": 0.01})
+    pump = DeliveryLoop(agent.store, deps.clock, config, {PLATFORM: channel}, reach, deps.bells, "this run")
     task = asyncio.create_task(pump.run())
     try:
         yield channel
@@ -267,7 +267,7 @@ async def test_pins_are_set_and_taken_off(agent: GateAgent) -> None:
 
 
 async def test_post_publishes_its_words_and_its_files(agent: GateAgent) -> None:
-    folder = agent.around.home.group("acme/eng")
+    folder = agent.deps.home.group("acme/eng")
     (folder / "one.png").write_bytes(b"1")
     (folder / "two.txt").write_bytes(b"22")
     async with delivering(agent, FakeChannel()) as channel:
@@ -277,19 +277,19 @@ async def test_post_publishes_its_words_and_its_files(agent: GateAgent) -> None:
         ("one.png", "image/png", 1),
         ("two.txt", "text/plain", 2),
     ]
-    assert list((agent.around.home.media / "out").iterdir()) == []
+    assert list((agent.deps.home.media / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "link", "id_rsa", "missing"])
 async def test_arizuko_33_media_that_lead_out_are_refused_and_leave_nothing(path: str, agent: GateAgent) -> None:
-    folder = agent.around.home.group("acme/eng")
+    folder = agent.deps.home.group("acme/eng")
     for name in ("fine.txt", "id_rsa"):
         (folder / name).write_text("x")
     (folder / "link").symlink_to("/etc/passwd")
     answer = await agent.call("post", content="x", media=["fine.txt", path])
     assert answer.failed
     assert await effects_of(agent) == 0
-    out = agent.around.home.media / "out"
+    out = agent.deps.home.media / "out"
     assert not out.exists() or list(out.iterdir()) == []
 
 
@@ -372,7 +372,7 @@ async def test_a_rule_may_speak_of_the_source(tmp_path: Path, store: SqliteStore
 async def test_nothing_is_forwarded_from_one_platform_to_another(agent: GateAgent, store: SqliteStore) -> None:
     await store.write(destinations.add_room, "acme/eng", "mail", "second", "second:box/1", "", 1)
     reach = ChannelInstances({name: FakeChannel(platform=name).kind for name in (PLATFORM, "second")})
-    gate = Dispatch(TOOLS, replace(agent.around, reach=reach))
+    gate = Dispatch(TOOLS, replace(agent.deps, reach=reach))
     answer = await gate.call(agent.caller, "forward", b'{"sourceMsgId": 1, "targetJid": "mail"}', "c.1")
     first, second = answer.text.split("\n")
     assert first == "unsupported: forward on fake to second"
@@ -468,7 +468,7 @@ async def test_a_dislike_that_the_platform_does_not_have_is_refused_at_once(
     explain = CHANNELS[kind].explain_reaction
     assert explain is not None and explain(room, "👎")
     fake = replace(FakeChannel(platform=PLATFORM).kind, explain_reaction=lambda _, reaction: explain(room, reaction))
-    reach = agent.around.reach
+    reach = agent.deps.reach
     assert isinstance(reach, ChannelInstances)
     reach._kinds = {PLATFORM: fake}
     answer = await agent.call("dislike", targetId=1)

@@ -68,7 +68,7 @@ async def test_each_tool_is_there_for_its_tiers_and_for_no_other(
     name: str, tier: Tier, tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, FOLDERS[tier])
-    agent.around.home.group(agent.caller.folder).joinpath("notes.txt").write_text("x")
+    agent.deps.home.group(agent.caller.folder).joinpath("notes.txt").write_text("x")
     if name == "edit":
         said = await agent.call("reply", text="first")
         answer = await agent.call("edit", targetId=seq_of(said), content="better")
@@ -91,7 +91,7 @@ async def test_send_is_a_committed_row_of_the_turn_before_the_call_returns(agent
     assert effect.target_id is None
     assert agent.rung == [(PLATFORM, ROOM)]
     assert await agent.audited() == [("send", "allowed")]
-    account = await agent.store.read(ledger.check, agent.around.clock.now())
+    account = await agent.store.read(ledger.check, agent.deps.clock.now())
     assert account.unaccounted == 0
 
 
@@ -254,7 +254,7 @@ async def test_bad_types_are_named_by_field(agent: GateAgent) -> None:
 
 
 def give(agent: GateAgent, name: str, content: str = "content") -> Path:
-    path = agent.around.home.group(agent.caller.folder) / name
+    path = agent.deps.home.group(agent.caller.folder) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
     return path
@@ -271,11 +271,11 @@ async def test_nanoclaw_34_a_file_is_copied_to_the_deliverys_own_folder(path: st
     assert effect.payload["text"] == "look"
     copied = Path(file["path"])
     assert copied.read_text() == "content"
-    assert copied.is_relative_to(agent.around.home.media / "out")
+    assert copied.is_relative_to(agent.deps.home.media / "out")
 
 
 async def test_a_file_of_the_session_can_be_sent_under_another_name(agent: GateAgent) -> None:
-    folder = agent.around.home.session(agent.session.id)
+    folder = agent.deps.home.session(agent.session.id)
     (folder / "out").mkdir()
     (folder / "out" / "x.bin").write_text("bytes")
     await agent.call("send_file", filepath="/workspace/out/x.bin", filename="../evil/na\nme.png", replyToId=1)
@@ -315,7 +315,7 @@ async def test_a_file_of_the_session_can_be_sent_under_another_name(agent: GateA
 async def test_nanoclaw_34_and_arizuko_33_a_path_that_leads_out_or_to_no_regular_file_is_refused(
     path: str, agent: GateAgent
 ) -> None:
-    home = agent.around.home
+    home = agent.deps.home
     outside = home.groups / "secret.txt"
     outside.write_text("not yours")
     (home.session(agent.session.id) / "in").mkdir()
@@ -341,14 +341,14 @@ async def test_a_file_whose_message_cannot_be_sent_leaves_no_copy(agent: GateAge
     give(agent, "report.md")
     answer = await agent.call("send_file", filepath="report.md", replyToId=99)
     assert answer.failed
-    assert list((agent.around.home.media / "out").iterdir()) == []
+    assert list((agent.deps.home.media / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize("turn", [True, False], ids=["in a turn", "between turns"])
 async def test_what_tools_send_is_bounded_like_what_a_turn_says(tmp_path: Path, store: SqliteStore, turn: bool) -> None:
     agent = await GateAgent.create(tmp_path, store, turn=turn)
-    agent.around = replace(agent.around, config=Config({"sessions.most_results": 3}))
-    agent.dispatch = Dispatch(TOOLS, agent.around)
+    agent.deps = replace(agent.deps, config=Config({"sessions.most_results": 3}))
+    agent.dispatch = Dispatch(TOOLS, agent.deps)
     for number in range(3):
         seq_of(await agent.call("send", text=f"spam {number}"))
     for refused in (await agent.call("send", text="more"), await agent.call("like", targetId=1, reaction="👍")):
@@ -363,8 +363,8 @@ async def test_what_people_write_meanwhile_does_not_count_among_what_tools_send(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await GateAgent.create(tmp_path, store)
-    agent.around = replace(agent.around, config=Config({"sessions.most_results": 3}))
-    agent.dispatch = Dispatch(TOOLS, agent.around)
+    agent.deps = replace(agent.deps, config=Config({"sessions.most_results": 3}))
+    agent.dispatch = Dispatch(TOOLS, agent.deps)
     for number in range(5):
         await agent.receive(f"and {number}?")
     for number in range(3):
@@ -374,7 +374,7 @@ async def test_what_people_write_meanwhile_does_not_count_among_what_tools_send(
 
 async def in_worktree(agent: GateAgent) -> Path:
     """The session works in one."""
-    place = agent.around.home.worktrees / "shop-1" / "fix"
+    place = agent.deps.home.worktrees / "shop-1" / "fix"
     (place / "src").mkdir(parents=True)
     (place / "src" / "report.md").write_text("content")
     await agent.store.write(

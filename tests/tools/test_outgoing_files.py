@@ -23,20 +23,20 @@ MB = 1024 * 1024
 
 def sparse(agent: GateAgent, name: str, size: int) -> str:
     """A file that takes no room inside."""
-    path = agent.around.home.group(agent.caller.folder) / name
+    path = agent.deps.home.group(agent.caller.folder) / name
     with path.open("wb") as file:
         os.truncate(file.fileno(), size)
     return name
 
 
 def copied(agent: GateAgent) -> int:
-    out = agent.around.home.media / "out"
+    out = agent.deps.home.media / "out"
     return sum(path.stat().st_blocks * 512 for path in out.rglob("*") if path.is_file())
 
 
 async def end_turn(agent: GateAgent) -> None:
     def finish(db: Db) -> None:
-        turn, now = turns.find_open(db, agent.session.id), agent.around.clock.now()
+        turn, now = turns.find_open(db, agent.session.id), agent.deps.clock.now()
         assert turn is not None
         turns.begin(db, turn.id, turn.epoch, tuple(entry.id for entry, _ in inbox.list_for_turn(db, turn.id)), now)
         assert turns.finish(db, turn.id, turn.epoch, "{}", now)
@@ -105,11 +105,11 @@ async def test_what_was_not_sent_does_not_count(tmp_path: Path, store: SqliteSto
     name = sparse(agent, "a.bin", MB)
     assert (await agent.call("send_file", filepath=name, replyToId="nobody wrote this")).failed
     assert (await agent.call("send_file", filepath="missing.bin")).failed
-    (agent.around.home.group(agent.caller.folder) / "link").symlink_to("a.bin")
+    (agent.deps.home.group(agent.caller.folder) / "link").symlink_to("a.bin")
     assert (await agent.call("send_file", filepath="link")).failed
     assert (await agent.call("send_file", filepath=sparse(agent, "huge.bin", 101 * MB))).failed
     folder, lane = agent.caller.folder, agent.caller.lane  # what was set aside is given back in its own lane
-    used = await store.write(sent_files.count_group_bytes, folder, agent.around.clock.now(), lane=lane)
+    used = await store.write(sent_files.count_group_bytes, folder, agent.deps.clock.now(), lane=lane)
 
     assert used == 0 and copied(agent) == 0
 
@@ -119,7 +119,7 @@ async def test_a_call_that_is_made_again_counts_once(tmp_path: Path, store: Sqli
     name = sparse(agent, "a.bin", MB)
     for _ in range(2):
         await agent.call("send_file", "same", filepath=name)
-    assert await store.write(sent_files.count_group_bytes, agent.caller.folder, agent.around.clock.now()) <= MB
+    assert await store.write(sent_files.count_group_bytes, agent.caller.folder, agent.deps.clock.now()) <= MB
 
 
 @pytest.mark.slow
@@ -134,4 +134,4 @@ async def test_stranger_new_a_call_made_again_frees_no_allowance_and_leaves_no_s
         answer = await agent.call("send_file", call_id="the-same", filepath=sparse(agent, "big.bin", size))
         assert not answer.failed
     assert await agent.store.read(sent_files.count_turn_bytes, agent.session.id, turn.id) == 90 * MB
-    assert len([each for each in (agent.around.home.media / "out").rglob("*") if each.is_file()]) == 1
+    assert len([each for each in (agent.deps.home.media / "out").rglob("*") if each.is_file()]) == 1

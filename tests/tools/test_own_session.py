@@ -63,7 +63,7 @@ async def test_what_is_set_is_what_is_got_and_it_is_written_down(agent: GateAgen
     assert result(await agent.call("set_work", content="# plan\nship it ✓")) == {"ok": True}
     assert result(await agent.call("get_work")) == {"content": "# plan\nship it ✓", "exists": True}
     assert await agent.audited() == [("set_work", "allowed")]
-    folder = agent.around.home.group("acme/eng")
+    folder = agent.deps.home.group("acme/eng")
     assert [path.name for path in folder.iterdir()] == ["work.md"]
     assert (folder / "work.md").stat().st_uid == folder.stat().st_uid
 
@@ -71,7 +71,7 @@ async def test_what_is_set_is_what_is_got_and_it_is_written_down(agent: GateAgen
 async def test_work_that_is_a_link_is_neither_read_nor_written(agent: GateAgent, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("not yours")
-    (agent.around.home.group("acme/eng") / "work.md").symlink_to(secret)
+    (agent.deps.home.group("acme/eng") / "work.md").symlink_to(secret)
     for answer in (await agent.call("get_work"), await agent.call("set_work", content="x")):
         assert answer.failed
         assert "not yours" not in answer.text
@@ -82,7 +82,7 @@ async def test_too_much_work_is_refused(agent: GateAgent) -> None:
     answer = await agent.call("set_work", content="x" * (256 * 1024 + 1))
     assert answer.failed
     assert answer.text.startswith("content: ")
-    assert not (agent.around.home.group("acme/eng") / "work.md").exists()
+    assert not (agent.deps.home.group("acme/eng") / "work.md").exists()
 
 
 async def test_bad_input_is_named(agent: GateAgent) -> None:
@@ -120,7 +120,7 @@ async def test_a_session_tells_its_topic_its_counts_its_last_error_and_reset_and
         turn = await store.read(turns.find_open, agent.session.id)
         assert turn is not None
         why = "the model is away" if number == 3 else ""
-        await store.write(turns.cancel, turn.id, why, agent.around.clock.now())
+        await store.write(turns.cancel, turn.id, why, agent.deps.clock.now())
         await agent.receive(f"more {number}")
         await agent.receive(f"and more {number}")
         await agent.begin()
@@ -167,7 +167,7 @@ async def test_the_groups_conversation_about_another_topic_is_told_and_none_of_o
 async def test_stranger_04_sixty_calls_of_a_neighbour_do_not_delay_mine(agent: GateAgent) -> None:
     finished = threading.Event()
     for _ in range(60):
-        agent.around.threads.submit("s-neighbour", finished.wait)
+        agent.deps.threads.submit("s-neighbour", finished.wait)
     try:
         assert result(await agent.call("set_work", content="mine")) == {"ok": True}
     finally:
@@ -188,7 +188,7 @@ class _CountedThreads(FairThreadPool):
 
 async def test_stranger_new_work_is_read_in_a_thread(agent: GateAgent) -> None:
     threads = _CountedThreads()
-    dispatch = Dispatch(TOOLS, replace(agent.around, threads=threads))
+    dispatch = Dispatch(TOOLS, replace(agent.deps, threads=threads))
     answer = await dispatch.call(agent.caller, "get_work", b"{}", "1")
     assert result(answer) == {"content": "", "exists": False}
     assert threads.given == ["_read_work"]
@@ -196,7 +196,7 @@ async def test_stranger_new_work_is_read_in_a_thread(agent: GateAgent) -> None:
 
 
 async def test_stranger_new_work_that_is_too_large_for_an_answer_is_cut(agent: GateAgent) -> None:
-    (agent.around.home.group("acme/eng") / "work.md").write_bytes(b"\x01" * LARGEST_WORK)
+    (agent.deps.home.group("acme/eng") / "work.md").write_bytes(b"\x01" * LARGEST_WORK)
     answer = await agent.call("get_work")
     assert str(result(answer)["content"]).endswith(f"of {LARGEST_WORK} characters)")
     assert len(answer.text) <= LARGEST_ANSWER

@@ -37,7 +37,7 @@ async def a_world(path: Path, store: SqliteStore) -> GateAgent:
     """With one answered message, and another one in hand."""
     agent = await GateAgent.create(path, store, "acme")
     await agent.call("reply", text="hello yourself")
-    await store.write(_finish, agent.session.id, agent.around.clock.now())
+    await store.write(_finish, agent.session.id, agent.deps.clock.now())
     await agent.receive("replay it")
     await agent.begin()
     return agent
@@ -47,7 +47,7 @@ async def test_a_replay_begins_with_copies_that_belong_to_whoever_asked_for_it(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await a_world(tmp_path, store)
-    (agent.around.home.group("acme") / "AGENTS.md").write_text("as it was")
+    (agent.deps.home.group("acme") / "AGENTS.md").write_text("as it was")
     given = {"agentsMd": "Be stern.", "skill": "pr-review", "skillContent": "# Look twice"}
     made = told(await agent.call("replay_session", sessionId=agent.session.id, model="m-2", **given))
 
@@ -57,10 +57,10 @@ async def test_a_replay_begins_with_copies_that_belong_to_whoever_asked_for_it(
     assert (message.text, message.sender_name, message.sender) == ("hello", "Ada", "agent:acme")
     chain = await store.read(origins.get_for_row, entry.id)
     assert (chain.origins[0].person, chain.depth) == ("fake:user/1", 1)
-    copy = agent.around.home.session(session.id) / "replay"
+    copy = agent.deps.home.session(session.id) / "replay"
     assert (copy / "AGENTS.md").read_text() == "Be stern."
     assert (copy / "skills" / "pr-review" / "SKILL.md").read_text() == "# Look twice"
-    assert (agent.around.home.group("acme") / "AGENTS.md").read_text() == "as it was"
+    assert (agent.deps.home.group("acme") / "AGENTS.md").read_text() == "as it was"
 
     seen = told(await agent.call("compare_replay", replayId=session.id))
     assert (seen["finished"], seen["session_id"]) == (False, agent.session.id)
@@ -81,13 +81,13 @@ async def test_a_conversation_or_replay_elsewhere_does_not_exist(tmp_path: Path,
 
 async def test_what_cannot_be_replayed_is_refused_and_leaves_no_folder(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
-    before = sorted(path.name for path in agent.around.home.sessions.iterdir())
+    before = sorted(path.name for path in agent.deps.home.sessions.iterdir())
     assert "nothing yet" in (await agent.call("replay_session", sessionId=agent.session.id)).text
     answer = await agent.call("replay_session", sessionId=agent.session.id, skill="pr-review")
     assert "skillContent" in answer.text
     answer = await agent.call("replay_session", sessionId=agent.session.id, skill="../x", skillContent="y")
     assert answer.failed
-    assert sorted(path.name for path in agent.around.home.sessions.iterdir()) == before
+    assert sorted(path.name for path in agent.deps.home.sessions.iterdir()) == before
 
 
 async def test_in_a_replay_every_tool_with_an_effect_is_refused(tmp_path: Path, store: SqliteStore) -> None:

@@ -54,7 +54,7 @@ async def get(store: SqliteStore, task_id: str) -> Task:
 async def test_a_task_is_the_groups_of_the_room_and_says_when_it_runs(tmp_path: Path, store: SqliteStore) -> None:
     agent = await make_agent(tmp_path, store)
     rung: list[int] = []
-    agent.around.bells.on_tasks(lambda: rung.append(1))
+    agent.deps.bells.on_tasks(lambda: rung.append(1))
     made = told(
         await agent.call("schedule_task", targetJid=ROOM, prompt="news?", cron="0 9 * * *", timezone="Asia/Tokyo")
     )
@@ -191,7 +191,7 @@ async def test_what_people_asked_for_is_behind_the_task(tmp_path: Path, store: S
 
 async def test_a_group_has_so_many_tasks_at_most(tmp_path: Path, store: SqliteStore) -> None:
     agent = await make_agent(tmp_path, store)
-    agent.around = agent.dispatch._around = _with(agent, {MOST_TASKS.name: 2})  # type: ignore[attr-defined]
+    agent.deps = agent.dispatch._deps = _with(agent, {MOST_TASKS.name: 2})  # type: ignore[attr-defined]
     for number in range(2):
         told(await agent.call("schedule_task", targetJid=ROOM, prompt=f"{number}", cron="1h"))
     answer = await agent.call("schedule_task", targetJid=ROOM, prompt="3", cron="1h")
@@ -203,13 +203,13 @@ async def test_a_group_has_so_many_tasks_at_most(tmp_path: Path, store: SqliteSt
 def _with(agent: GateAgent, given: dict[str, Any]) -> Any:
     from msgspec.structs import replace
 
-    return replace(agent.around, config=Config(given))
+    return replace(agent.deps, config=Config(given))
 
 
 async def test_a_task_that_was_paused_beyond_its_time_waits_for_the_next(tmp_path: Path, store: SqliteStore) -> None:
     """Of old it fired at once."""
     agent = await make_agent(tmp_path, store)
-    clock = agent.around.clock
+    clock = agent.deps.clock
     assert isinstance(clock, FixedClock)
     hourly = told(await agent.call("schedule_task", targetJid=ROOM, prompt="x", cron="1h"))["taskId"]
     once = told(await agent.call("schedule_task", targetJid=ROOM, prompt="x", cron="in 5 minutes"))["taskId"]
@@ -281,7 +281,7 @@ async def test_runs_are_shown_newest_first_and_get_task_is_an_older_name(tmp_pat
 
 async def test_the_same_reminder_a_minute_later_is_another(tmp_path: Path, store: SqliteStore) -> None:
     agent = await make_agent(tmp_path, store)
-    clock, made = agent.around.clock, []
+    clock, made = agent.deps.clock, []
     assert isinstance(clock, FixedClock)
     for _ in range(2):
         made.append(told(await agent.call("schedule_task", targetJid=ROOM, text="tea", cron="in 2 minutes"))["taskId"])

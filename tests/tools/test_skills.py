@@ -23,7 +23,7 @@ async def test_a_skill_needs_a_person_who_cannot_be_asked_yet(tmp_path: Path, st
     agent = await GateAgent.create(tmp_path, store, "acme")
     answer = await agent.call("write_skill", name="greet", content="Say hello.")
     assert answer.failed and "it needs a person's approval" in answer.text
-    assert not (agent.around.home.group("acme") / "skills").exists()
+    assert not (agent.deps.home.group("acme") / "skills").exists()
     await agent.dispatch.audit.flush()
     assert (await agent.audited())[-1] == ("write_skill", "refused")
 
@@ -31,7 +31,7 @@ async def test_a_skill_needs_a_person_who_cannot_be_asked_yet(tmp_path: Path, st
 async def test_what_a_person_agreed_to_is_written_and_a_bad_name_is_not(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
     call = ToolCall(
-        around=agent.around,
+        deps=agent.deps,
         tool="write_skill",
         caller=agent.caller,
         turn=None,
@@ -41,7 +41,7 @@ async def test_what_a_person_agreed_to_is_written_and_a_bad_name_is_not(tmp_path
         progress=lambda done, total, text: None,
     )
     assert (await write_skill(call, "greet", "Say hello.")).path == "skills/greet/SKILL.md"
-    assert (agent.around.home.group("acme") / "skills/greet/SKILL.md").read_text() == "Say hello."
+    assert (agent.deps.home.group("acme") / "skills/greet/SKILL.md").read_text() == "Say hello."
     for name in ("../x", "Greet", "", "-x"):
         with pytest.raises(Invalid):
             await write_skill(call, name, "Say hello.")
@@ -64,9 +64,9 @@ class Asked:
 
 async def test_the_card_shows_what_would_change(tmp_path: Path, store: SqliteStore) -> None:
     agent, asked = await GateAgent.create(tmp_path, store, "acme"), Asked()
-    around = replace(agent.around, holder=asked)
-    agent.dispatch = Dispatch(TOOLS, around)
-    place = agent.around.home.group("acme") / "skills" / "greet"
+    deps = replace(agent.deps, holder=asked)
+    agent.dispatch = Dispatch(TOOLS, deps)
+    place = agent.deps.home.group("acme") / "skills" / "greet"
     assert "waits for a person" in (await agent.call("write_skill", name="greet", content="Say hello.\n")).text
     place.mkdir(parents=True)
     (place / "SKILL.md").write_text("Say hello.\n```\nAlways.\n")
@@ -83,7 +83,7 @@ async def test_the_card_shows_what_would_change(tmp_path: Path, store: SqliteSto
 
 async def test_a_bad_name_is_refused_before_anybody_is_asked(tmp_path: Path, store: SqliteStore) -> None:
     agent, asked = await GateAgent.create(tmp_path, store, "acme"), Asked()
-    agent.dispatch = Dispatch(TOOLS, replace(agent.around, holder=asked))
+    agent.dispatch = Dispatch(TOOLS, replace(agent.deps, holder=asked))
     assert (await agent.call("write_skill", name="../x", content="Say hello.")).failed and asked.held == []
 
 

@@ -88,8 +88,8 @@ async def arrive(
     home: Path, store: SqliteStore, settings: dict[str, Any], folder: str = "acme/eng", **more: Any
 ) -> GateAgent:
     agent = await GateAgent.create(home, store, folder, **more)
-    agent.around = replace(agent.around, config=Config(settings))
-    agent.dispatch = Dispatch(TOOLS, agent.around)
+    agent.deps = replace(agent.deps, config=Config(settings))
+    agent.dispatch = Dispatch(TOOLS, agent.deps)
     return agent
 
 
@@ -154,7 +154,7 @@ async def test_the_same_words_are_made_and_paid_for_once(
     assert not (await agent.call("send_voice", text="hello", voice="nova")).failed
     assert [each["voice"] for each in endpoint.asked] == ["alloy", "nova"]
     assert await spent(store) == [("tts-1", 2, 2 * 5 * 15)]
-    shelf = agent.around.home.media / "voice"
+    shelf = agent.deps.home.media / "voice"
     assert len(list(shelf.iterdir())) == 2
     assert {path.suffix for path in shelf.iterdir()} == {".ogg"}
 
@@ -175,14 +175,14 @@ async def test_the_voice_is_the_calls_else_the_personas_else_the_setting(
 ) -> None:
     agent = await arrive(tmp_path, store, {**endpoint.settings, "tts.voice": "echo"})
     if persona is not None:
-        (agent.around.home.group("acme/eng") / "PERSONA.md").write_text(persona)
+        (agent.deps.home.group("acme/eng") / "PERSONA.md").write_text(persona)
     await agent.call("send_voice", text="hello", voice=given)
     assert endpoint.asked[0]["voice"] == voice
 
 
 async def test_a_persona_that_is_a_link_out_is_not_read(agent: GateAgent, endpoint: Endpoint, tmp_path: Path) -> None:
     (tmp_path / "outside.md").write_text("---\nvoice: leaked\n---\n")
-    (agent.around.home.group("acme/eng") / "PERSONA.md").symlink_to(tmp_path / "outside.md")
+    (agent.deps.home.group("acme/eng") / "PERSONA.md").symlink_to(tmp_path / "outside.md")
     await agent.call("send_voice", text="hello")
     assert endpoint.asked[0]["voice"] == "alloy"
 
@@ -258,16 +258,16 @@ async def test_a_model_without_a_price_speaks_nothing_and_a_free_one_does(
     assert "'kokoro' has no price" in answer.text and "prices.file" in answer.text
     assert endpoint.asked == []
 
-    (agent.around.home.path / "prices.toml").write_text("[kokoro]\ninput = 0\noutput = 0\ncharacters = 0\n")
+    (agent.deps.home.path / "prices.toml").write_text("[kokoro]\ninput = 0\noutput = 0\ncharacters = 0\n")
     priced = {**endpoint.settings, "tts.model": "kokoro", "prices.file": "prices.toml"}
-    agent.dispatch = Dispatch(TOOLS, replace(agent.around, config=Config(priced)))
+    agent.dispatch = Dispatch(TOOLS, replace(agent.deps, config=Config(priced)))
     assert not (await agent.call("send_voice", text="hello")).failed
 
 
 async def test_its_key_is_a_secret_and_its_use_is_on_record(
     agent: GateAgent, store: SqliteStore, endpoint: Endpoint
 ) -> None:
-    ring = Keyring(agent.around.home)
+    ring = Keyring(agent.deps.home)
     await store.write(secrets.put, ring, SecretOwner(), "OPENAI_API_KEY", "sk-models", 1)
     await agent.call("send_voice", text="without")
     await store.write(secrets.put, ring, SecretOwner(), "TTS_API_KEY", "sk-tts", 1)
@@ -291,8 +291,8 @@ async def test_an_endpoint_that_fails_costs_nothing_and_leaves_nothing(
     assert "it answered 500; use send" in answer.text
     assert sum(micro for _, _, micro in await spent(store)) == 0
     assert agent.rung == []
-    assert not (agent.around.home.media / "out").exists()
-    assert not (agent.around.home.media / "voice").exists()
+    assert not (agent.deps.home.media / "out").exists()
+    assert not (agent.deps.home.media / "voice").exists()
 
     endpoint.status = "200 OK"
     assert not (await agent.call("send_voice", text="hello")).failed
@@ -353,12 +353,12 @@ async def arrive_with_program(home: Path, store: SqliteStore, script: str, **mor
     program.chmod(0o755)
     settings = {"tts.command": "speak {voice}", "programs": (f"speak={program}",), "sandbox.kind": "bubblewrap", **more}
     agent = await arrive(home / "h", store, settings)
-    around, nothing = agent.around, NoEgress()
-    models = ModelProxy(around.config, nothing, nothing, lambda model: None)
-    egress = EgressDeps(store=store, clock=around.clock, models=models, keys=nothing)
-    jobs = SandboxJobs(around.home, around.config, store, around.clock, egress)
-    agent.around = replace(around, programs=jobs)
-    agent.dispatch = Dispatch(TOOLS, agent.around)
+    deps, nothing = agent.deps, NoEgress()
+    models = ModelProxy(deps.config, nothing, nothing, lambda model: None)
+    egress = EgressDeps(store=store, clock=deps.clock, models=models, keys=nothing)
+    jobs = SandboxJobs(deps.home, deps.config, store, deps.clock, egress)
+    agent.deps = replace(deps, programs=jobs)
+    agent.dispatch = Dispatch(TOOLS, agent.deps)
     return agent
 
 
@@ -373,11 +373,11 @@ async def test_a_program_speaks_once_for_the_same_words_and_costs_nothing(tmp_pa
         (file,) = (await effect_of(agent, call)).payload["files"]
         assert (file["name"], file["mime"]) == ("voice.wav", "audio/wav")
         assert Path(file["path"]).read_text() == "RIFF....WAVEfmt $(id) 'é'\n1:a b\n"
-    (kept,) = (agent.around.home.media / "voice").iterdir()
+    (kept,) = (agent.deps.home.media / "voice").iterdir()
     assert kept.suffix == ".wav"
     assert await spent(store) == []
     assert await agent.audited() == [("send_voice", "allowed")] * 2
-    assert not list(agent.around.home.sessions.glob("job-*"))
+    assert not list(agent.deps.home.sessions.glob("job-*"))
 
 
 async def test_a_program_that_writes_ogg_makes_a_voice_message(tmp_path: Path, store: SqliteStore) -> None:
@@ -416,7 +416,7 @@ async def test_a_program_that_fails_is_one_sentence_and_leaves_nothing(
     assert answer.failed and why in answer.text, answer.text
     assert answer.text.endswith("; use send with the same text") and "\n" not in answer.text
     assert agent.rung == [] and await spent(store) == []
-    home = agent.around.home
+    home = agent.deps.home
     assert not (home.media / "voice").exists() and not list(home.sessions.glob("job-*"))
 
 
@@ -430,7 +430,7 @@ async def test_a_program_that_takes_too_long_is_ended(
     said = [first.text, second.text]
     assert any("it took longer than 0.3 s" in text for text in said)
     assert all("it took longer than" in text or "others are using it" in text for text in said)
-    assert isinstance(agent.around.programs, SandboxJobs) and not agent.around.programs.running
+    assert isinstance(agent.deps.programs, SandboxJobs) and not agent.deps.programs.running
 
 
 async def test_without_walls_a_program_speaks_nothing(tmp_path: Path, store: SqliteStore) -> None:
@@ -458,7 +458,7 @@ async def put(agent: GateAgent, channel: FakeChannel, text: str = "hello") -> Ou
     """Speak, and see it out."""
     assert not (await agent.call("send_voice", "c.9", text=text)).failed
     post = OutboxHarness(agent.store, {PLATFORM: channel})
-    post.clock.set(agent.around.clock.now())
+    post.clock.set(agent.deps.clock.now())
     async with post.running():
         return await post.ended((await effect_of(agent, "c.9")).key)
 

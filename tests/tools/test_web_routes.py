@@ -107,9 +107,9 @@ async def test_a_group_with_a_grant_changes_its_own_part_and_no_more(tmp_path: P
 async def test_what_becomes_public_waits_for_a_person_where_a_rule_holds_it(tmp_path: Path, store: SqliteStore) -> None:
     agent = await start(tmp_path, store)
     await store.write(grant_changes.add_rule, "acme", "hold set_web_route(access=public)", "test", 1)
-    around = agent.around
-    holder = HeldCalls(store, around.clock, around.config, around.bells, around.reach, "", around.home.media)  # type: ignore[arg-type]
-    agent.dispatch = Dispatch(TOOLS, replace(around, holder=holder))
+    deps = agent.deps
+    holder = HeldCalls(store, deps.clock, deps.config, deps.bells, deps.reach, "", deps.home.media)  # type: ignore[arg-type]
+    agent.dispatch = Dispatch(TOOLS, replace(deps, holder=holder))
     answer = await agent.call("set_web_route", path="/pub/acme", access="public")
     assert "waits for a person's decision" in answer.text
     check_ok(await agent.call("set_web_route", path="/pub/acme/x", access="deny"))

@@ -36,8 +36,8 @@ def read_click(path: Path) -> Inbound:
 
 @channel("board", settings=(FOLDER, LOOK_S), features=frozenset({Feature.CARDS, Feature.EDIT, Feature.KEYED}))
 class Board:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._folder, self._look_s = Path(around.config[FOLDER]), around.config[LOOK_S]
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._folder, self._look_s = Path(deps.config[FOLDER]), deps.config[LOOK_S]
 
     async def listen(self, receive: Receive) -> None:
         while True:

@@ -32,8 +32,8 @@ def read_file(path: Path) -> Inbound:
 
 @channel("spool", settings=(FOLDER, LOOK_S), features=frozenset({Feature.MARKDOWN, Feature.KEYED, Feature.LOOKUP}))
 class Spool:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._folder, self._look_s = Path(around.config[FOLDER]), around.config[LOOK_S]
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._folder, self._look_s = Path(deps.config[FOLDER]), deps.config[LOOK_S]
 
     async def listen(self, receive: Receive) -> None:
         while True:

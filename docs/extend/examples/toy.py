@@ -69,21 +69,21 @@ def render(message: Outbound, files: list[str]) -> dict[str, Any]:
     tested_against="our emulator; there is no such platform",
 )
 class Toy:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._http = around, None
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._http = deps, None
 
     async def listen(self, receive: Receive) -> None:
-        after, conflicts = int(await self._around.cursor.load() or 0), 0
+        after, conflicts = int(await self._deps.cursor.load() or 0), 0
         while True:
             try:
                 http, asked = await self._connect(), {"after": after, "wait": POLL_S}
                 answer = await http.call("GET", "events", params=asked, timeout=2 * POLL_S)
-                self._around.beat()  # a poll has come back, be it empty
+                self._deps.beat()  # a poll has come back, be it empty
                 for event in answer["events"]:
                     if (inbound := read_event(event, partial(partial, self._download))) is not None:
                         await receive(inbound)
                     after, conflicts = event["n"], 0  # only now: had `receive` failed, the next poll would bring it
-                await self._around.cursor.save(str(after))
+                await self._deps.cursor.save(str(after))
             except PlatformRefusal as error:
                 conflicts += 1  # one may be our own poll of before
                 if error.status != 409:
@@ -128,7 +128,7 @@ class Toy:
     async def _connect(self) -> PlatformHttp:
         """The secret is read when we connect. A new one counts because `channel set` starts the channel anew."""
         if self._http is None:
-            token, url = await self._around.secret(TOKEN), self._around.config[API_URL]
+            token, url = await self._deps.secret(TOKEN), self._deps.config[API_URL]
             self._http = PlatformHttp("Toy", url, headers={"Authorization": f"Bearer {token}"})
         return self._http
 

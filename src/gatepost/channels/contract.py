@@ -243,7 +243,7 @@ class ChannelGuide(Struct, frozen=True, kw_only=True):
 
 
 class Channel(Protocol):
-    def __init__(self, around: ChannelDeps) -> None: ...
+    def __init__(self, deps: ChannelDeps) -> None: ...
 
     async def listen(self, receive: Receive) -> None:
         """Run until cancelled. When `receive` returns, the event is durable: only then tell the platform so."""
@@ -528,8 +528,8 @@ def declare_channel(
     `extra` the extra of this package that brings what it imports."""
     module, _, cls = adapter.partition(":")
 
-    def make(around: ChannelDeps) -> Channel:
-        made: Channel = _import_class(name, module, cls, kind.extra)(around)
+    def make(deps: ChannelDeps) -> Channel:
+        made: Channel = _import_class(name, module, cls, kind.extra)(deps)
         return made
 
     def load() -> object:

@@ -77,8 +77,8 @@ class LocalChannel:
     main_room = ""  # the room of somebody who names none
     owner = ""  # the sender that whoever may open this channel is
 
-    def __init__(self, around: ChannelDeps) -> None:
-        self.instance = around.instance
+    def __init__(self, deps: ChannelDeps) -> None:
+        self.instance = deps.instance
         self._receive: Receive | None = None
         self._watches: dict[RoomWatch, str | None] = {}
         self._typing: set[tuple[str, str]] = set()

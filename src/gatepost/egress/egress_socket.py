@@ -108,20 +108,20 @@ class EgressSocket:
 
     def __init__(
         self,
-        around: EgressDeps,
+        deps: EgressDeps,
         caller: Caller,
         owns: Callable[[int], bool],
         own: Mapping[str, VendorBaseUrl] = MappingProxyType({}),
     ) -> None:
         """`own`: the model endpoints of the group itself, by vendor."""
-        self._around, self._caller, self._owns, self._own = around, caller, owns, own
+        self._deps, self._caller, self._owns, self._own = deps, caller, owns, own
         ways = proxy.ProxyDeps(
             judge=self._judge,
             reached=lambda target: self._tried(str(target), EgressOutcome.ALLOWED, ""),
             bound=self._bound,
-            may_act=around.may_act,
-            resolve=around.resolve,
-            tls=around.tls,
+            may_act=deps.may_act,
+            resolve=deps.resolve,
+            tls=deps.tls,
         )
         self._proxy = proxy.Proxy(ways)
         self._calls, self._bodies = asyncio.Semaphore(MOST_CALLS), WeightedSemaphore(MOST_HELD)
@@ -157,11 +157,11 @@ class EgressSocket:
         if self._unaudited:
             details = {"repeated": self._unaudited, "session": self._caller.session_id or ""}
             record = audit.AuditRecord(
-                self._around.clock.now(), f"agent:{self._caller.folder}", "egress", "refused", details
+                self._deps.clock.now(), f"agent:{self._caller.folder}", "egress", "refused", details
             )
             self._unaudited = 0
             with suppress(GatepostError):
-                self._around.store.post(audit.append, record, lane=self._caller.lane)
+                self._deps.store.post(audit.append, record, lane=self._caller.lane)
 
     def revoke(self) -> None:
         """Every call in flight is cut now, and whoever comes is refused."""
@@ -177,16 +177,16 @@ class EgressSocket:
             return
         task = asyncio.get_running_loop().create_task(self._serve(EgressClient(reader, writer, self.pace)))
         self._tasks.add(task)
-        self._around.open.number += 1
+        self._deps.open.number += 1
         task.add_done_callback(self._leave)
 
     def _is_crowded(self) -> bool:
-        own, every = len(self._tasks), self._around.open
+        own, every = len(self._tasks), self._deps.open
         return own >= MOST_CONNECTIONS or (own >= FEW and every.number >= every.most)
 
     def _leave(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._around.open.number -= 1
+        self._deps.open.number -= 1
 
     async def _serve(self, client: EgressClient) -> None:
         head: HttpRequestHead | None = None
@@ -228,11 +228,11 @@ class EgressSocket:
             told = "\n".join(self._refusals) or "nothing was refused yet"
             await client.whole(200, f"{told}\n".encode(), "text/plain; charset=utf-8")
             return
-        group = await self._around.store.read(groups.get, self._caller.folder)
+        group = await self._deps.store.read(groups.get, self._caller.folder)
         features = read_features(group.options.get("model_features")) if group else frozenset()
         size = LARGEST_BODY if head.length is None else min(head.length, LARGEST_BODY)
         async with self._calls, self._bodies.hold(-(-size // MEGABYTE)):
-            name = await self._around.models.answer(client, head, self._spender(), features, self._own)
+            name = await self._deps.models.answer(client, head, self._spender(), features, self._own)
         self._tried(name, EgressOutcome.ALLOWED, "")
 
     def _spender(self) -> Spender:
@@ -241,10 +241,10 @@ class EgressSocket:
 
     async def _judge(self, target: EgressTarget) -> EgressVerdict:
         """Rules are read anew for every request: what is denied now is denied now."""
-        known = await self._around.store.read(egress.list_rules)
-        models = self._around.models.targets | {base.target for base in self._own.values() if base.target is not None}
+        known = await self._deps.store.read(egress.list_rules)
+        models = self._deps.models.targets | {base.target for base in self._own.values() if base.target is not None}
         verdict = rules.check_target(known, self._caller.folder, target, models)
-        asker = self._around.asker
+        asker = self._deps.asker
         if not verdict.unsaid or asker is None or not rules.may_be_offered(target):
             return verdict
         if await asker.is_allowed(self._caller, str(target)):
@@ -269,10 +269,10 @@ class EgressSocket:
 
     async def _bound(self, scheme: str, target: EgressTarget) -> list[SecretHeader]:
         """Return what goes into a request to this host, read anew for every one."""
-        found = await self._around.store.read(bindings.list_for_host, scheme, target.host, target.port)
+        found = await self._deps.store.read(bindings.list_for_host, scheme, target.host, target.port)
         spender, purpose = self._spender(), f"{scheme}://{target}"
         return [
-            secret_bindings.make_secret_header(each, await self._around.keys.get(each.name, spender, purpose))
+            secret_bindings.make_secret_header(each, await self._deps.keys.get(each.name, spender, purpose))
             for each in secret_bindings.select_bindings(found, self._caller.folder)
         ]
 
@@ -308,8 +308,8 @@ class EgressSocket:
         if new and verdict == EgressOutcome.DENIED and not audited:
             self._unaudited += 1
         try:
-            self._around.store.post(
-                self._write, target, verdict, reason, audited, self._around.clock.now(), lane=self._caller.lane
+            self._deps.store.post(
+                self._write, target, verdict, reason, audited, self._deps.clock.now(), lane=self._caller.lane
             )
         except GatepostError:
             _log.warning("a try could not be written down", folder=self._caller.folder, target=target, verdict=verdict)

@@ -46,7 +46,7 @@ class ToolAssembly(Struct, frozen=True, kw_only=True):
     replayer: SessionReplayer
     held_calls: HeldCalls
     questions: AgentQuestions
-    around: ToolDeps
+    deps: ToolDeps
     dispatch: Dispatch
 
 
@@ -56,8 +56,8 @@ def make_egress(deps: FlowDeps, channels: ChannelAssembly) -> EgressAssembly:
     prices = PriceList(deps.home, deps.config)
     models = ModelProxy(deps.config, purse, keys, prices, prices.tool, deps.may_act)
     hosts = RefusedHosts(deps.store, deps.clock, deps.config, deps.bells, channels.reach)
-    around = EgressDeps(store=deps.store, clock=deps.clock, models=models, keys=keys, may_act=deps.may_act, asker=hosts)
-    return EgressAssembly(prices=prices, models=models, hosts=hosts, deps=around)
+    egress = EgressDeps(store=deps.store, clock=deps.clock, models=models, keys=keys, may_act=deps.may_act, asker=hosts)
+    return EgressAssembly(prices=prices, models=models, hosts=hosts, deps=egress)
 
 
 def make_tools(
@@ -73,7 +73,7 @@ def make_tools(
     placed = deps.shared and config[PLACE] == GroupPlace.LOCAL
     held_calls = HeldCalls(store, clock, config, bells, channels.reach, deps.owner if placed else "", home.media)
     questions = AgentQuestions(store, clock, config, bells, channels.reach)
-    around = ToolDeps(
+    of_tools = ToolDeps(
         store=store,
         clock=clock,
         config=config,
@@ -102,8 +102,8 @@ def make_tools(
         replayer=replayer,
         held_calls=held_calls,
         questions=questions,
-        around=around,
-        dispatch=Dispatch(tools, around),
+        deps=of_tools,
+        dispatch=Dispatch(tools, of_tools),
     )
 
 

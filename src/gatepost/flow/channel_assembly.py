@@ -66,10 +66,10 @@ def _make_supervisor(
 ) -> ChannelSupervisor:
     """Make the supervisor with the channels that are ourselves, and those that are given. The others are made when it
     starts."""
-    around = ChannelSurroundings(
+    surroundings = ChannelSurroundings(
         home=deps.home, config=deps.config, store=deps.store, clock=deps.clock, secrets=deps.secrets
     )
-    made = ChannelSupervisor(around, kinds, channels)
+    made = ChannelSupervisor(surroundings, kinds, channels)
     for name, kind in CHANNELS.list_loaded():
         if kind.always:
             channel = kind.make(ChannelDeps(instance=name, config=deps.config, clock=deps.clock))

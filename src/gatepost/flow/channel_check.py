@@ -38,20 +38,20 @@ _log = log.get("channels")
 CheckIdentity = Callable[[BotIdentity | None], Awaitable[None]]
 
 
-async def check_spec(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> BotIdentity | None:
+async def check_spec(deps: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> BotIdentity | None:
     """Return who the bot is; None: this kind cannot be asked. `secrets`, by the last names of their settings, count
     before those of the store. Every failure is one GatepostError, and its text has none of the secrets that were
     read."""
-    async with _making(around, spec, secrets) as channel:
+    async with _making(deps, spec, secrets) as channel:
         return await check_channel(channel, spec)
 
 
 async def check_new(
-    around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str], check_identity: CheckIdentity
+    deps: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str], check_identity: CheckIdentity
 ) -> BotIdentity | None:
     """The same for a channel that is to be added, and whether another program receives in the bot's place.
     `check_identity` comes before that question: asked of a bot that we run ourselves, it would find us."""
-    async with _making(around, spec, secrets) as channel:
+    async with _making(deps, spec, secrets) as channel:
         identity = await check_channel(channel, spec, is_new=True)
         await check_identity(identity)
         asked = cast(object, channel)
@@ -61,17 +61,17 @@ async def check_new(
 
 
 @asynccontextmanager
-async def _making(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> AsyncIterator[Channel]:
+async def _making(deps: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> AsyncIterator[Channel]:
     """A channel for the questions in the block alone. What they raise has no secret in its text."""
     await load_kind(spec.kind)
-    health = ChannelHealth.of(spec.instance, spec.kind, around.clock)
-    reader = make_secret_reader(around.secrets, spec.instance)
+    health = ChannelHealth.of(spec.instance, spec.kind, deps.clock)
+    reader = make_secret_reader(deps.secrets, spec.instance)
     with tempfile.TemporaryDirectory(prefix="gatepost-check-") as folder:
         channel = spec.kind.make(
             ChannelDeps(
                 instance=spec.instance,
-                config=spec.make_config(around.config),
-                clock=around.clock,
+                config=spec.make_config(deps.config),
+                clock=deps.clock,
                 secret=_prefer(secrets, reader, health.hide),
                 folder=Path(folder),
             )

@@ -111,10 +111,8 @@ async def _ignore_late_failure(instance: str, failure: LateFailure) -> None:
 
 
 class ChannelSupervisor:
-    def __init__(
-        self, around: ChannelSurroundings, kinds: dict[str, ChannelKind], channels: dict[str, Channel]
-    ) -> None:
-        self._around, self._kinds, self._channels = around, kinds, channels
+    def __init__(self, deps: ChannelSurroundings, kinds: dict[str, ChannelKind], channels: dict[str, Channel]) -> None:
+        self._deps, self._kinds, self._channels = deps, kinds, channels
         self._health: dict[str, ChannelHealth] = {}
         self._specs: dict[str, ChannelSpec] = {}
         self._made: dict[str, Channel] = {}  # also those that have ended: they are still to be closed
@@ -184,7 +182,7 @@ class ChannelSupervisor:
         return [channel_duty(instance) for instance in self._health if self._keeps_files(instance)]
 
     def _keeps_files(self, instance: str) -> bool:
-        with suppress(OSError), os.scandir(get_folder(self._around.home, instance)) as found:
+        with suppress(OSError), os.scandir(get_folder(self._deps.home, instance)) as found:
             return next(found, None) is not None
         return False
 
@@ -221,7 +219,7 @@ class ChannelSupervisor:
     def add_made(self, instance: str, kind: ChannelKind, channel: Channel, origin: SpecOrigin) -> None:
         """Add a channel that somebody else made: it runs for as long as the gateway does."""
         self._specs[instance] = ChannelSpec(instance=instance, kind=kind, origin=origin)
-        self._health[instance] = self._follow(ChannelHealth.of(instance, kind, self._around.clock))
+        self._health[instance] = self._follow(ChannelHealth.of(instance, kind, self._deps.clock))
         self._kinds[instance] = kind
         self._channels[instance] = self._made[instance] = channel
 
@@ -236,13 +234,13 @@ class ChannelSupervisor:
             if spec.instance not in self._made:
                 await self._make(spec)
         for each in broken:
-            broken_one = ChannelHealth(each.instance, each.kind_name, self._around.clock)
+            broken_one = ChannelHealth(each.instance, each.kind_name, self._deps.clock)
             self._health[each.instance] = self._follow(broken_one)
             record_end(self._health[each.instance], each.error)
 
     async def _list_specs(self) -> tuple[list[ChannelSpec], list[BrokenSpec]]:
-        rows = await self._around.store.read(channel_instances.list_all)
-        return channel_specs.list_specs(self._around.config, rows)
+        rows = await self._deps.store.read(channel_instances.list_all)
+        return channel_specs.list_specs(self._deps.config, rows)
 
     async def run(self, receive: ReceiveFor) -> None:
         """Run the channels until cancelled."""
@@ -312,7 +310,7 @@ class ChannelSupervisor:
 
     async def _make(self, spec: ChannelSpec) -> None:
         instance, kind = spec.instance, spec.kind
-        health = self._health[instance] = self._follow(ChannelHealth.of(instance, kind, self._around.clock))
+        health = self._health[instance] = self._follow(ChannelHealth.of(instance, kind, self._deps.clock))
         self._specs[instance] = spec
         if not spec.is_on:
             self._kinds.pop(instance, None)
@@ -321,8 +319,8 @@ class ChannelSupervisor:
         self._kinds[instance] = kind
         try:
             await load_kind(kind)
-            self._kinds[instance] = spec.make_kind(self._around.config)
-            folder = await asyncio.to_thread(make_folder, self._around.home, instance)
+            self._kinds[instance] = spec.make_kind(self._deps.config)
+            folder = await asyncio.to_thread(make_folder, self._deps.home, instance)
             channel = kind.make(self._make_deps(spec, health, folder))
         except Exception as error:  # noqa: BLE001  whatever a library raises when it is loaded, the others go on
             record_end(health, error)
@@ -330,17 +328,17 @@ class ChannelSupervisor:
         self._channels[instance] = self._made[instance] = channel
 
     def _make_deps(self, spec: ChannelSpec, health: ChannelHealth, folder: Path) -> ChannelDeps:
-        around = self._around
+        deps = self._deps
         return ChannelDeps(
             instance=spec.instance,
-            config=spec.make_config(around.config),
-            clock=around.clock,
-            secret=make_secret_reader(around.secrets, spec.instance, health.hide),
-            cursor=StoreCursor(around.store, around.clock, spec.instance, partial(self._get_term, spec.instance)),
+            config=spec.make_config(deps.config),
+            clock=deps.clock,
+            secret=make_secret_reader(deps.secrets, spec.instance, health.hide),
+            cursor=StoreCursor(deps.store, deps.clock, spec.instance, partial(self._get_term, spec.instance)),
             pulse=health.pulse,
             folder=folder,
             commands=list_native_commands(),
-            check_token=make_token_check(around.store, around.clock, spec.instance),
+            check_token=make_token_check(deps.store, deps.clock, spec.instance),
             report_failure=partial(self._report_failure, spec.instance),
         )
 

@@ -72,19 +72,19 @@ class Dispatch:
     """Ring `bells.tools` when what groups may call has changed."""
 
     def __init__(
-        self, tools: Registry[Tool], around: ToolDeps, policies: Callable[[str], Awaitable[GroupPolicy]] | None = None
+        self, tools: Registry[Tool], deps: ToolDeps, policies: Callable[[str], Awaitable[GroupPolicy]] | None = None
     ) -> None:
-        self._tools, self._around = tools, around
-        own = Policies(around.store, around.bells, around.config)
+        self._tools, self._deps = tools, deps
+        own = Policies(deps.store, deps.bells, deps.config)
         self._policies = policies or own
-        self._renew = own.renew if around.shared and policies is None else None
-        self._run = self._run_or_fail_soon if around.shared else self._run_call  # a file is never away
+        self._renew = own.renew if deps.shared and policies is None else None
+        self._run = self._run_or_fail_soon if deps.shared else self._run_call  # a file is never away
         self._visible: dict[str, _VisibleTools] = {}  # by folder
         self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
         self._forgotten = 0  # how often: what was read before that is not kept
-        self.audit = CallAudit(around.store, around.clock)
-        around.bells.on_tools(self._forget)
-        around.bells.on_group(self._forget)
+        self.audit = CallAudit(deps.store, deps.clock)
+        deps.bells.on_tools(self._forget)
+        deps.bells.on_group(self._forget)
 
     async def visible_to(self, caller: Caller) -> tuple[Tool, ...]:
         return tuple((await self._seen_by(caller)).tools.values())
@@ -124,7 +124,7 @@ class Dispatch:
                 await self._prepare(caller)
             except Unavailable as error:  # what cannot be written down, or judged, does not happen
                 return make_failure(error)
-        now = self._around.clock.now()
+        now = self._deps.clock.now()
         seen = self._visible.get(caller.folder) or await self._seen_by(caller)
         tool = seen.tools.get(name)
         alias = ALIASES.get(name)
@@ -155,7 +155,7 @@ class Dispatch:
         keys = caller.keys if caller.keys is not None and not tool.read_only else None
         identity = await keys.identify(turn, name, arguments) if keys is not None and turn is not None else None
         call = ToolCall(
-            around=self._around,
+            deps=self._deps,
             tool=name,
             caller=caller,
             turn=turn,
@@ -183,7 +183,7 @@ class Dispatch:
     async def _turn_of(self, caller: Caller) -> Turn | None:
         if caller.session_id is None:
             return None
-        return await self._around.store.read(turns.find_open, caller.session_id)
+        return await self._deps.store.read(turns.find_open, caller.session_id)
 
     async def run(self) -> None:
         """Write behind what calls came to, until cancelled; then what is left."""
@@ -331,7 +331,7 @@ class Dispatch:
         return ToolAnswer(told, failed=True, outcome=CHANGED)
 
     def _get_holder(self, call: ToolCall) -> CallHolder:
-        holder = self._around.holder
+        holder = self._deps.holder
         if holder is None or call.caller.session_id is None:
             why = "it needs a person's approval, and nobody can be asked here"
             raise Refused(call.caller.folder, call.tool, why=why)
@@ -340,7 +340,7 @@ class Dispatch:
     def _check_edited(self, call: ToolCall, held: HeldCall, approved: Request) -> None:
         """A person put other arguments in place of those that were asked for: a rule that asks more people about those
         is not evaded by it."""
-        wanted = self._around.holder.find_quorum(held) if self._around.holder is not None else 1
+        wanted = self._deps.holder.find_quorum(held) if self._deps.holder is not None else 1
         if approved.answer and wanted > approved.quorum:
             why = f"{wanted} people must agree to what it was changed into"
             raise Refused(call.caller.folder, call.tool, why=why)
@@ -372,7 +372,7 @@ class Dispatch:
         return replace(request, claims=known, also=(turn.address, *behind.senders))
 
     def _where(self, instance: str, address: str, thread: str, user: str) -> dict[str, str]:
-        return {"platform": self._around.reach.get_kind(instance).name, "room": address, "topic": thread, "user": user}
+        return {"platform": self._deps.reach.get_kind(instance).name, "room": address, "topic": thread, "user": user}
 
     async def _place(self, call: ToolCall, tool: Tool, given: str | None, name: str) -> ReachableRoom:
         """The room that is meant by the parameter of that name, if this group may reach it."""

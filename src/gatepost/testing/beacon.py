@@ -83,15 +83,15 @@ class BeaconChannel:
     platform: ClassVar[BeaconPlatform] = BeaconPlatform()
     settings: ClassVar[dict[str, Setting[str]]] = {}
 
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._is_closed = around, False
-        self.platform.colors[around.instance] = around.config[self.settings["color"]]
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._is_closed = deps, False
+        self.platform.colors[deps.instance] = deps.config[self.settings["color"]]
 
     async def listen(self, receive: Receive) -> None:
-        around = self._around
-        token = await around.secret(self.settings["token"])
+        deps = self._deps
+        token = await deps.secret(self.settings["token"])
         self.platform.check(token)
-        self.platform.connects.append(around.instance)
+        self.platform.connects.append(deps.instance)
         while True:
             if not self.platform.holds_polls:
                 await self._poll(receive, token)
@@ -102,29 +102,29 @@ class BeaconChannel:
         self.platform.check_poller()
         if self.platform.breaks_with:
             raise RuntimeError(self.platform.breaks_with)
-        at = int(await self._around.cursor.load() or 0)
+        at = int(await self._deps.cursor.load() or 0)
         for number, text in enumerate(self.platform.events[at:], start=at + 1):
             await receive(
                 Inbound(address="beacon:room/1", platform_id=f"b-{number}", sender="beacon:user/ann", text=text)
             )
-            await self._around.cursor.save(str(number), acknowledged=True)
-        self._around.beat()
+            await self._deps.cursor.save(str(number), acknowledged=True)
+        self._deps.beat()
 
     async def send(self, address: str, message: Outbound) -> str:
-        self.platform.check(await self._around.secret(self.settings["token"]))
+        self.platform.check(await self._deps.secret(self.settings["token"]))
         self.platform.sending.set()
         if self.platform.sends_end is not None:
             await self.platform.sends_end.wait()
         if self._is_closed:
             raise RuntimeError("the connection was closed under a send")
-        self.platform.sent.append((self._around.instance, message.text))
+        self.platform.sent.append((self._deps.instance, message.text))
         return f"s-{len(self.platform.sent)}"
 
     async def check(self) -> BotIdentity:
         self.platform.checks += 1
-        self.platform.check(await self._around.secret(self.settings["token"]))
+        self.platform.check(await self._deps.secret(self.settings["token"]))
         return BotIdentity(
-            name=self.platform.bot or f"@{self._around.instance} (Beacon)",
+            name=self.platform.bot or f"@{self._deps.instance} (Beacon)",
             link="https://beacon.example/invite",
             missing=self.platform.missing,
         )
@@ -135,7 +135,7 @@ class BeaconChannel:
 
     async def close(self) -> None:
         self._is_closed = True
-        self.platform.closed.append(self._around.instance)
+        self.platform.closed.append(self._deps.instance)
 
 
 def register_beacon() -> None:

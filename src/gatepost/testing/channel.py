@@ -61,7 +61,7 @@ class FakeChannel:
 
     def __init__(
         self,
-        around: ChannelDeps | None = None,
+        deps: ChannelDeps | None = None,
         *,
         features: frozenset[Feature] = EVERYTHING,
         platform: str = "fake",
@@ -69,7 +69,7 @@ class FakeChannel:
         own_names: frozenset[str] = frozenset(),
         pace: ChannelPace | None = None,
     ) -> None:
-        self.instance = around.instance if around else platform
+        self.instance = deps.instance if deps else platform
         self.platform, self.features, self.max_text, self.own_names = platform, features, max_text, own_names
         self.pace = pace or ChannelPace()
         self.sent: list[SentMessage] = []
@@ -90,8 +90,8 @@ class FakeChannel:
     def kind(self) -> ChannelKind:
         """As if it were registered: for `ChannelInstances`, or for a registry of a test's own."""
 
-        def make(around: ChannelDeps) -> Channel:
-            self.instance = around.instance
+        def make(deps: ChannelDeps) -> Channel:
+            self.instance = deps.instance
             return self
 
         return ChannelKind(

@@ -53,7 +53,7 @@ FOLDERS = {Tier.ROOT: "root", Tier.WORLD: "acme", Tier.AGENT: "acme/eng", Tier.W
 @dataclass
 class GateAgent:
     store: Store
-    around: ToolDeps
+    deps: ToolDeps
     dispatch: Dispatch
     session: Session
     caller: Caller
@@ -86,7 +86,7 @@ class GateAgent:
         if features is not None:
             kind = ChannelKind(name=PLATFORM, make=kind.make, features=features, max_text=max_text)
         clock, config, threads, bells = clock or SystemClock(), config or Config(), FairThreadPool(), EventBus()
-        around = ToolDeps(
+        deps = ToolDeps(
             store=store,
             clock=clock,
             config=config,
@@ -99,7 +99,7 @@ class GateAgent:
             may_act=may_act,
             threads=threads,
         )
-        session = await store.write(_make_session, folder, mode, around.clock.now())
+        session = await store.write(_make_session, folder, mode, deps.clock.now())
         place.session(session.id).mkdir(parents=True, exist_ok=True)
         caller = Caller(folder, session.id, "scripted")
         fixed = AccessRules(rules={folder: rules})
@@ -107,9 +107,9 @@ class GateAgent:
         async def policy_of(each: str) -> GroupPolicy:
             return GroupPolicy(each, fixed)
 
-        dispatch = Dispatch(tools, around, policy_of if rules else None)
-        agent = cls(store, around, dispatch, session, caller)
-        around.bells.on_room(lambda instance, address: agent.rung.append((instance, address)))
+        dispatch = Dispatch(tools, deps, policy_of if rules else None)
+        agent = cls(store, deps, dispatch, session, caller)
+        deps.bells.on_room(lambda instance, address: agent.rung.append((instance, address)))
         if turn:
             await agent.receive("hello")
             await agent.begin()
@@ -118,11 +118,11 @@ class GateAgent:
     async def receive(self, text: str, platform_id: str = "") -> int:
         """A person writes in the agent's room; the message's seq."""
         chosen = platform_id or ids.new("in")
-        return await self.store.write(_receive, self.session, text, chosen, self.around.clock.now())
+        return await self.store.write(_receive, self.session, text, chosen, self.deps.clock.now())
 
     async def begin(self) -> Turn:
         """Take what is queued."""
-        now = self.around.clock.now()
+        now = self.deps.clock.now()
         claim = await self.store.write(turn_claims.claim, self.session.id, "scripted", "test", now, MINUTE, 20)
         assert claim is not None
         return claim.turn

@@ -148,7 +148,7 @@ async def open_management_gateway(
 @asynccontextmanager
 async def serve_management(gateway: Gateway) -> AsyncIterator[None]:
     """The management server on the control socket of a gateway that has no daemon around it."""
-    endpoint = make_management_app(gateway.management, gateway.around, LARGEST)
+    endpoint = make_management_app(gateway.management, gateway.tool_deps, LARGEST)
     with open_listener(ListenAddress("unix", path=gateway.home.control)) as sock:
         server = HttpServer(Starlette(routes=[Route(PATH, endpoint)]), sock)
         running = asyncio.create_task(server.run())

@@ -88,7 +88,7 @@ def parse_messages(response: httpx2.Response) -> list[dict[str, Any]]:
 
 @contextlib.asynccontextmanager
 async def serve_mcp(agent: GateAgent, path: Path, largest: int = LARGEST) -> AsyncIterator[McpHttpClient]:
-    endpoint = make_groups_app(agent.dispatch, agent.around, largest)
+    endpoint = make_groups_app(agent.dispatch, agent.deps, largest)
     server = HttpServer(Starlette(routes=[Mount(PATH, endpoint)]), bind(ListenAddress("unix", path=path)))
     running = asyncio.create_task(server.run())
     transport = httpx2.AsyncHTTPTransport(uds=str(path))

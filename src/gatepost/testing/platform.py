@@ -222,7 +222,7 @@ class LossyChannel:
 
     path = ""
 
-    def __init__(self, around: ChannelDeps) -> None:
+    def __init__(self, deps: ChannelDeps) -> None:
         self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def listen(self, receive: Receive) -> None:

@@ -240,7 +240,7 @@ def _allow_none(folder: str) -> bool:
 class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three times as quick as a dataclass
     """One use of a tool, as the gate let it through."""
 
-    around: ToolDeps
+    deps: ToolDeps
     tool: str
     caller: Caller
     turn: Turn | None
@@ -266,20 +266,20 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
 
     async def write(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """Run `fn` in a durable transaction; the first one also holds the call's audit row."""
-        answer = await self.around.store.write(self._with_record(_bind_args(fn, args)), lane=self.caller.lane)
+        answer = await self.deps.store.write(self._with_record(_bind_args(fn, args)), lane=self.caller.lane)
         self.recorded = True
         return answer
 
     async def write_to_room(self, fn: Callable[[Db], T]) -> T:
         """The same for what goes to the call's room, which is delivered once it is committed."""
         place, recorded = self.place, self._with_record(fn)
-        if self.around.writes_to is not None:
-            answer = await self.around.writes_to(place.instance, place.address, recorded, lane=self.caller.lane)
+        if self.deps.writes_to is not None:
+            answer = await self.deps.writes_to(place.instance, place.address, recorded, lane=self.caller.lane)
         else:
             try:
-                answer = await self.around.store.write(recorded, lane=self.caller.lane)
+                answer = await self.deps.store.write(recorded, lane=self.caller.lane)
             finally:  # also when we were cancelled meanwhile: the rows may be there
-                self.around.bells.room(place.instance, place.address)
+                self.deps.bells.room(place.instance, place.address)
         self.recorded = True
         return answer
 
@@ -316,26 +316,26 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
             found = origins.get_for_turn(db, self.turn.id)
         else:
             found = origins.get_for_session(db, session_id) if session_id is not None else OriginChain()
-        origins.check_limits(found, self.caller.folder, self.tool, self.around.config[CHAIN_DEPTH])
+        origins.check_limits(found, self.caller.folder, self.tool, self.deps.config[CHAIN_DEPTH])
         return found
 
     def read(self, fn: Callable[[Db, *Ts], T], *args: *Ts) -> Awaitable[T]:
         """Everybody's reads share two threads: what would hold one for long is given up."""
-        return self.around.store.read(fn, *args, within=READ_S, lane=self.caller.lane)
+        return self.deps.store.read(fn, *args, within=READ_S, lane=self.caller.lane)
 
     def check_contact(self) -> None:
         """Right before an effect outside the store. Raises Unavailable if this gateway may have none now."""
-        check_contact(self.around.may_act)
+        check_contact(self.deps.may_act)
 
     async def note(self) -> None:
         """For an effect outside the store: it is written down, durably, before it happens."""
         if not self.recorded:
-            await self.around.store.write(self._append, lane=self.caller.lane)
+            await self.deps.store.write(self._append, lane=self.caller.lane)
             self.recorded = True
 
     async def in_thread(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
         """For work that takes long: it holds up the caller's own calls at most."""
-        return await self.around.threads.run(self.caller.session_id or self.caller.folder, fn, *args)
+        return await self.deps.threads.run(self.caller.session_id or self.caller.folder, fn, *args)
 
     async def run_audited(self, fn: Callable[[], T]) -> T:
         """The same with the effect, which runs in a thread: whoever cancels the call does not part the two."""

@@ -22,7 +22,7 @@ def check_quota(db: Db, call: ToolCall, parent: str, more: int = 1) -> None:
     group = groups.get(db, parent)
     said = group.options.get("max_children") if group else None
     most = int(said) if isinstance(said, int) or (isinstance(said, str) and said.lstrip("-").isdecimal()) else None
-    most = call.around.config[MAX_CHILDREN] if most is None else most
+    most = call.deps.config[MAX_CHILDREN] if most is None else most
     there = sum(1 for each in groups.list_all(db) if each.folder.rpartition("/")[0] == parent)
     there += tokens.count_group_uses(db, parent, call.now) + newcomers.count_admitted_below(db, parent)
     if 0 <= most < there + more:

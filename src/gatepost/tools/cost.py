@@ -57,7 +57,7 @@ async def log_external_cost(
     Not for your own model and not for calls through this gateway: those are measured.
     """
     micro = parse_usd(cost_usd, "cost_usd")
-    if micro > parse_usd(most := call.around.config[MOST], "budget.external_max"):
+    if micro > parse_usd(most := call.deps.config[MOST], "budget.external_max"):
         raise Invalid(
             "cost_usd", f"{render_usd(micro)} is more than {most} USD in one call; report what was really spent"
         )
@@ -87,7 +87,7 @@ def _book(db: Db, call: ToolCall, model: str, micro: int, usage: TokenCounts) ->
 
 def _check_day(db: Db, call: ToolCall, micro: int) -> None:
     """With what was just booked, which an error takes back: a report alone must not stop those who share a budget."""
-    folder, default = call.caller.folder, parse_usd(call.around.config[DAILY], "budget.external_daily")
+    folder, default = call.caller.folder, parse_usd(call.deps.config[DAILY], "budget.external_daily")
     own = [
         each
         for each in budgets.list_applicable(db, folder, "", call.now)

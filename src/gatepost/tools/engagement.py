@@ -59,7 +59,7 @@ async def engage(call: ToolCall, jid: Jid = None, topic: Topic = None) -> Engage
 
     def enter(db: Db) -> Engagement:
         way = _find_way(db, call, place)
-        ttl_s = get_ttl(way.route, call.around.config[TTL_S])
+        ttl_s = get_ttl(way.route, call.deps.config[TTL_S])
         if not ttl_s:
             raise Refused(call.caller.folder, call.tool, place[1], "its route says that nobody stays in a conversation")
         _check_free(db, call, place, way)

@@ -120,7 +120,7 @@ async def send_to_agent(
     order = ErrandOrder(folder=target, text=said, name=session or "")
     if not files or await call.read(errands.find_by_call, call.key) is not None:
         return _render(await _give(call, order))
-    media = call.around.home.media
+    media = call.deps.home.media
     async with outgoing_files.copy_files(call, files, "files") as copies:
         kept = await call.in_thread(make_attachments, media, copies)
         try:
@@ -160,7 +160,7 @@ def _check_text(field: str, text: str) -> str:
 
 async def _give(call: ToolCall, order: ErrandOrder) -> Errand:
     given = await call.write(give_errand, call, order)
-    call.around.bells.session(given.session_id)
+    call.deps.bells.session(given.session_id)
     return given
 
 

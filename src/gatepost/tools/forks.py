@@ -39,10 +39,10 @@ async def fork_topic(
     before. It fails with topic_exists if the child exists and force is not set. To start without context, do nothing:
     a message in a new topic does that.
     """
-    if call.around.forker is None:
+    if call.deps.forker is None:
         raise Unavailable("fork_topic", "no agent runs in this process")
     source = await call.read(_find_parent, call, parent)
-    made = await call.around.forker.fork_topic(call, source, clean(child), force=force)
+    made = await call.deps.forker.fork_topic(call, source, clean(child), force=force)
     return TopicFork(
         folder=made.folder,
         parent_topic=made.parent_topic,

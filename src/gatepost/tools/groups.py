@@ -91,7 +91,7 @@ async def _read_prototype(call: ToolCall, arguments: Mapping[str, Any]) -> Bound
     """Bind what a new group begins with: it lies in a folder that its parent's agent can change."""
     if not arguments.get("fromPrototype"):
         return BoundReads()
-    found = await call.in_thread(read_prototype, call.around.home, call.caller.folder)
+    found = await call.in_thread(read_prototype, call.deps.home, call.caller.folder)
     return await call.in_thread(_bind_prototype, found, str(arguments["jid"]))
 
 
@@ -190,7 +190,7 @@ async def register_group(
     def make(db: Db) -> None:
         check(db)
         groups.add(db, chosen, called, "", call.now)
-        check_folder_stays(db, call.around.home, chosen)
+        check_folder_stays(db, call.deps.home, chosen)
         by = f"{routing.MADE_BY}{own}"
         routing.check_route_count(routes.list_all(db), own, [match])
         made = Route(seq=DIRECT_SEQ, match=match, target=chosen, folder=chosen, created_by=by, created_at=call.now)
@@ -205,13 +205,13 @@ async def register_group(
         return next(iter(rooms.list_instances(db, room)), room.partition(":")[0])
 
     instance = await call.read(read)
-    prototype = await call.in_thread(read_prototype, call.around.home, own) if fromPrototype else None
+    prototype = await call.in_thread(read_prototype, call.deps.home, own) if fromPrototype else None
     if prototype is not None and call.approved is not None:
         found = await call.in_thread(_bind_prototype, prototype, jid)
         if call.approved.reads.list_changed(found):  # between the gate's look and this one
             raise Refused(own, call.tool, chosen, "prototype/ has changed since it was allowed; call it again")
     place = SeedPlace(folder=chosen, instance=instance, address=room, created_by=f"{routing.MADE_BY}{own}")
-    seed = await call.in_thread(pop_seed, prototype, place, read_rules(call.around.config), call.now)
+    seed = await call.in_thread(pop_seed, prototype, place, read_rules(call.deps.config), call.now)
     await run_to_completion(_make(call, chosen, called, prototype, make))
     return RegisteredGroup(registered=True, folder=chosen, jid=room, name=called, parent=chosen.rpartition("/")[0])
 
@@ -236,11 +236,11 @@ async def _make(
     call: ToolCall, folder: str, name: str, prototype: FolderPrototype | None, commit: Callable[[Db], None]
 ) -> None:
     """Nobody is led there before all of it is in place."""
-    home, around = call.around.home, call.around
-    uid = await group_uid(around.store, around.config, around.clock, folder)
-    await make_group(around.store, home, folder, uid, partial(call.write, commit), name=name, prototype=prototype)
-    call.around.bells.tools(None)
-    call.around.bells.tasks()
+    home, deps = call.deps.home, call.deps
+    uid = await group_uid(deps.store, deps.config, deps.clock, folder)
+    await make_group(deps.store, home, folder, uid, partial(call.write, commit), name=name, prototype=prototype)
+    call.deps.bells.tools(None)
+    call.deps.bells.tasks()
 
 
 def _child(own: str, jid: str, from_prototype: bool) -> str:

@@ -89,5 +89,5 @@ async def invite_create(
         target_glob=target_glob,
         max_uses=max_uses,
         expires_at=iso(ends) if ends else None,
-        accept_url=link_tokens.make_url(call.around.config, call.around.home, TokenKind.INVITE, made.code),
+        accept_url=link_tokens.make_url(call.deps.config, call.deps.home, TokenKind.INVITE, made.code),
     )

@@ -45,7 +45,7 @@ async def update_search_index(call: ToolCall) -> None:
         for _ in range(MOST_CAUGHT_UP):
             if not await call.read(search.is_behind):
                 break
-            await call.around.store.write(search.index, durable=False, lane=call.caller.lane)
+            await call.deps.store.write(search.index, durable=False, lane=call.caller.lane)
 
 
 class RouteInfo(Struct, frozen=True, kw_only=True):

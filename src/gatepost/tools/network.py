@@ -98,7 +98,7 @@ async def network_request(
     To look what is allowed already use network_list.
     """
     target = rules.read_target(host.strip(), 443)
-    caller, asker = call.caller, call.around.host_asker
+    caller, asker = call.caller, call.deps.host_asker
     verdict = rules.check_target(await call.read(egress.list_rules), caller.folder, target)
     if verdict.allowed:
         return HostAnswer(str(target), True, "a rule allows it")

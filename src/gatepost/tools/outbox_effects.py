@@ -76,7 +76,7 @@ def _check_room(db: Db, call: ToolCall) -> None:
     session_id, turn = call.caller.session_id, call.turn
     if session_id is None:
         return
-    most = call.around.config[MOST_RESULTS]
+    most = call.deps.config[MOST_RESULTS]
     db.alone(LockKind.SESSION, session_id)
     use = outbox.count_by_tools(db, session_id, turn.id if turn else None, most - 1)
     if use.failed:
@@ -130,7 +130,7 @@ def render_files(files: Sequence[OutboundFile]) -> list[dict[str, Any]]:
 
 
 def get_reach(call: ToolCall) -> ChannelInstances:
-    reach = call.around.reach
+    reach = call.deps.reach
     if not isinstance(reach, ChannelInstances):
         raise Unavailable("delivery", "no channel runs in this process")
     return reach
@@ -138,7 +138,7 @@ def get_reach(call: ToolCall) -> ChannelInstances:
 
 def require_feature(call: ToolCall, op: Op) -> None:
     """A verb that the channel does not have is refused before any row is written."""
-    reach, instance = call.around.reach, call.place.instance
+    reach, instance = call.deps.reach, call.place.instance
     content_fallback.check_supported(op, reach.get_kind(instance).features, reach.get_kind(instance).name, call.tool)
 
 
@@ -154,7 +154,7 @@ def check_text(field: str, text: str) -> str:
 
 def check_short_text(call: ToolCall, field: str, text: str) -> str:
     """Words that must go into one message."""
-    said, reach, instance = check_text(field, text), call.around.reach, call.place.instance
+    said, reach, instance = check_text(field, text), call.deps.reach, call.place.instance
     most, unit = reach.get_kind(instance).max_text, reach.get_kind(instance).text_unit
     if not fits(said, most, unit):
         raise Invalid(field, f"has {measure(said, unit)} {unit}; one message takes {most} here")

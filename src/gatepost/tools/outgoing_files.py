@@ -60,8 +60,8 @@ async def copy_files(
             made = await call.in_thread(_link_all, frozen, keep, name)
         else:
             made = await call.in_thread(_copy_all, found, sizes, keep, name)
-        if call.around.passing is not None:
-            await call.around.passing.put_sent(made)
+        if call.deps.passing is not None:
+            await call.deps.passing.put_sent(made)
     except BaseException:
         await discard_copies(call)
         raise
@@ -81,14 +81,14 @@ async def freeze_files(call: ToolCall, paths: Sequence[str], field: str) -> Boun
     found = await _locate_all(call, paths, field)
     sizes = await call.in_thread(lambda: [_size(each) for each in found])
     await set_aside(call, sum(sizes))
-    keep = call.around.home.media / HELD / ids.new("h")
+    keep = call.deps.home.media / HELD / ids.new("h")
     try:
         copies = await call.in_thread(_copy_all, found, sizes, keep, "")
-        if call.around.passing is not None:
-            await call.around.passing.put_sent(copies)
+        if call.deps.passing is not None:
+            await call.deps.passing.put_sent(copies)
         made = await call.in_thread(lambda: [_bind(*each) for each in zip(paths, copies, strict=True)])
     except BaseException:
-        call.around.store.post(sent_files.remove, call.key, lane=call.caller.lane)
+        call.deps.store.post(sent_files.remove, call.key, lane=call.caller.lane)
         await call.in_thread(lambda: shutil.rmtree(keep, ignore_errors=True))
         raise
     return BoundReads(files=tuple(made))
@@ -101,8 +101,8 @@ async def find_frozen(call: ToolCall, paths: Sequence[str]) -> tuple[BoundFile, 
         return None
     files = tuple(OutboundFile(name="", mime="", path=known[path].path, size=known[path].size) for path in paths)
     try:
-        if call.around.passing is not None:
-            files = await call.around.passing.fetch_sent(files)
+        if call.deps.passing is not None:
+            files = await call.deps.passing.fetch_sent(files)
     except Unavailable:
         return None
     if not await call.in_thread(lambda: all(Path(each.path).is_file() for each in files)):
@@ -128,7 +128,7 @@ def _read_excerpt(head: bytes) -> str:
 async def _locate_all(call: ToolCall, paths: Sequence[str], field: str) -> list[LocatedFile]:
     if not paths:
         return []
-    await check_here(call.around.store, call.around.home, call.caller.folder)  # a client over HTTP is anywhere
+    await check_here(call.deps.store, call.deps.home, call.caller.folder)  # a client over HTTP is anywhere
     start = await _start(call)
     return [locate(call, path, field, start) for path in paths]
 
@@ -143,25 +143,25 @@ async def set_aside(call: ToolCall, size: int) -> None:
         bytes=size,
     )
     if size:
-        config, now = call.around.config, call.now
-        await call.around.store.write(file_limits.reserve_bytes, config, new, call.tool, now, durable=False)
+        config, now = call.deps.config, call.now
+        await call.deps.store.write(file_limits.reserve_bytes, config, new, call.tool, now, durable=False)
 
 
 async def discard_copies(call: ToolCall) -> None:
     """Nothing of this call is sent: its copies go, and count no more."""
-    call.around.store.post(sent_files.remove, call.key, lane=call.caller.lane)
+    call.deps.store.post(sent_files.remove, call.key, lane=call.caller.lane)
     await call.in_thread(lambda: shutil.rmtree(get_copy_folder(call), ignore_errors=True))
 
 
 def get_copy_folder(call: ToolCall) -> Path:
     """Return where the files of a call wait for their delivery. A call that is made again has the same key, and must
     not touch the files of the first."""
-    return call.around.home.media / "out" / f"{call.key.replace('/', '-')}-{call.now}"
+    return call.deps.home.media / "out" / f"{call.key.replace('/', '-')}-{call.now}"
 
 
 def locate(call: ToolCall, path: str, field: str, start: StartFolder | None) -> LocatedFile:
     """The folder on the host that a path inside belongs to, and the rest of it."""
-    home, caller = call.around.home, call.caller
+    home, caller = call.deps.home, call.caller
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or "\0" in path:
         raise Invalid(field, f"{path[:200]!r} leads out of the workspace")
@@ -191,7 +191,7 @@ def locate(call: ToolCall, path: str, field: str, start: StartFolder | None) -> 
 async def _start(call: ToolCall) -> StartFolder | None:
     """Return where the session works, if that is not its group's folder."""
     session = await call.read(sessions.get, call.caller.session_id) if call.caller.session_id else None
-    return find_start_folder(call.around.home, call.around.config, session.cwd) if session and session.cwd else None
+    return find_start_folder(call.deps.home, call.deps.config, session.cwd) if session and session.cwd else None
 
 
 def _size(file: LocatedFile) -> int:

@@ -77,8 +77,8 @@ async def get_work(call: ToolCall) -> WorkFile:
 
     Empty if there is none, cut if it is too large for one answer. To change it use set_work.
     """
-    await check_here(call.around.store, call.around.home, call.caller.folder)  # a client over HTTP is anywhere
-    return await call.in_thread(_read_work, call.around.home, call.caller.folder)
+    await check_here(call.deps.store, call.deps.home, call.caller.folder)  # a client over HTTP is anywhere
+    return await call.in_thread(_read_work, call.deps.home, call.caller.folder)
 
 
 @tool(tier=Tier.AGENT, group="sessions", effects=(), destructive=True, idempotent=True)
@@ -92,8 +92,8 @@ async def set_work(
     data = clean(content).encode()
     if len(data) > LARGEST_WORK:
         raise Invalid("content", f"has {len(data)} bytes, more than {LARGEST_WORK}; keep details in files of their own")
-    await check_here(call.around.store, call.around.home, call.caller.folder)
-    await call.run_audited(partial(_write_work, call.around.home, call.caller.folder, data))
+    await check_here(call.deps.store, call.deps.home, call.caller.folder)
+    await call.run_audited(partial(_write_work, call.deps.home, call.caller.folder, data))
     return WorkSaved(ok=True)
 
 

@@ -95,10 +95,10 @@ async def ask_user_question(
     Waits a while for the answer. If it says `pending`, go on without it or end your turn: the answer comes as a
     message. For something that needs no answer use send.
     """
-    longest = call.around.config[EXPIRE_S]
+    longest = call.deps.config[EXPIRE_S]
     if timeout is not None and not 1 <= timeout <= longest:
         raise Invalid("timeout", f"is {timeout:g} seconds; 1 to {longest:g} are possible")
-    asked, people = make_input(_join_questions(questions or [], question, title, options or [])), call.around.questions
+    asked, people = make_input(_join_questions(questions or [], question, title, options or [])), call.deps.questions
     if people is None:
         raise Refused(call.caller.folder, call.tool, why="nobody can be asked here")
     return render_result(await people.ask(call, asked, timeout))

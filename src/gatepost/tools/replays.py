@@ -46,7 +46,7 @@ async def replay_session(
     Nothing of it is delivered, and the conversation itself goes on as it was. It costs what its turns cost. See the
     answers side by side with compare_replay. To change the settings for good use write_skill.
     """
-    if call.around.replayer is None:
+    if call.deps.replayer is None:
         raise Unavailable("replay_session", "no agent runs in this process")
     if (skill is None) != (skillContent is None):
         raise Invalid("skill", "name the skill and give its skillContent, or neither")
@@ -59,7 +59,7 @@ async def replay_session(
         turns=turns,
     )
     await call.read(_check_source, call, sessionId)
-    return await call.around.replayer.replay_session(call, sessionId, wish)
+    return await call.deps.replayer.replay_session(call, sessionId, wish)
 
 
 @tool(tier=Tier.WORLD, group="sessions", read_only=True, idempotent=True)

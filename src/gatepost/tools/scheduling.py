@@ -155,7 +155,7 @@ async def schedule_task(
     For reminders, regular reports and checks. The same task is not made twice. A run that has nothing to report should
     say nothing. To change one use update_task, to hold it pause_task, to end it cancel_task.
     """
-    rules, place = task_changes.read_rules(call.around.config), call.place
+    rules, place = task_changes.read_rules(call.deps.config), call.place
     folder = place.folder or call.caller.folder
     _check_owner(call, folder, place.address)
     asked = TaskRequest(
@@ -186,7 +186,7 @@ async def schedule_task(
         return task, created
 
     task, created = await call.write(add)
-    call.around.bells.tasks()
+    call.deps.bells.tasks()
     return ScheduledTask(task.id, iso(task.next_at, task.zone) or "", created)
 
 
@@ -222,7 +222,7 @@ async def _change(call: ToolCall, task_id: str, change: Callable[[Db], Task]) ->
         return change(db)
 
     task = await call.write(checked)
-    call.around.bells.tasks()
+    call.deps.bells.tasks()
     return TaskChanged(True, task.id, task.state, iso(task.next_at, task.zone))
 
 
@@ -263,7 +263,7 @@ async def update_task(
 
     Another schedule counts from now. A task that delivers a text is not changed: cancel it and schedule a new one.
     """
-    rules = task_changes.read_rules(call.around.config)
+    rules = task_changes.read_rules(call.deps.config)
     change = TaskChange(
         prompt=_given(prompt),
         script=_given(script),

@@ -33,8 +33,8 @@ async def preview_skill(call: ToolCall, arguments: Mapping[str, Any]) -> str:
     """Return what the call would change, as a block of markdown."""
     name, folder = str(arguments["name"]), arguments.get("folder") or call.caller.folder
     text = check_skill(name, str(arguments["content"]))
-    await check_here(call.around.store, call.around.home, folder)
-    before = await call.in_thread(_read_skill, call.around.home, folder, name)
+    await check_here(call.deps.store, call.deps.home, folder)
+    before = await call.in_thread(_read_skill, call.deps.home, folder, name)
     lines = await call.in_thread(render_changes, before, text)
     head = f"{'Changes' if before else 'Adds'} skills/{name}/SKILL.md of {escape_markdown(folder)}:"
     return "\n".join([head, "", "```", *(lines or ["(nothing changes)"]), "```"])
@@ -56,15 +56,15 @@ async def write_skill(
     text, target = check_skill(name, content), folder or call.caller.folder
     if await call.read(groups.get, target) is None:
         raise NotFound("group", target, "use refresh_groups to see which there are")
-    around = call.around
-    await claim_here(around.store, around.home, target, call.now)
-    uid = await group_uid(around.store, around.config, around.clock, target)
+    deps = call.deps
+    await claim_here(deps.store, deps.home, target, call.now)
+    uid = await group_uid(deps.store, deps.config, deps.clock, target)
     await call.run_audited(partial(_write_skill, call, target, name, text, uid))
     return WrittenSkill(ok=True, path=f"skills/{name}/SKILL.md")
 
 
 def _write_skill(call: ToolCall, folder: str, name: str, text: str, uid: int | None) -> None:
-    with open_untrusted(call.around.home.groups) as root:
+    with open_untrusted(call.deps.home.groups) as root:
         for place in (f"{folder}/skills", f"{folder}/skills/{name}"):
             if not root.exists(place):
                 root.make_dir(place, 0o700, uid=uid)

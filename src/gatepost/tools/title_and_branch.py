@@ -49,7 +49,7 @@ async def set_title(
 
     address = await call.write(change)
     instance = address.partition(":")[0]
-    call.around.bells.change(instance, address)
+    call.deps.bells.change(instance, address)
     return SessionTitle(True, text)
 
 
@@ -62,10 +62,10 @@ async def set_branch(
     For any other branch, and for renaming again, use git yourself.
     """
     session_id = _session(call)
-    if call.around.worktrees is None:
+    if call.deps.worktrees is None:
         raise Unavailable("git", "no sandbox runs here")
     await call.note()
-    return BranchName(True, await call.around.worktrees.rename(session_id, name.strip()))
+    return BranchName(True, await call.deps.worktrees.rename(session_id, name.strip()))
 
 
 def _session(call: ToolCall) -> str:

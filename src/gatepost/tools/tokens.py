@@ -117,8 +117,8 @@ def _make_link(call: ToolCall, kind: TokenKind, folder: str | None, label: str, 
 
 
 async def _issue(call: ToolCall, new: NewLink) -> CreatedLink:
-    around = call.around
-    keyring = Keyring(around.home)
+    deps = call.deps
+    keyring = Keyring(deps.home)
 
     def issue(db: Db) -> IssuedLink:
         return link_tokens.issue(db, new, call.now, keyring)
@@ -128,7 +128,7 @@ async def _issue(call: ToolCall, new: NewLink) -> CreatedLink:
         token=made.secret,
         id=made.token.id,
         jid=made.token.address,
-        url=link_tokens.make_url(around.config, around.home, new.kind, made.secret),
+        url=link_tokens.make_url(deps.config, deps.home, new.kind, made.secret),
         signing_secret=made.signing_secret,
     )
 
@@ -173,7 +173,7 @@ async def revoke_token(
         return sum(tokens.revoke(db, each.id, call.now) for each in own)
 
     revoked = await call.write(revoke)
-    call.around.bells.operation()  # a visitor's stream ends at once
+    call.deps.bells.operation()  # a visitor's stream ends at once
     return RevokedTokens(revoked)
 
 

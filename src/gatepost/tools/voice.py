@@ -50,7 +50,7 @@ _VOICE = re.compile(r"^voice:[ \t]*(.*)$", re.MULTILINE)
 async def _read_voice(call: ToolCall, arguments: Mapping[str, Any]) -> BoundReads:
     """A group's own voice stands in a file that its agent can change."""
     chosen = await _choose_voice(call, arguments.get("voice"))
-    model = speech.describe_model(call.around.config)
+    model = speech.describe_model(call.deps.config)
     return BoundReads(facts=(BoundFact(BoundKind.VOICE, "voice", f"{model} {chosen}", chosen),))
 
 
@@ -75,7 +75,7 @@ async def send_voice(
     said = clean(text).strip()
     if not said or len(said.encode()) > LONGEST_TEXT:
         raise Invalid("text", f"has {len(said.encode())} bytes; 1 to {LONGEST_TEXT} can be spoken")
-    config, platform = call.around.config, call.around.reach.get_kind(call.place.instance).name
+    config, platform = call.deps.config, call.deps.reach.get_kind(call.place.instance).name
     base, command = speech.find_speech_base(config), speech.split_command(config)
     if base is None and not command:
         hint = f"use send with the same text; nothing makes speech here ({speech.BASE.name} or {speech.COMMAND.name})"
@@ -107,9 +107,9 @@ async def _choose_voice(call: ToolCall, voice: str | None) -> str:
         for each in call.approved.reads.facts:
             if each.kind is BoundKind.VOICE:
                 return each.shown
-    await check_here(call.around.store, call.around.home, call.caller.folder)
-    own = await call.in_thread(_own_voice, call.around.home, call.caller.folder)
-    return own or call.around.config[speech.VOICE]
+    await check_here(call.deps.store, call.deps.home, call.caller.folder)
+    own = await call.in_thread(_own_voice, call.deps.home, call.caller.folder)
+    return own or call.deps.config[speech.VOICE]
 
 
 class _SpeechPrice(Struct, frozen=True):
@@ -125,7 +125,7 @@ class _SpeechPrice(Struct, frozen=True):
 
 async def _get_sound(call: ToolCall, said: Utterance, base: VendorBaseUrl | None, command: Sequence[str]) -> Path:
     """From the shelf, or made; at an endpoint, it is paid for."""
-    shelf = call.around.home.media / "voice"
+    shelf = call.deps.home.media / "voice"
     kept = await call.in_thread(_find_kept, shelf, said.digest)
     if kept is not None:
         return kept
@@ -137,14 +137,14 @@ async def _get_sound(call: ToolCall, said: Utterance, base: VendorBaseUrl | None
 
 async def _run_command(call: ToolCall, command: Sequence[str], said: Utterance) -> bytes:
     """The words stay on this machine and cost nothing, so nothing is booked."""
-    around, words = call.around, speech.put_voice(command, said.voice)
+    deps, words = call.deps, speech.put_voice(command, said.voice)
     what = f"the program {words[0]}"
-    if around.programs is None:
+    if deps.programs is None:
         raise Unavailable(what, "no sandbox runs in this process; use send with the same text")
-    await check_here(around.store, around.home, call.caller.folder)
+    await check_here(deps.store, deps.home, call.caller.folder)
     given = said.text.encode() + b"\n"  # a program that reads lines waits for the end of one
     try:
-        made = await around.programs.pipe(call.caller.folder, words, given, speech.LARGEST_SOUND, speech.COMMAND_S)
+        made = await deps.programs.pipe(call.caller.folder, words, given, speech.LARGEST_SOUND, speech.COMMAND_S)
         if not speech.find_sound_type(made):
             raise Unavailable(what, "it wrote neither Opus in Ogg nor a wav")
     except Unavailable as error:
@@ -153,16 +153,16 @@ async def _run_command(call: ToolCall, command: Sequence[str], said: Utterance) 
 
 
 async def _ask_endpoint(call: ToolCall, base: VendorBaseUrl, said: Utterance) -> bytes:
-    around = call.around
+    deps = call.deps
     spender = Spender(call.caller.folder, call.caller.session_id or "", call.turn.id if call.turn else None)
     worst = _price(call, said)
-    purse = StoreBudget(around.store, around.clock, outbox_effects.get_reach(call), around.bells)
+    purse = StoreBudget(deps.store, deps.clock, outbox_effects.get_reach(call), deps.bells)
     till = CallPayments(purse)
     try:
         async with till.paid(spender, _SpeechPrice(said.model, worst)) as bill:
             key = await _key(call, base, spender)  # not before: what is asked for is on record as used
             await call.note()  # the words leave the gateway: that is on record before they do
-            return await speech.request_speech(base, key, said, bill, may_act=around.may_act)
+            return await speech.request_speech(base, key, said, bill, may_act=deps.may_act)
     except HttpRefusal as no:
         raise Refused(call.caller.folder, call.tool, why=no.reason) from None
     finally:
@@ -170,16 +170,16 @@ async def _ask_endpoint(call: ToolCall, base: VendorBaseUrl, said: Utterance) ->
 
 
 async def _key(call: ToolCall, base: VendorBaseUrl, spender: Spender) -> str:
-    around = call.around
-    keys = SpenderSecrets(around.store, SecretReader(around.store, Keyring(around.home), around.clock))
-    for name in speech.key_names(base, around.config):
+    deps = call.deps
+    keys = SpenderSecrets(deps.store, SecretReader(deps.store, Keyring(deps.home), deps.clock))
+    for name in speech.key_names(base, deps.config):
         if key := await keys.get(name, spender, f"speech at {base.host}", base.origins):
             return key
     return ""
 
 
 def _price(call: ToolCall, said: Utterance) -> int:
-    listed = find_price(said.model, load_own_prices(call.around.home, call.around.config))
+    listed = find_price(said.model, load_own_prices(call.deps.home, call.deps.config))
     worst = listed.of_speech(said.text) if listed else None
     if worst is None:
         raise SetupError(

@@ -132,7 +132,7 @@ async def set_web_host(
     folder: Annotated[str, Meta(description="The group whose public_html/ is shown there, to everybody.")],
 ) -> WebHostMap:
     """Show the public pages of a group under a host name of their own. To see which it has use get_web_host."""
-    name = read_hostname(hostname, call.around.config)
+    name = read_hostname(hostname, call.deps.config)
 
     def bind(db: Db) -> list[WebHost]:
         web_routes.bind_host(db, name, folder, _make_maker(call))

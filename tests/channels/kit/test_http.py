@@ -46,9 +46,9 @@ def test_an_address_that_is_none_is_named_without_what_follows_the_host(address:
     with pytest.raises(ChannelEnded, match="is no web address; write it as https://host") as plain:
         check_web_address(address)
     assert plain.value.reason is EndReason.SETTING and shown in str(plain.value)
-    around = ChannelDeps(instance="telegram", config=Config(), clock=FixedClock())
+    deps = ChannelDeps(instance="telegram", config=Config(), clock=FixedClock())
     with pytest.raises(ChannelEnded) as joined:
-        TelegramApi(address, KEY, around)
+        TelegramApi(address, KEY, deps)
     with pytest.raises(ChannelEnded) as whole:
         PlatformHttp("Telegram", f"{address}/bot{KEY}/")
     assert KEY not in f"{plain.value} {joined.value} {whole.value}"

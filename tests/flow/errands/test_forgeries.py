@@ -99,7 +99,7 @@ async def test_another_spelling_of_a_group_is_no_group(desk: ErrandDesk, group: 
 
 
 async def test_no_file_from_outside_the_group_goes_along(desk: ErrandDesk, tmp_path: Path) -> None:
-    home = desk.agent.around.home
+    home = desk.agent.deps.home
     own, secret = home.group("acme"), tmp_path / "secret.txt"
     secret.write_text("s3cret")
     (own / "link.txt").symlink_to(secret)

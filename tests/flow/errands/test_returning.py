@@ -127,7 +127,7 @@ async def test_nanoclaw_39_an_answer_lands_in_the_session_that_asked_with_its_fi
 ) -> None:
     errand = await desk.give()
     newer = await store.write(
-        sessions.find_or_add, SessionMode.PER_THREAD, "acme", "fake", "fake:room/3", "", desk.agent.around.clock.now()
+        sessions.find_or_add, SessionMode.PER_THREAD, "acme", "fake", "fake:room/3", "", desk.agent.deps.clock.now()
     )
     turn = await desk.begin(errand.session_id)
     files = [{"name": "../sum.txt", "mime": "text/plain", "path": "/gone", "size": 4}]
@@ -284,7 +284,7 @@ async def test_a_stopped_errand_ends_with_all_below_it_and_returns_nothing(
     await desk.begin(first.session_id)
     desk.agent.caller = Caller("acme/eng", first.session_id, "scripted")
     assert not (await desk.agent.call("send_to_agent", group="acme/eng/sre", text="deeper")).failed
-    reach = desk.agent.around.reach
+    reach = desk.agent.deps.reach
     await store.write(stop_session, reach, desk.agent.session.id, "fake:user/1", NOW)  # type: ignore[arg-type]
 
     ended = []
@@ -301,7 +301,7 @@ async def test_a_stopped_errand_ends_with_all_below_it_and_returns_nothing(
 
 async def test_who_stops_her_own_work_leaves_the_errands_of_others(desk: ErrandDesk, store: SqliteStore) -> None:
     errand = await desk.give()
-    reach, own = desk.agent.around.reach, desk.agent.session.id
+    reach, own = desk.agent.deps.reach, desk.agent.session.id
     await store.write(stop_own_work, reach, own, ("fake:user/2",), "fake:user/2", NOW)  # type: ignore[arg-type]
     assert await store.read(errands.list_stopping, 10) == []
     done = await store.write(

@@ -21,7 +21,7 @@ from gatepost.testing.counting import CountingDb
 NOON = 1_800_000_000_000_000
 ANN, CHAT = "fake:user/ann", "fake:user/7"
 KINDS: Mapping[str, ChannelKind] = {
-    "fake": ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset())
+    "fake": ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset())
 }
 
 

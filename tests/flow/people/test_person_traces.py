@@ -37,7 +37,7 @@ def _begin(db: Db, session_id: str, now: int) -> None:
 
 async def test_a_fork_of_a_conversation_that_she_wrote_in_is_hers_too(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme/eng")
-    home, now = agent.around.home, agent.around.clock.now()
+    home, now = agent.deps.home, agent.deps.clock.now()
     await store.write(_begin, agent.session.id, now)
     state = home.session(agent.session.id) / "state" / "scripted"
     state.mkdir(parents=True)
@@ -49,7 +49,7 @@ async def test_a_fork_of_a_conversation_that_she_wrote_in_is_hers_too(tmp_path: 
     found = await find_traces(store, HER)
 
     assert len(children) == 2 and {*children, agent.session.id} <= {*found.sessions, *found.room_sessions}
-    await PersonErasure(home, store, agent.around.clock, asleep=lambda _: nullcontext(True)).erase(HER, "me")
+    await PersonErasure(home, store, agent.deps.clock, asleep=lambda _: nullcontext(True)).erase(HER, "me")
     for each in children:
         assert not home.session(each).exists()
         assert await store.read(session_notes.get, each) == SessionNotes(each)

@@ -24,7 +24,7 @@ from gatepost.testing.clock import NOON
 ADA, BOB, EVE, MAL = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:user/mal"
 ROOM = "fake:room/1"
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
-KIND = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset({Feature.EDIT}))
+KIND = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset({Feature.EDIT}))
 REACH = ChannelInstances({"fake": KIND})
 
 

@@ -35,9 +35,9 @@ class AskingAgent:
 
     def __init__(self, agent: GateAgent, config: Config) -> None:
         self.agent, self.steps = agent, list[float]()
-        around = agent.around
-        self.questions = AgentQuestions(around.store, around.clock, config, around.bells, REACH)
-        self.dispatch = Dispatch(TOOLS, replace(around, questions=self.questions))
+        deps = agent.deps
+        self.questions = AgentQuestions(deps.store, deps.clock, config, deps.bells, REACH)
+        self.dispatch = Dispatch(TOOLS, replace(deps, questions=self.questions))
         self._calls = 0
 
     async def ask(self, *questions: dict[str, Any]) -> dict[str, Any]:
@@ -49,9 +49,9 @@ class AskingAgent:
         return json.loads(told.text) if not told.failed else {"error": told.text}
 
     async def answer(self, request_id: str, text: str) -> None:
-        now = self.agent.around.clock.now()
+        now = self.agent.deps.clock.now()
         await self.agent.store.write(lambda db: answer(db, REACH, request_id, 0, text, "operator", now))
-        self.agent.around.bells.requests()
+        self.agent.deps.bells.requests()
 
     async def find_told(self, request_id: str) -> bool:
         def find(db: Db) -> bool:
@@ -93,7 +93,7 @@ async def test_who_was_cut_off_is_told_when_its_turn_is_over(asking: AskingAgent
     assert not await asking.find_told(told["request"])
     turn = await asking.agent.store.read(turns.find_open, asking.agent.session.id)
     assert turn is not None
-    now = asking.agent.around.clock.now()
+    now = asking.agent.deps.clock.now()
     await asking.agent.store.write(lambda db: turns.cancel(db, turn.id, "it is over", now))
     await asking.questions.notify_answered()
     assert await asking.find_told(told["request"])

@@ -29,7 +29,7 @@ ADA, BOB, EVE = "fake:user/ada", "fake:user/bob", "fake:user/eve"
 
 def reach_of(*features: Feature) -> ChannelInstances:
     kinds: Mapping[str, ChannelKind] = {
-        "fake": ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(features))
+        "fake": ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset(features))
     }
     return ChannelInstances(kinds)
 

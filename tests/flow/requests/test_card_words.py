@@ -31,7 +31,7 @@ WITH_CARDS = frozenset({Feature.EDIT, Feature.CARDS, Feature.THREADS})
 
 
 def make_reach(features: frozenset[Feature] = WITH_CARDS) -> ChannelInstances:
-    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=features)
+    kind = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=features)
     return ChannelInstances({"fake": kind})
 
 

@@ -45,7 +45,7 @@ TWO = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=2)
 
 
 def reach_of(*features: Feature) -> ChannelInstances:
-    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(features))
+    kind = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset(features))
     return ChannelInstances({"fake": kind})
 
 

@@ -34,7 +34,7 @@ HOLDERS = {
 
 def make_reach() -> ChannelInstances:
     def make(name: str) -> ChannelKind:
-        return ChannelKind(name=name, make=lambda around: pytest.fail("not made"), features=frozenset())
+        return ChannelKind(name=name, make=lambda deps: pytest.fail("not made"), features=frozenset())
 
     kinds: Mapping[str, ChannelKind] = {name: make(name) for name in ("fake", "web", "terminal")}
     return ChannelInstances(kinds)

@@ -48,7 +48,7 @@ NAME = {"question": "Who?"}
 
 
 def reach_of(*features: Feature) -> ChannelInstances:
-    kind = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(features))
+    kind = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset(features))
     return ChannelInstances({"fake": kind})
 
 

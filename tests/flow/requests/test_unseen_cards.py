@@ -27,7 +27,7 @@ LATER = NOON + 10 * MINUTE
 
 def reach_of(*features: Feature, local: bool = False) -> ChannelInstances:
     kind = ChannelKind(
-        name="fake", make=lambda around: pytest.fail("not made"), features=frozenset(features), always=local
+        name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset(features), always=local
     )
     return ChannelInstances({"fake": kind})
 

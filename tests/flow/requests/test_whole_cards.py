@@ -47,7 +47,7 @@ PLACE = ("fake", "fake:direct/ada")
 
 
 def make_reach(kind: ChannelKind | None = None) -> ChannelInstances:
-    usual = ChannelKind(name="fake", make=lambda around: pytest.fail("not made"), features=frozenset({Feature.EDIT}))
+    usual = ChannelKind(name="fake", make=lambda deps: pytest.fail("not made"), features=frozenset({Feature.EDIT}))
     return ChannelInstances({"fake": kind or usual, "other": usual})
 
 

@@ -25,7 +25,7 @@ LATER = ("http-2026", "bridge-2026")
 async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
     SlowToolEvents.renew()
     agent = await GateAgent.create(tmp_path / "home", store, tools=FEW)
-    await store.write(lambda db: groups.add(db, "acme", "acme", "scripted", agent.around.clock.now()))
+    await store.write(lambda db: groups.add(db, "acme", "acme", "scripted", agent.deps.clock.now()))
     return agent
 
 

@@ -77,7 +77,7 @@ class SelfId:
 
 @asynccontextmanager
 async def self_id(gateway: Gateway) -> AsyncIterator[httpx2.AsyncClient]:
-    endpoint = make_self_app(gateway.self_id, gateway.around, 4 * 1024 * 1024)
+    endpoint = make_self_app(gateway.self_id, gateway.tool_deps, 4 * 1024 * 1024)
     with open_listener(ListenAddress("unix", path=gateway.home.control)) as sock:
         server = HttpServer(Starlette(routes=[Route(PATH, endpoint)]), sock)
         running = asyncio.create_task(server.run())

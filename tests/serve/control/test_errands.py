@@ -28,10 +28,8 @@ class ErrandOffice:
 
     def __init__(self, agent: GateAgent, store: SqliteStore) -> None:
         self.agent, self.store = agent, store
-        around = agent.around
-        self.office = OperationDeps(
-            home=around.home, store=store, clock=around.clock, config=around.config, bells=around.bells
-        )
+        deps = agent.deps
+        self.office = OperationDeps(home=deps.home, store=store, clock=deps.clock, config=deps.config, bells=deps.bells)
 
     async def do(self, name: str, /, **args: Any) -> Any:
         return await OPERATIONS[name](self.office, args)
@@ -41,7 +39,7 @@ class ErrandOffice:
         return str(json.loads(answer.structured or "{}")["errand"])
 
     async def begin(self, errand_id: str) -> Turn:
-        errand, now = await self.store.read(errands.get, errand_id), self.agent.around.clock.now()
+        errand, now = await self.store.read(errands.get, errand_id), self.agent.deps.clock.now()
         assert errand is not None
         claim = await self.store.write(turn_claims.claim, errand.session_id, "scripted", "test", now, MINUTE, 20)
         assert claim is not None
@@ -49,7 +47,7 @@ class ErrandOffice:
         return claim.turn
 
     async def end(self, turn: Turn) -> None:
-        now = self.agent.around.clock.now()
+        now = self.agent.deps.clock.now()
         assert await self.store.write(turns.finish, turn.id, turn.epoch, "{}", now)
         for each in await self.store.read(errands.list_finished, None, 10):
             await self.store.write(return_result, each, now)
@@ -91,7 +89,7 @@ async def test_the_newest_is_first_and_only_those_are_shown_that_were_asked_for(
 
 async def test_one_says_who_asked_whom_what_it_cost_and_where_its_answer_goes(desk: ErrandOffice) -> None:
     given = await desk.give("acme/eng", "how many?")
-    turn, now = await desk.begin(given), desk.agent.around.clock.now()
+    turn, now = await desk.begin(given), desk.agent.deps.clock.now()
     spent = {"at": now, "folder": "acme/eng", "model": "m", "session_id": turn.session_id}
     await desk.store.write(costs.add_external, NewCost(key="a", micro=700, turn_id=turn.id, **spent), now)
     await desk.store.write(costs.add_external, NewCost(key="b", micro=50, turn_id="t-other", **spent), now)

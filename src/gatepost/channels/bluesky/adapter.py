@@ -32,10 +32,10 @@ MOST_KNOWN = 5000
 
 
 class BlueskyChannel:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, config = around, around.config
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, config = deps, deps.config
         self._session = BlueskySession(config[API_URL], config[HANDLE], self._read_password)
-        self._posting = BlueskyPosting(self._session, around.clock)
+        self._posting = BlueskyPosting(self._session, deps.clock)
         self._received: OrderedDict[str, None] = OrderedDict()  # so that each poll does not receive a minute again
 
     @property
@@ -43,7 +43,7 @@ class BlueskyChannel:
         return frozenset({self._session.handle} - {""})
 
     async def _read_password(self) -> str:
-        return await self._around.secret(PASSWORD)
+        return await self._deps.secret(PASSWORD)
 
     async def check(self) -> BotIdentity:
         session = self._session
@@ -79,22 +79,22 @@ class BlueskyChannel:
         while True:
             try:
                 await self._receive_news(receive)
-                self._around.beat()
+                self._deps.beat()
                 backoff.reset()
-                await asyncio.sleep(self._around.config[POLL_S])
+                await asyncio.sleep(self._deps.config[POLL_S])
             except Unavailable as error:
-                LOG.info("Bluesky did not answer", instance=self._around.instance, error=str(error))
+                LOG.info("Bluesky did not answer", instance=self._deps.instance, error=str(error))
                 await backoff.wait(error.retry_after)
 
     async def _receive_news(self, receive: Receive) -> None:
-        saved = await self._around.cursor.load()
+        saved = await self._deps.cursor.load()
         if not saved:
             newest = (await self._list_notes("", 1))[0]
             moment = str(max((wire.read_time(each.get("indexedAt")) for each in newest), default=0) + 1)
-            await self._around.cursor.save(moment, BEGINNING)
-            await self._around.cursor.save(moment)
+            await self._deps.cursor.save(moment, BEGINNING)
+            await self._deps.cursor.save(moment)
             return
-        beginning = int(await self._around.cursor.load(BEGINNING) or 0)
+        beginning = int(await self._deps.cursor.load(BEGINNING) or 0)
         notes = await self._list_since(max(int(saved) - LATE, beginning))
         events = [event for note in notes if (event := await self._read_note(note)) is not None]
         await receive_batch(events, receive)
@@ -104,7 +104,7 @@ class BlueskyChannel:
         while len(self._received) > MOST_KNOWN:
             self._received.popitem(last=False)
         if newest_moment > int(saved):
-            await self._around.cursor.save(str(newest_moment))
+            await self._deps.cursor.save(str(newest_moment))
 
     async def _list_since(self, since: int) -> list[dict[str, Any]]:
         """Return what is not received yet, oldest first."""
@@ -117,7 +117,7 @@ class BlueskyChannel:
             if not cursor or not page or min(moments) < since:
                 break
         else:
-            LOG.warning("more happened than is read at once", instance=self._around.instance)
+            LOG.warning("more happened than is read at once", instance=self._deps.instance)
         return [each for each in reversed(found) if _identify(each) not in self._received]
 
     async def _list_notes(self, cursor: str, limit: int) -> tuple[list[dict[str, Any]], str]:
@@ -138,7 +138,7 @@ class BlueskyChannel:
                 Refused,
                 NotFound,
             ) as refusal:  # the post is gone, or hidden: no picture is worth the news behind it
-                LOG.warning("pictures were not read", instance=self._around.instance, error=str(refusal))
+                LOG.warning("pictures were not read", instance=self._deps.instance, error=str(refusal))
         return wire.read_note(note, images, self._open, self._session.handle)
 
     async def _poll_chat(self, receive: Receive) -> None:
@@ -147,15 +147,15 @@ class BlueskyChannel:
             try:
                 await self._receive_chat(receive)
                 backoff.reset()
-                await asyncio.sleep(self._around.config[POLL_S])
+                await asyncio.sleep(self._deps.config[POLL_S])
             except Unavailable as error:
                 await backoff.wait(error.retry_after)
             except PlatformRefusal as refusal:
-                LOG.warning("no private conversations", instance=self._around.instance, error=refusal.detail)
+                LOG.warning("no private conversations", instance=self._deps.instance, error=refusal.detail)
                 return  # the app password does not allow them; posts are received all the same
 
     async def _receive_chat(self, receive: Receive) -> None:
-        cursor = await self._around.cursor.load(CHAT_LOG)
+        cursor = await self._deps.cursor.load(CHAT_LOG)
         asked = {"cursor": cursor} if cursor else {}
         answer = await self._session.call(
             "GET", "chat.bsky.convo.getLog", chat=True, params=asked, action="read private conversations"
@@ -168,7 +168,7 @@ class BlueskyChannel:
         else:
             newest = await self._find_newest_revision() or newest or EARLIEST
         if newest and newest != cursor:
-            await self._around.cursor.save(newest, CHAT_LOG)
+            await self._deps.cursor.save(newest, CHAT_LOG)
 
     async def _find_newest_revision(self) -> str:
         """Return where the log ends before we came: what was said earlier is not ours to answer."""

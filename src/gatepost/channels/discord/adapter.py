@@ -76,19 +76,19 @@ LASTING = 30 * SECOND  # a connection that held so long was a good one
 
 
 class DiscordChannel:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps = deps
         self._http: DiscordHttp | None = None
         self._me = DiscordSelf()
-        self._attempts = SendAttempts(around.cursor, around.clock)
+        self._attempts = SendAttempts(deps.cursor, deps.clock)
         self._sent: OrderedDict[str, str] = OrderedDict()  # nonce: the platform's id
         self._authors: OrderedDict[str, tuple[str, str, bool]] = OrderedDict()  # of messages, for their deletion
         self._session = GatewaySession()
         self._queues = RoomQueues()
         self._receive: Receive | None = None
         self._rooms = DiscordRooms(self._get_http)
-        self._commands = fit_commands(around.commands, COMMAND_RULES)
-        self._missed = DiscordMissedMessages(around, self._get_http, self._hand_in_message)
+        self._commands = fit_commands(deps.commands, COMMAND_RULES)
+        self._missed = DiscordMissedMessages(deps, self._get_http, self._hand_in_message)
 
     @property
     def own_names(self) -> frozenset[str]:
@@ -101,11 +101,11 @@ class DiscordChannel:
 
     async def _get_http(self) -> DiscordHttp:
         if self._http is None:
-            token = await self._around.secret(TOKEN)
+            token = await self._deps.secret(TOKEN)
             if not token:
                 raise ChannelEnded(EndReason.TOKEN, "there is no token of a bot", f"copy it from {PORTAL} and set it")
             if self._http is None:
-                self._http = DiscordHttp(self._around.config[API_URL], token)
+                self._http = DiscordHttp(self._deps.config[API_URL], token)
         return self._http
 
     # Receiving.
@@ -114,18 +114,18 @@ class DiscordChannel:
         self._receive = skip_invalid(receive)
         http = await self._get_http()
         self._me = _read_self(await http.call("GET", "users/@me", action="ask who it is"))
-        self._session = _read_session(await self._around.cursor.load("session"))
+        self._session = _read_session(await self._deps.cursor.load("session"))
         await self._missed.begin()
-        await register_commands(self._around, self._me.id, self._commands, partial(self._set_commands, http))
+        await register_commands(self._deps, self._me.id, self._commands, partial(self._set_commands, http))
         backoff, failed = Backoff(), 0
         self._queues = RoomQueues()
         async with self._queues:
             while True:
                 connection = GatewayConnection(http.token, self._session, self._dispatch, self._record_heartbeat)
-                begun = self._around.clock.monotonic()
+                begun = self._deps.clock.monotonic()
                 await self._run(connection, http)
                 failed = 0 if connection.ready else failed + 1
-                if self._around.clock.monotonic() - begun > LASTING:
+                if self._deps.clock.monotonic() - begun > LASTING:
                     backoff.reset()
                 await backoff.wait()  # also after a short success: the platform counts new sessions
                 if failed >= MOST_FAILURES:
@@ -146,15 +146,15 @@ class DiscordChannel:
 
     async def _record_heartbeat(self) -> None:
         """The oldest event under way is the first that must come again."""
-        self._around.beat()
+        self._deps.beat()
         session = self._session
         marks = (each.rpartition(" ") for each in self._queues.list_marks())
         first = next((int(seq) for ident, _, seq in marks if ident == session.id), session.seq + 1)
-        await self._around.cursor.save(json.dumps([session.id, session.url, first - 1]), "session")
+        await self._deps.cursor.save(json.dumps([session.id, session.url, first - 1]), "session")
 
     async def _dispatch(self, name: str, data: Any, session: GatewaySession) -> None:
         self._session = session
-        self._around.beat()
+        self._deps.beat()
         if name == "READY":
             self._me = _read_self(data["user"])
             await self._missed.check_direct(self._queues)
@@ -228,7 +228,7 @@ class DiscordChannel:
         try:
             return read(*given)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            LOG.warning("an event of Discord cannot be read", instance=self._around.instance, error=repr(error))
+            LOG.warning("an event of Discord cannot be read", instance=self._deps.instance, error=repr(error))
             return None
 
     async def _hand_in(self, made: Inbound | None) -> None:
@@ -335,7 +335,7 @@ class DiscordChannel:
         if nonce in self._sent:
             return self._sent[nonce]
         attempt = await self._attempts.find(key)
-        if attempt is None or self._around.clock.now() - attempt.at < NONCE_WINDOW:
+        if attempt is None or self._deps.clock.now() - attempt.at < NONCE_WINDOW:
             return None
         channel = attempt.thread or _find_channel(address, "")
         http = await self._get_http()

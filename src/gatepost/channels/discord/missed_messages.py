@@ -24,11 +24,11 @@ EARLIER_DIRECT = "direct"  # … and the name under which earlier versions kept 
 class DiscordMissedMessages:
     def __init__(
         self,
-        around: ChannelDeps,
+        deps: ChannelDeps,
         get_http: Callable[[], Awaitable[DiscordHttp]],
         hand_in: Callable[[Payload], Awaitable[None]],
     ) -> None:
-        self._around, self._get_http, self._hand_in = around, get_http, hand_in
+        self._deps, self._get_http, self._hand_in = deps, get_http, hand_in
         self._direct: list[str] | None = None
         self._term = 0
         self._begun = 0
@@ -37,27 +37,27 @@ class DiscordMissedMessages:
     async def record(self, channel: str, message: str, direct: bool) -> None:
         """All up to this message of a room is durable."""
         if channel not in self._last:
-            self._last[channel] = int(await self._around.cursor.load(f"room:{channel}") or 0)
+            self._last[channel] = int(await self._deps.cursor.load(f"room:{channel}") or 0)
         if int(message) > self._last[channel]:
-            await self._around.cursor.save(message, f"room:{channel}")
+            await self._deps.cursor.save(message, f"room:{channel}")
             self._last[channel] = int(message)
             if len(self._last) > MOST_ROOMS:
                 del self._last[next(iter(self._last))]
         if direct and channel not in await self._load_direct():
             self._direct = [channel, *await self._load_direct()][:MOST_DIRECT]
-            await self._around.cursor.save(json.dumps(self._direct), DIRECT)
+            await self._deps.cursor.save(json.dumps(self._direct), DIRECT)
 
     async def begin(self) -> None:
         """Remember the moment when the channel first listened: earlier messages are not for us."""
-        saved = await self._around.cursor.load(BEGUN)
-        self._begun = int(saved or to_snowflake(self._around.clock.now()))
+        saved = await self._deps.cursor.load(BEGUN)
+        self._begun = int(saved or to_snowflake(self._deps.clock.now()))
         if not saved:
-            await self._around.cursor.save(str(self._begun), BEGUN)
+            await self._deps.cursor.save(str(self._begun), BEGUN)
 
     async def check_direct(self, queues: RoomQueues) -> None:
         """A new session began. Direct rooms are read now, the others when their server is named."""
         for channel in await self._load_direct():
-            after = await self._around.cursor.load(f"room:{channel}")
+            after = await self._deps.cursor.load(f"room:{channel}")
             await queues.put(channel, partial(self._read_room, channel, int(after or self._begun)))
 
     async def check_guild(self, queues: RoomQueues, guild: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ class DiscordMissedMessages:
             ident, last = channel.get("id"), channel.get("last_message_id")
             if not is_id(ident) or not is_id(last) or int(last) <= self._begun:
                 continue
-            after = await self._around.cursor.load(f"room:{ident}")
+            after = await self._deps.cursor.load(f"room:{ident}")
             edge = int(after) if after else max(self._begun, joined)
             if int(last) > edge:
                 await queues.put(ident, partial(self._read_room, ident, edge))
@@ -89,9 +89,9 @@ class DiscordMissedMessages:
                 return
 
     async def _load_direct(self) -> list[str]:
-        if self._direct is None or self._term != self._around.cursor.term:
-            term = self._around.cursor.term
-            saved = await self._around.cursor.load(DIRECT) or await self._around.cursor.load(EARLIER_DIRECT)
+        if self._direct is None or self._term != self._deps.cursor.term:
+            term = self._deps.cursor.term
+            saved = await self._deps.cursor.load(DIRECT) or await self._deps.cursor.load(EARLIER_DIRECT)
             self._direct = [each for each in (json.loads(saved) if saved else []) if is_id(each)]
             self._term = term
         return self._direct

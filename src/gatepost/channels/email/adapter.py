@@ -67,20 +67,20 @@ T = TypeVar("T")
 
 
 class Email:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._config = around, around.config
-        self._own = parse_address(around.config[ADDRESS])
-        self._begun = around.clock.now() // 1_000_000
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._config = deps, deps.config
+        self._own = parse_address(deps.config[ADDRESS])
+        self._begun = deps.clock.now() // 1_000_000
         self._heads = KnownHeads()
         self._sent_at: OrderedDict[str, deque[int]] = OrderedDict()  # to an address, within the last hour
-        self._attempts = SendAttempts(around.cursor, around.clock)
+        self._attempts = SendAttempts(deps.cursor, deps.clock)
         self.skipped = 0  # mails of programs and lists
 
     # Receiving.
 
     async def listen(self, receive: Receive) -> None:
         backoff = Backoff()
-        thread = ThreadPoolExecutor(1, thread_name_prefix=f"imap {self._around.instance}")
+        thread = ThreadPoolExecutor(1, thread_name_prefix=f"imap {self._deps.instance}")
         try:
             while True:
                 mailbox = ImapSession(await self._get_login(IMAP_SECURITY.name), self._config[FOLDER])
@@ -89,7 +89,7 @@ class Email:
                     backoff.reset()
                     await self._follow(thread, mailbox, skip_invalid(receive))
                 except Unavailable as error:
-                    LOG.info("the mailbox was lost", instance=self._around.instance, error=str(error))
+                    LOG.info("the mailbox was lost", instance=self._deps.instance, error=str(error))
                     await backoff.wait()
                 finally:
                     mailbox.close()
@@ -102,27 +102,27 @@ class Email:
     async def _follow(self, thread: ThreadPoolExecutor, mailbox: ImapSession, receive: Receive) -> None:
         last = await self._load_cursor(thread, mailbox)
         while True:
-            self._around.beat()
+            self._deps.beat()
             uids = await self._run(thread, mailbox.list_after, last)
             for uid in uids:
                 await self._receive_mail(thread, mailbox, uid, receive)
                 last = uid
-                await self._around.cursor.save(f"{mailbox.validity}:{last}", acknowledged=True)
-                self._around.beat()
+                await self._deps.cursor.save(f"{mailbox.validity}:{last}", acknowledged=True)
+                self._deps.beat()
             if not uids:
                 await self._run(thread, mailbox.wait, IDLE_S)
 
     async def _load_cursor(self, thread: ThreadPoolExecutor, mailbox: ImapSession) -> int:
         """Numbers hold within one life of a folder. In a new one, what is unread comes again; the ledger knows it."""
-        validity, _, uid = (await self._around.cursor.load()).partition(":")
+        validity, _, uid = (await self._deps.cursor.load()).partition(":")
         if uid and int(validity) == mailbox.validity:
             return int(uid)
         if uid:
-            LOG.warning("the folder was made anew", instance=self._around.instance, folder=self._config[FOLDER])
+            LOG.warning("the folder was made anew", instance=self._deps.instance, folder=self._config[FOLDER])
             unread = await self._run(thread, mailbox.list_uids, "UNSEEN")
             return unread[0] - 1 if unread else mailbox.next_uid - 1
         start = await self._run(thread, mailbox.find_start, self._begun)
-        await self._around.cursor.save(f"{mailbox.validity}:{start}", acknowledged=True)
+        await self._deps.cursor.save(f"{mailbox.validity}:{start}", acknowledged=True)
         return start
 
     async def _receive_mail(self, thread: ThreadPoolExecutor, mailbox: ImapSession, uid: int, receive: Receive) -> None:
@@ -135,11 +135,11 @@ class Email:
             read = await self._run(
                 thread, read_safely, fetched.raw, self._own, self._config[AUTHSERV_ID], fallback, fetched.whole
             )
-            await self._around.cursor.save("", READING)
+            await self._deps.cursor.save("", READING)
         if read is None or read.inbound is None:
             self.skipped += 1
             why = read.skipped if read else "it cannot be read"
-            LOG.info("a mail is left alone", instance=self._around.instance, uid=uid, why=why, count=self.skipped)
+            LOG.info("a mail is left alone", instance=self._deps.instance, uid=uid, why=why, count=self.skipped)
             return
         self._heads.keep(read.inbound.address, read.inbound.platform_id, read.head)
         if self._heads.find(read.inbound.address, read.head.message_id) is None:
@@ -152,12 +152,12 @@ class Email:
 
     async def _begin_reading(self, name: str) -> bool:
         """False if reading this mail never came to an end: it must not keep back those behind it. It stays unread."""
-        begun, _, tries = (await self._around.cursor.load(READING)).partition(" ")
+        begun, _, tries = (await self._deps.cursor.load(READING)).partition(" ")
         count = int(tries) if begun == name else 0
         if count >= MOST_TRIES:
-            LOG.warning("reading a mail does not end", instance=self._around.instance, mail=name, tries=count)
+            LOG.warning("reading a mail does not end", instance=self._deps.instance, mail=name, tries=count)
             return False
-        await self._around.cursor.save(f"{name} {count + 1}", READING, durable=True)
+        await self._deps.cursor.save(f"{name} {count + 1}", READING, durable=True)
         return True
 
     # Sending.
@@ -168,7 +168,7 @@ class Email:
         if message.op not in (Op.SEND, Op.FILE, Op.FORWARD):
             raise Unsupported(message.op.value, "email", "send a mail")
         self._check_pace(person)
-        config, now = self._config, self._around.clock.now()
+        config, now = self._config, self._deps.clock.now()
         answered = None
         if message.op is Op.FORWARD:
             passed = await self._find_forwarded(message)
@@ -233,7 +233,7 @@ class Email:
 
     def _check_pace(self, person: str) -> None:
         """Two programs that answer each other would go on for ever; this ends it, and loses nothing."""
-        most, now = self._config[MOST_PER_HOUR], self._around.clock.now()
+        most, now = self._config[MOST_PER_HOUR], self._deps.clock.now()
         times = self._sent_at.get(person)
         while times and times[0] < now - HOUR:
             times.popleft()
@@ -259,7 +259,7 @@ class Email:
         try:
             raw = await self._use_mailbox(self._config[FOLDER], lambda box: box.fetch_head(wanted))
         except GatepostError as error:  # a mail without the old subject is better than none
-            LOG.info("the mail answered was not found", instance=self._around.instance, error=str(error))
+            LOG.info("the mail answered was not found", instance=self._deps.instance, error=str(error))
             return None
         if not raw:
             return None
@@ -310,7 +310,7 @@ class Email:
             port=config[IMAP_PORT] if imap else config[SMTP_PORT],
             security=MailSecurity(config[IMAP_SECURITY] if imap else config[SMTP_SECURITY]),
             user=config[USER] or self._own,
-            password=await self._around.secret(PASSWORD),
+            password=await self._deps.secret(PASSWORD),
             ca_file=config[CA_FILE],
         )
 

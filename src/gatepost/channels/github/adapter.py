@@ -64,10 +64,10 @@ def read_error(given: PlatformAnswer) -> Unavailable | PlatformRefusal | None:
 
 
 class GitHubComments:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._config = around, around.config
-        self._repositories = {name.casefold(): name for name in around.config[REPOSITORIES]}
-        self._inbox = HookInbox(around)
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._config = deps, deps.config
+        self._repositories = {name.casefold(): name for name in deps.config[REPOSITORIES]}
+        self._inbox = HookInbox(deps)
         self._client: PlatformHttp | None = None
         self._bot: wire.BotNames | None = None
         self._catching_up = asyncio.Lock()
@@ -86,9 +86,9 @@ class GitHubComments:
                         async with self._catching_up:
                             await self._catch_up_all()
                     is_first = False
-                    self._around.beat()
+                    self._deps.beat()
                 except Unavailable as error:
-                    _log.warning("GitHub was not asked whole", instance=self._around.instance, error=str(error))
+                    _log.warning("GitHub was not asked whole", instance=self._deps.instance, error=str(error))
                     report_miss(error, at_once=True)
                 await asyncio.sleep(self._config[POLL_S])
 
@@ -96,7 +96,7 @@ class GitHubComments:
         return None if has_signature(head, SIGNATURE) else HookResponse(status=403)
 
     async def answer_hook(self, request: HookRequest) -> HookResponse:
-        secret = await self._around.secret(WEBHOOK_SECRET)
+        secret = await self._deps.secret(WEBHOOK_SECRET)
         if request.method != "POST" or not is_signed(request, SIGNATURE, secret):
             return HookResponse(status=403)
         request.admit()
@@ -119,12 +119,12 @@ class GitHubComments:
 
     async def _claim_round(self) -> bool:
         """False: another gateway asks, in this round. Several need no more requests than one."""
-        now, least = self._around.clock.now(), ROUND * self._config[POLL_S] * SECOND
+        now, least = self._deps.clock.now(), ROUND * self._config[POLL_S] * SECOND
 
         def claim(saved: str) -> str:
             return saved if saved.isdecimal() and now - int(saved) < least else str(now)
 
-        return await self._around.cursor.update(claim, ASKED) == str(now)
+        return await self._deps.cursor.update(claim, ASKED) == str(now)
 
     async def _catch_up_all(self) -> None:
         for name in self._repositories.values():
@@ -142,9 +142,9 @@ class GitHubComments:
         bot = await self._get_bot()
         for kind, read in LISTS.items():
             name = f"{kind} {repository.casefold()}"
-            since = await self._around.cursor.load(name)
+            since = await self._deps.cursor.load(name)
             if not since:  # what was said before the bot came is not for it
-                await self._advance(name, _render_time(self._around.clock.now()), first=True)
+                await self._advance(name, _render_time(self._deps.clock.now()), first=True)
                 continue
             async for page in self._list_since(f"repos/{repository}/{kind}", since):
                 for item in page:
@@ -160,7 +160,7 @@ class GitHubComments:
 
     async def _advance(self, name: str, to: str, *, first: bool = False) -> None:
         """Another gateway may be further, or may have begun earlier."""
-        await self._around.cursor.update(lambda saved: (saved or to) if first else max(saved, to), name)
+        await self._deps.cursor.update(lambda saved: (saved or to) if first else max(saved, to), name)
 
     async def _receive_reviews(self, item: dict[str, Any], since: str, repository: str, bot: wire.BotNames) -> None:
         """No list has the reviews of a repository; a pull request that changed has those of its own."""
@@ -248,7 +248,7 @@ class GitHubComments:
 
     async def look_up(self, address: str, key: str) -> str | None:
         room, bot = self._get_room(address), await self._get_bot()
-        now = datetime.fromtimestamp(self._around.clock.now() / SECOND, UTC)
+        now = datetime.fromtimestamp(self._deps.clock.now() / SECOND, UTC)
         since = (now - LOOKED_BACK).strftime("%Y-%m-%dT%H:%M:%SZ")
         pages = 0
         async for page in self._list(f"{room.path}/comments", since=since):
@@ -290,7 +290,7 @@ class GitHubComments:
         if len(missing) == len(self._repositories):
             why = f"the token of @{login} lacks the right to read {', '.join(self._repositories.values())}"
             raise ChannelEnded(EndReason.RIGHTS, why, "invite the account, or add the repository to the token")
-        if not await self._around.secret(WEBHOOK_SECRET):
+        if not await self._deps.secret(WEBHOOK_SECRET):
             notes.append(f"no webhook secret is set: comments come by asking, every {self._config[POLL_S]:g} s")
         return BotIdentity(
             name=f"@{login}", link=f"https://github.com/{login}", missing=tuple(missing), notes=tuple(notes)
@@ -375,7 +375,7 @@ class GitHubComments:
 
     async def _connect(self) -> PlatformHttp:
         if self._client is None:
-            token = await self._around.secret(TOKEN)
+            token = await self._deps.secret(TOKEN)
             if not token:
                 raise ChannelEnded(EndReason.TOKEN, "channels.github.token is not set", WAY_OUT)
             headers = {

@@ -27,9 +27,9 @@ SEND_S = 28.0  # the server answers once Messages has sent it
 
 
 class BlueBubbles:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._url = around, around.config[API_URL]
-        self._poll_s = max(around.config[POLL_S], 0.01)
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._url = deps, deps.config[API_URL]
+        self._poll_s = max(deps.config[POLL_S], 0.01)
         self._client: PlatformHttp | None = None
 
     async def listen(self, receive: Receive) -> None:
@@ -37,7 +37,7 @@ class BlueBubbles:
         while True:
             try:
                 more = await self._poll(receive)
-                self._around.beat()
+                self._deps.beat()
                 backoff.reset()
                 if not more:
                     await asyncio.sleep(self._poll_s)
@@ -46,14 +46,14 @@ class BlueBubbles:
 
     async def _poll(self, receive: Receive) -> bool:
         """Return True if there may be more right now."""
-        cursor = await self._around.cursor.load()
+        cursor = await self._deps.cursor.load()
         if not cursor:  # what was said before the bot was there is not its own
             newest = wire.read_messages(await self._query({"limit": NEWEST, "sort": "DESC"}))
-            await self._around.cursor.save(str(newest[-1].row if newest else 0), durable=True)
+            await self._deps.cursor.save(str(newest[-1].row if newest else 0), durable=True)
             return True
         start = int(cursor)
         found = wire.read_messages(await self._query(wire.render_query(start, start + WINDOW)))
-        async with RoomQueues(save=self._around.cursor.save) as queues:
+        async with RoomQueues(save=self._deps.cursor.save) as queues:
             for message in found:
                 room = "" if message.inbound is None else message.inbound.address
                 await queues.put(room, partial(self._receive, receive, message), mark=str(message.row))
@@ -64,7 +64,7 @@ class BlueBubbles:
         """Rows of deleted messages are missing: go on behind them, if there is anything."""
         beyond = wire.read_messages(await self._query({**wire.render_query(start + WINDOW, ENDLESS), "limit": 1}))
         if beyond:
-            await self._around.cursor.save(str(start + WINDOW))
+            await self._deps.cursor.save(str(start + WINDOW))
         return bool(beyond)
 
     async def _receive(self, receive: Receive, message: wire.AppleMessage) -> None:
@@ -127,11 +127,11 @@ class BlueBubbles:
 
     async def _connect(self) -> tuple[PlatformHttp, str]:
         """The password is read each time: it stands in each address, and in no header."""
-        password = await self._around.secret(PASSWORD)
+        password = await self._deps.secret(PASSWORD)
         if not password:
             raise ChannelEnded(EndReason.TOKEN, "the password of the BlueBubbles server is not set", WAY_OUT)
         if self._client is None:
-            ca_file = self._around.config[CA_FILE]
+            ca_file = self._deps.config[CA_FILE]
             self._client = PlatformHttp(
                 "BlueBubbles", self._url, way_out=WAY_OUT, read_error=_read_error, ca_file=ca_file
             )

@@ -27,8 +27,8 @@ BURST, LINES_PER_S = 5, 1.0  # what servers usually take before they call it a f
 
 
 class IrcChannel:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps = deps
         self._connection: IrcConnection | None = None
         self._reading: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
@@ -43,7 +43,7 @@ class IrcChannel:
         return frozenset({self._connection.nick} if self._connection else ())
 
     async def _make_connection(self) -> IrcConnection:
-        config, password = self._around.config, await self._around.secret(PASSWORD)
+        config, password = self._deps.config, await self._deps.secret(PASSWORD)
         if not config[HOST]:
             raise ChannelEnded(EndReason.SETTING, "no IRC server is set", "set its host with `gatepost channel set`")
         wrong = [each for each in config[ROOMS] if not wire.is_channel(each)]
@@ -61,8 +61,8 @@ class IrcChannel:
         try:
             await connection.open()
             self._is_nick_taken = connection.is_nick_taken
-            proven = "accounts" if self._around.config[ACCOUNT] else "no account: the nick may be taken by others"
-            return BotIdentity(name=connection.nick, notes=(f"on {self._around.config[HOST]}", proven))
+            proven = "accounts" if self._deps.config[ACCOUNT] else "no account: the nick may be taken by others"
+            return BotIdentity(name=connection.nick, notes=(f"on {self._deps.config[HOST]}", proven))
         finally:
             await connection.close()
 
@@ -70,7 +70,7 @@ class IrcChannel:
         """Raise ChannelEnded if `check` found the nick in use. A second connection at once looks like a flood to some
         servers."""
         if self._is_nick_taken:
-            host, nick = self._around.config[HOST], self._around.config[NICK]
+            host, nick = self._deps.config[HOST], self._deps.config[NICK]
             way_out = "stop the program that has it, or choose another nick"
             raise ChannelEnded(EndReason.SECOND_POLLER, f"the nick {nick} is in use on {host}", way_out)
 
@@ -90,12 +90,12 @@ class IrcChannel:
                 connection = await self._make_connection()
                 try:
                     await connection.open()
-                    if rooms := self._around.config[ROOMS]:
+                    if rooms := self._deps.config[ROOMS]:
                         await connection.write(f"JOIN {','.join(rooms)}")
                 except BaseException:
                     await connection.close()
                     raise
-                self._around.beat()
+                self._deps.beat()
                 self._members.lose_connection()
                 self._connection = connection
                 self._reading = asyncio.create_task(self._read_lines(connection))
@@ -125,7 +125,7 @@ class IrcChannel:
                     pings.cancel()
                     await asyncio.gather(pings, return_exceptions=True)
             except (ConnectionLost, OSError, Unavailable) as error:
-                LOG.info("IRC did not answer", instance=self._around.instance, error=repr(error))
+                LOG.info("IRC did not answer", instance=self._deps.instance, error=repr(error))
                 await backoff.wait()  # here, so that people are told this error
             else:
                 await backoff.wait()
@@ -135,17 +135,17 @@ class IrcChannel:
         try:
             while True:
                 line = await connection.read()
-                self._around.beat()
+                self._deps.beat()
                 event = self._read_event(line, connection.nick, connection.mapping)
                 if event is not None:
                     await self._events.put(event)
         except (ConnectionLost, OSError, TimeoutError) as error:
-            LOG.info("the connection to IRC ended", instance=self._around.instance, error=repr(error))
+            LOG.info("the connection to IRC ended", instance=self._deps.instance, error=repr(error))
         finally:
             await connection.close()
 
     def _read_event(self, line: IrcLine, nick: str, mapping: CaseMapping) -> Inbound | None:
-        number, trust_nicks = f"{self._id}-{next(self._numbers)}", self._around.config[TRUST_NICKS]
+        number, trust_nicks = f"{self._id}-{next(self._numbers)}", self._deps.config[TRUST_NICKS]
         if line.command == "ERROR":
             raise ConnectionLost(line.last)
         if self._members.note(line, mapping):
@@ -179,7 +179,7 @@ class IrcChannel:
 
     def _get_pause(self) -> float:
         """Before the next line: a few at once, then one a second."""
-        now = self._around.clock.monotonic() / SECOND
+        now = self._deps.clock.monotonic() / SECOND
         self._free_at = max(self._free_at, now - BURST / LINES_PER_S) + 1 / LINES_PER_S
         return max(self._free_at - now, 0.0)
 

@@ -56,8 +56,8 @@ def parse_object(body: bytes) -> dict[str, Any] | None:
 class HookInbox:
     """Between `answer_hook` and `receive`: requests come concurrently, and the events of a room stay in order."""
 
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps = deps
         self._receive: Receive | None = None
         self._queues = RoomQueues()
 
@@ -80,7 +80,7 @@ class HookInbox:
         """Returns once all are durable. Raises Unavailable while nobody listens, so that the platform sends again."""
         for event in events:
             await self.receive_one(event)
-        self._around.beat()
+        self._deps.beat()
 
     async def receive_one(self, event: Inbound) -> Receipt:
         urgent = event.event == "message" and may_stop(event.text)

@@ -63,22 +63,22 @@ def render_given(commands: Iterable[ShownCommand], shown: str, words: str) -> st
 
 
 async def register_commands(
-    around: ChannelDeps, bot: str, commands: tuple[ShownCommand, ...], tell: Callable[[], Awaitable[object]]
+    deps: ChannelDeps, bot: str, commands: tuple[ShownCommand, ...], tell: Callable[[], Awaitable[object]]
 ) -> None:
     """Tell the platform the commands of a bot, unless it was told the same before. If it refuses, the channel runs on
     and its report says so; the next start tries again."""
     if not commands:
         return
     digest = hashlib.sha256(msgspec.json.encode((bot, commands))).hexdigest()
-    if await around.cursor.load(REGISTERED) == digest:
+    if await deps.cursor.load(REGISTERED) == digest:
         return
     note = ""
     try:
         await tell()
     except GatepostError as error:
         note = f"its menu of commands could not be set, they can be typed all the same: {error}"
-        LOG.warning("the commands could not be registered", instance=around.instance, error=str(error))
+        LOG.warning("the commands could not be registered", instance=deps.instance, error=str(error))
     else:
-        await around.cursor.save(digest, REGISTERED)
-    if around.pulse is not None:
-        around.pulse.note = note
+        await deps.cursor.save(digest, REGISTERED)
+    if deps.pulse is not None:
+        deps.pulse.note = note

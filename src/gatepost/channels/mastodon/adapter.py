@@ -37,14 +37,14 @@ WAY_OUT = "make a new token under Preferences > Development, and set it with `ga
 
 
 class MastodonChannel:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps = deps
         self._http: PlatformHttp | None = None
         self._stream: PlatformHttp | None = None
         self._own = MastodonAccount("", "")
         self._roots: OrderedDict[str, str] = OrderedDict()  # the first post of a post's conversation
         self._seen: OrderedDict[str, Inbound] = OrderedDict()
-        self._posting = MastodonPosting(self._connect, around.config[VISIBILITY], self._remember_root)
+        self._posting = MastodonPosting(self._connect, deps.config[VISIBILITY], self._remember_root)
 
     @property
     def own_names(self) -> frozenset[str]:
@@ -53,7 +53,7 @@ class MastodonChannel:
     async def _connect(self) -> PlatformHttp:
         """The client, once the server has accepted the token."""
         if self._http is None:
-            token, url = await self._around.secret(TOKEN), self._around.config[API_URL]
+            token, url = await self._deps.secret(TOKEN), self._deps.config[API_URL]
             if not token or not url:
                 lacking = "a token" if url else "the address of its server"
                 raise ChannelEnded(EndReason.SETTING, f"the Mastodon account has not got {lacking}", WAY_OUT)
@@ -71,7 +71,7 @@ class MastodonChannel:
             headers=headers,
             way_out=WAY_OUT,
             find_retry_after=_find_retry_after,
-            ca_file=self._around.config[CA_FILE],
+            ca_file=self._deps.config[CA_FILE],
         )
 
     async def check(self) -> BotIdentity:
@@ -127,7 +127,7 @@ class MastodonChannel:
                 await self._receive_notes(receive)
                 backoff.reset()
             except Unavailable as error:
-                LOG.info("Mastodon did not answer", instance=self._around.instance, error=str(error))
+                LOG.info("Mastodon did not answer", instance=self._deps.instance, error=str(error))
                 await backoff.wait(error.retry_after)
                 continue
             try:
@@ -139,21 +139,21 @@ class MastodonChannel:
     async def _receive_notes(self, receive: Receive) -> None:
         """All that is newer than the cursor, oldest first."""
         await self._connect()
-        known = await self._around.cursor.load()
+        known = await self._deps.cursor.load()
         if not known:
             newest = await self._list_notes(limit=1)
-            await self._around.cursor.save(str(newest[0]["id"]) if newest else "0")
-            self._around.beat()
+            await self._deps.cursor.save(str(newest[0]["id"]) if newest else "0")
+            self._deps.beat()
             return
         while True:
             notes = (await self._list_notes(min_id=known, limit=PAGE))[::-1]
-            self._around.beat()
+            self._deps.beat()
             if not notes:
                 return
             events = [event for note in notes if (event := await self._read_note(note)) is not None]
             await receive_batch(events, receive)
             known = str(notes[-1]["id"])
-            await self._around.cursor.save(known)
+            await self._deps.cursor.save(known)
 
     async def _list_notes(self, **asked: Any) -> list[dict[str, Any]]:
         http = await self._connect()
@@ -204,7 +204,7 @@ class MastodonChannel:
             try:
                 lines, stream, is_new = wire.EventLines(), await self._open_stream(), True
                 async for chunk in stream.download("api/v1/streaming/user", action="read its stream"):
-                    self._around.beat()
+                    self._deps.beat()
                     if is_new:  # what came between two streams is in the list
                         backoff.reset()
                         bell.set()
@@ -212,7 +212,7 @@ class MastodonChannel:
                     for name, data in lines.feed(chunk):
                         await self._read_stream_event(name, data, bell, changes)
             except (Unavailable, PlatformRefusal, ValueError) as error:
-                LOG.info("Mastodon's stream ended", instance=self._around.instance, error=str(error))
+                LOG.info("Mastodon's stream ended", instance=self._deps.instance, error=str(error))
             await backoff.wait()
 
     async def _open_stream(self) -> PlatformHttp:
@@ -220,7 +220,7 @@ class MastodonChannel:
             http = await self._connect()
             instance = await http.call("GET", "api/v2/instance", action="find its stream")
             told = _get_in(instance, "configuration", "urls", "streaming")
-            self._stream = self._make_http(wire.find_stream_url(http.base_url, told), await self._around.secret(TOKEN))
+            self._stream = self._make_http(wire.find_stream_url(http.base_url, told), await self._deps.secret(TOKEN))
         return self._stream
 
     async def _read_stream_event(

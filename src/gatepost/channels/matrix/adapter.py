@@ -32,14 +32,14 @@ PINS = "state/m.room.pinned_events"
 
 
 class Matrix:
-    def __init__(self, around: ChannelDeps) -> None:
-        config = around.config
-        self._session = MatrixSession(around)
-        self._keys = RoomKeys(self._session, around.instance, DevicePolicy(config[DEVICES]), config[TRUSTED_DEVICES])
+    def __init__(self, deps: ChannelDeps) -> None:
+        config = deps.config
+        self._session = MatrixSession(deps)
+        self._keys = RoomKeys(self._session, deps.instance, DevicePolicy(config[DEVICES]), config[TRUSTED_DEVICES])
         self._invitations = RoomInvitations(
-            self._session, around.instance, InvitePolicy(config[INVITES]), config[INVITERS]
+            self._session, deps.instance, InvitePolicy(config[INVITES]), config[INVITERS]
         )
-        self._receiver = MatrixReceiver(around, self._session, self._keys, self._invitations, around.clock.now())
+        self._receiver = MatrixReceiver(deps, self._session, self._keys, self._invitations, deps.clock.now())
         self._listening = False
 
     async def listen(self, receive: Receive) -> None:

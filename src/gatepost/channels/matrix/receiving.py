@@ -46,10 +46,10 @@ AnyEvent: TypeAlias = Any  # Event, BadEvent or UnknownBadEvent of nio: each has
 
 class MatrixReceiver:
     def __init__(
-        self, around: ChannelDeps, session: MatrixSession, keys: RoomKeys, invitations: RoomInvitations, since: int
+        self, deps: ChannelDeps, session: MatrixSession, keys: RoomKeys, invitations: RoomInvitations, since: int
     ) -> None:
         """`since`: at the very first sync, older messages are left alone (microseconds)."""
-        self._around, self._session, self._keys, self._invitations = around, session, keys, invitations
+        self._deps, self._session, self._keys, self._invitations = deps, session, keys, invitations
         self._begun = since
         self._authors: OrderedDict[str, str] = OrderedDict()  # of recent messages: only they may edit them
         self._undecrypted: OrderedDict[tuple[str, str], MegolmEvent | None] = OrderedDict()
@@ -58,24 +58,24 @@ class MatrixReceiver:
         self._learning = asyncio.Lock()
 
     async def run(self, receive: Receive) -> None:
-        since, first, backoff = await self._around.cursor.load(), True, Backoff()
+        since, first, backoff = await self._deps.cursor.load(), True, Backoff()
         await self._invitations.load()
         await self._load_undecrypted()
         while True:
             try:
                 response = await self._sync(since, first)
             except Unavailable as error:
-                LOG.info("a sync failed", instance=self._around.instance, error=str(error))
+                LOG.info("a sync failed", instance=self._deps.instance, error=str(error))
                 await backoff.wait(error.retry_after)
                 continue
             backoff.reset()
-            self._around.beat()
+            self._deps.beat()
             await self._refresh_keys()
             self._invitations.read(response)
             await self._receive_rooms(response, since, receive)
             await self._retry_undecrypted(response, receive)
             since, first = response.next_batch, False
-            await self._around.cursor.save(since)
+            await self._deps.cursor.save(since)
             self.synced.set()
             await self._invitations.accept(response)
 
@@ -85,7 +85,7 @@ class MatrixReceiver:
             if self.synced.is_set():
                 return
             await self._invitations.load()
-            self._invitations.read(await self._sync(await self._around.cursor.load(), True))
+            self._invitations.read(await self._sync(await self._deps.cursor.load(), True))
             await self._refresh_keys()
             self.synced.set()
 
@@ -111,7 +111,7 @@ class MatrixReceiver:
         try:
             await self._keys.refresh()
         except Unavailable as error:  # asked again after the next sync, and before each encrypted send
-            LOG.info("keys were not exchanged", instance=self._around.instance, error=str(error))
+            LOG.info("keys were not exchanged", instance=self._deps.instance, error=str(error))
 
     async def _receive_rooms(self, response: SyncResponse, since: str, receive: Receive) -> None:
         """Several rooms at once, each in its own order."""
@@ -152,7 +152,7 @@ class MatrixReceiver:
             if not start or not page or find_own_arrival(page, self._session.own_id) is not None:
                 break
         else:
-            LOG.warning("older messages are left out", instance=self._around.instance, room=room_id, fetched=len(found))
+            LOG.warning("older messages are left out", instance=self._deps.instance, room=room_id, fetched=len(found))
         return found[::-1]
 
     async def _retry(self, path: str, query: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,7 +220,7 @@ class MatrixReceiver:
         proved = isinstance(event, Event) and await self._is_proved(event, bool(room and room.encrypted))
         if author == inbound.sender and proved:
             return True
-        LOG.warning("an edit is not its author's", instance=self._around.instance, room=room_id, sender=inbound.sender)
+        LOG.warning("an edit is not its author's", instance=self._deps.instance, room=room_id, sender=inbound.sender)
         return False
 
     # Messages whose key is missing.
@@ -232,7 +232,7 @@ class MatrixReceiver:
             return
         self.undecryptable += 1
         LOG.warning(
-            "a message cannot be decrypted; its key was asked for", instance=self._around.instance, room=room_id,
+            "a message cannot be decrypted; its key was asked for", instance=self._deps.instance, room=room_id,
             sender=event.sender, device=event.device_id, event_id=event.event_id, count=self.undecryptable,
         )  # fmt: skip
         self._undecrypted[place] = event
@@ -242,7 +242,7 @@ class MatrixReceiver:
         try:
             await self._keys.request(event)
         except Unavailable as error:
-            LOG.info("a key was not asked for", instance=self._around.instance, error=str(error))
+            LOG.info("a key was not asked for", instance=self._deps.instance, error=str(error))
 
     async def _retry_undecrypted(self, response: SyncResponse, receive: Receive) -> None:
         keys = (RoomKeyEvent, ForwardedRoomKeyEvent)
@@ -269,12 +269,12 @@ class MatrixReceiver:
         return event
 
     async def _load_undecrypted(self) -> None:
-        kept = json.loads(await self._around.cursor.load(UNDECRYPTED) or "[]")
+        kept = json.loads(await self._deps.cursor.load(UNDECRYPTED) or "[]")
         for room_id, event_id in kept:
             self._undecrypted.setdefault((room_id, event_id), None)
 
     async def _save_undecrypted(self) -> None:
-        await self._around.cursor.save(json.dumps(list(self._undecrypted)), UNDECRYPTED)
+        await self._deps.cursor.save(json.dumps(list(self._undecrypted)), UNDECRYPTED)
 
 
 def find_own_arrival(events: Sequence[AnyEvent], own_id: str) -> int | None:

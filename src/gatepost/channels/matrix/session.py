@@ -65,8 +65,8 @@ class DeviceKeysLost(ChannelEnded):
 class MatrixSession:
     """Made by `start`; `close` ends its connections."""
 
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._url = around, around.config[API_URL].rstrip("/")
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._url = deps, deps.config[API_URL].rstrip("/")
         self._starting = asyncio.Lock()
         self._http: PlatformHttp | None = None
         self._client: AsyncClient | None = None
@@ -117,12 +117,12 @@ class MatrixSession:
 
     async def drop_device(self) -> bool:
         """So that the next start logs in as a new device. False if it cannot: a token belongs to one."""
-        if await self._around.secret(TOKEN):
+        if await self._deps.secret(TOKEN):
             return False
         await self.close()
-        if self._around.folder is not None:
+        if self._deps.folder is not None:
             for name in (LOGIN_FILE, KEY_FILE):
-                (self._around.folder / name).unlink(missing_ok=True)
+                (self._deps.folder / name).unlink(missing_ok=True)
         return True
 
     async def close(self) -> None:
@@ -206,11 +206,11 @@ class MatrixSession:
             timeout=REQUEST_S,
             way_out=WAY_OUT,
             find_retry_after=find_retry_after,
-            ca_file=self._around.config[CA_FILE],
+            ca_file=self._deps.config[CA_FILE],
         )
 
     def _make_client(self, user: str, device: str, token: str, tls: ssl.SSLContext) -> AsyncClient:
-        folder = self._around.folder
+        folder = self._deps.folder
         if folder is not None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         config = AsyncClientConfig(
@@ -228,10 +228,10 @@ class MatrixSession:
 
     async def _log_in(self) -> tuple[str, dict[str, Any]]:
         """The token, and what the homeserver says whose it is."""
-        token = await self._around.secret(TOKEN)
+        token = await self._deps.secret(TOKEN)
         if token:
             return token, await self._ask_identity(token)
-        password, user = await self._around.secret(PASSWORD), self._around.config[USER]
+        password, user = await self._deps.secret(PASSWORD), self._deps.config[USER]
         if not password or not is_id(user, USER_ID):
             raise ChannelEnded(
                 EndReason.SETTING,
@@ -279,7 +279,7 @@ class MatrixSession:
         return answer
 
     def _read_login(self) -> dict[str, str]:
-        folder = self._around.folder
+        folder = self._deps.folder
         try:
             read = json.loads((folder / LOGIN_FILE).read_text(encoding="utf-8")) if folder else {}
         except (OSError, ValueError):
@@ -287,7 +287,7 @@ class MatrixSession:
         return read if isinstance(read, dict) else {}
 
     def _keep_login(self, made: dict[str, Any]) -> None:
-        folder = self._around.folder
+        folder = self._deps.folder
         if folder is None:
             return
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -54,13 +54,13 @@ class SocketLost(Exception):
 
 
 class MattermostChannel:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps = deps
         self._http: PlatformHttp | None = None
         self._bot = MattermostBot("", "")
         self._rooms: dict[str, MattermostRoom] = {}
         self._names: dict[str, str] = {}
-        self._posting = MattermostPosting(self._connect, around.clock)
+        self._posting = MattermostPosting(self._connect, deps.clock)
 
     @property
     def own_names(self) -> frozenset[str]:
@@ -71,8 +71,8 @@ class MattermostChannel:
     async def _connect(self) -> tuple[PlatformHttp, MattermostBot]:
         """The client, once the server has accepted the token."""
         if self._http is None:
-            token = await self._around.secret(TOKEN)
-            url = self._around.config[API_URL]
+            token = await self._deps.secret(TOKEN)
+            url = self._deps.config[API_URL]
             if not token or not url:
                 lacking = "a token" if url else "the address of its server"
                 raise ChannelEnded(EndReason.SETTING, f"the Mattermost bot has no {lacking}", WAY_OUT)
@@ -83,7 +83,7 @@ class MattermostChannel:
                 way_out=WAY_OUT,
                 find_retry_after=_find_retry_after,
                 read_error=_read_error,
-                ca_file=self._around.config[CA_FILE],
+                ca_file=self._deps.config[CA_FILE],
             )
         if not self._bot.id:
             me = await self._http.call("GET", "api/v4/users/me", action="read its own account")
@@ -116,7 +116,7 @@ class MattermostChannel:
             try:
                 await unwrap_group(lambda: self._listen_once(receive, backoff))
             except (SocketLost, WebSocketException, OSError, TimeoutError) as error:
-                LOG.info("the connection to Mattermost ended", instance=self._around.instance, error=repr(error))
+                LOG.info("the connection to Mattermost ended", instance=self._deps.instance, error=repr(error))
                 await backoff.wait()
             except Unavailable as error:
                 await backoff.wait(error.retry_after)
@@ -126,7 +126,7 @@ class MattermostChannel:
         await http.call(
             "GET", "api/v4/users/me", action="read its own account"
         )  # a revoked token ends the channel here
-        token, url = await self._around.secret(TOKEN), _make_socket_url(http.base_url)
+        token, url = await self._deps.secret(TOKEN), _make_socket_url(http.base_url)
         tls = await http.get_tls() if url.startswith("wss:") else None
         try:
             socket = await connect(url, max_size=LARGEST_FRAME, proxy=None, ssl=tls)
@@ -136,7 +136,7 @@ class MattermostChannel:
         async with socket:
             await socket.send(json.dumps({"seq": 1, "action": "authentication_challenge", "data": {"token": token}}))
             await _wait_for_hello(socket)
-            self._around.beat()
+            self._deps.beat()
             backoff.reset()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read_socket(socket, frames))
@@ -147,7 +147,7 @@ class MattermostChannel:
         expected = 1  # the greeting was 0
         async for raw in socket:
             frame = wire.read_json(raw if isinstance(raw, str) else "")
-            self._around.beat()
+            self._deps.beat()
             number = frame.get("seq")
             if "event" not in frame or not isinstance(number, int):
                 continue  # the answer to a ping
@@ -173,10 +173,10 @@ class MattermostChannel:
         known = await self._load()
         newest = max((each // wire.MILLISECOND for each in moments), default=0)
         if newest > known:
-            await self._around.cursor.save(str(newest))
+            await self._deps.cursor.save(str(newest))
 
     async def _load(self) -> int:
-        saved = await self._around.cursor.load()
+        saved = await self._deps.cursor.load()
         return int(saved) if saved.isdecimal() else 0
 
     async def _read_frame(self, frame: dict[str, Any]) -> Inbound | None:
@@ -210,10 +210,10 @@ class MattermostChannel:
         if not known:
             newest = max((int(each.get("last_post_at") or 0) for each in channels), default=0)
             beginning = str(newest or 1)  # the server's own clock counts: with no post yet, every one is new
-            await self._around.cursor.save(beginning, BEGINNING)
-            await self._around.cursor.save(beginning)
+            await self._deps.cursor.save(beginning, BEGINNING)
+            await self._deps.cursor.save(beginning)
             return
-        beginning = await self._around.cursor.load(BEGINNING)
+        beginning = await self._deps.cursor.load(BEGINNING)
         since = max(known - OVERLAP_MS, int(beginning or 1))
         events: list[Inbound] = []
         for each in channels:
@@ -221,7 +221,7 @@ class MattermostChannel:
                 try:
                     events += await self._list_missed(room, since)
                 except PlatformRefusal as refusal:
-                    LOG.warning("a channel cannot be read", instance=self._around.instance, error=str(refusal))
+                    LOG.warning("a channel cannot be read", instance=self._deps.instance, error=str(refusal))
         await receive_batch(events, receive)
         await self._save([event.at for event in events if event.at])
 
@@ -232,7 +232,7 @@ class MattermostChannel:
         )
         posts = list(wire.read_json(answer.get("posts")).values())
         if len(posts) >= MOST_MISSED:
-            LOG.warning("more was said than Mattermost repeats", instance=self._around.instance, room=room.address)
+            LOG.warning("more was said than Mattermost repeats", instance=self._deps.instance, room=room.address)
         found: list[Inbound] = []
         for post in sorted(posts, key=lambda post: int(post.get("create_at") or 0)):
             name = await self._get_name(str(post.get("user_id", "")))
@@ -266,7 +266,7 @@ class MattermostChannel:
             try:
                 self._remember_room(await http.call("GET", f"api/v4/channels/{channel}", action="read a channel"))
             except PlatformRefusal as refusal:  # it is gone, or the bot was removed from it
-                LOG.info("a channel cannot be read", instance=self._around.instance, error=str(refusal))
+                LOG.info("a channel cannot be read", instance=self._deps.instance, error=str(refusal))
         return self._rooms.get(channel)
 
     def _remember_room(self, channel: dict[str, Any]) -> None:

@@ -48,13 +48,13 @@ def render_text(text: str) -> str:
 
 
 class NtfyTopics:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
-        topics: tuple[str, ...] = around.config[TOPICS]
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps = deps
+        topics: tuple[str, ...] = deps.config[TOPICS]
         self._topics = tuple(dict.fromkeys(topics))
         self._http: PlatformHttp | None = None
         self._seen: OrderedDict[tuple[str, str], str] = OrderedDict()  # (topic, sequence) -> the message's own id
-        self._attempts = SendAttempts(around.cursor, around.clock)
+        self._attempts = SendAttempts(deps.cursor, deps.clock)
         self._is_old = False
 
     # Receiving.
@@ -78,23 +78,23 @@ class NtfyTopics:
                     raise
                 raise _no_right(topic) from None
             except Unavailable as error:
-                LOG.info("ntfy did not answer", instance=self._around.instance, error=str(error))
+                LOG.info("ntfy did not answer", instance=self._deps.instance, error=str(error))
                 await backoff.wait(error.retry_after)
 
     async def _read_stream(self, topic: str, receive: Receive, backoff: Backoff) -> None:
-        since = await self._around.cursor.load(topic)
+        since = await self._deps.cursor.load(topic)
         async with aclosing(self._list_lines(f"{topic}/json?since={since or 'none'}")) as lines:
             async for line in lines:
                 self._check_age()
-                self._around.beat()
+                self._deps.beat()
                 backoff.reset()
                 if line.get("event") == wire.NtfyEvent.OPEN and not since:
                     since = str(wire.read_seconds(line))  # what is said from now on, also if this connection breaks
-                    await self._around.cursor.save(since, topic)
+                    await self._deps.cursor.save(since, topic)
                 await self._receive_line(topic, line, receive)
                 if line.get("event") in (wire.NtfyEvent.MESSAGE, wire.NtfyEvent.DELETED) and wire.read_id(line):
                     since = wire.read_id(line)
-                    await self._around.cursor.save(since, topic)
+                    await self._deps.cursor.save(since, topic)
         raise Unavailable("ntfy", "it ended the stream")
 
     async def _list_lines(self, path: str) -> AsyncGenerator[Mapping[str, Any], None]:
@@ -126,7 +126,7 @@ class NtfyTopics:
             self._seen.popitem(last=False)
 
     def _open(self, url: str) -> OpenFile | None:
-        if not wire.is_below(url, self._around.config[API_URL]):
+        if not wire.is_below(url, self._deps.config[API_URL]):
             return None
 
         async def read() -> AsyncIterator[bytes]:
@@ -170,7 +170,7 @@ class NtfyTopics:
         async for line in self._list_lines(f"{topic}/json?poll=1&since=all"):
             if wire.read_sequence(line) == sequence:
                 return sequence
-        if attempt.at < self._around.clock.now() - CACHED_FOR:
+        if attempt.at < self._deps.clock.now() - CACHED_FOR:
             raise Refused("this bot", "find the message", address, "the server may have forgotten it")
         return None
 
@@ -207,16 +207,16 @@ class NtfyTopics:
 
     async def _connect(self) -> PlatformHttp:
         if self._http is None:
-            token = await self._around.secret(TOKEN)
+            token = await self._deps.secret(TOKEN)
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             self._http = PlatformHttp(
                 "ntfy",
-                self._around.config[API_URL],
+                self._deps.config[API_URL],
                 headers=headers,
                 way_out=WAY_OUT,
                 timeout=STREAM_S,
                 read_error=_read_error,
-                ca_file=self._around.config[CA_FILE],
+                ca_file=self._deps.config[CA_FILE],
             )
         return self._http
 

@@ -31,11 +31,11 @@ USEFUL_SCOPES = {
 
 
 class RedditAccount:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._config = around, around.config
-        self._session, self._memory = RedditSession(around), RedditMemory()
-        self._receiving = RedditReceiving(around, self._session, self._memory)
-        self._posting = RedditPosting(around, self._session, self._memory, self._get_name)
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._config = deps, deps.config
+        self._session, self._memory = RedditSession(deps), RedditMemory()
+        self._receiving = RedditReceiving(deps, self._session, self._memory)
+        self._posting = RedditPosting(deps, self._session, self._memory, self._get_name)
         self._name = ""
 
     @property
@@ -51,13 +51,13 @@ class RedditAccount:
             try:
                 await self._receiving.receive_news(await self._get_name(), receive)
             except Unavailable as error:
-                LOG.info("Reddit did not answer", instance=self._around.instance, error=str(error))
+                LOG.info("Reddit did not answer", instance=self._deps.instance, error=str(error))
                 await backoff.wait(error.retry_after)
                 continue
             except PlatformRefusal:
                 await self._read_me()  # it says so if the account is suspended
                 raise
-            self._around.beat()
+            self._deps.beat()
             backoff.reset()
             await asyncio.sleep(self._config[POLL_S])
 

@@ -26,10 +26,10 @@ FORM = {"api_type": "json", "raw_json": "1"}
 
 class RedditPosting:
     def __init__(
-        self, around: ChannelDeps, session: RedditSession, memory: RedditMemory, get_me: Callable[[], Awaitable[str]]
+        self, deps: ChannelDeps, session: RedditSession, memory: RedditMemory, get_me: Callable[[], Awaitable[str]]
     ) -> None:
-        self._around, self._session, self._memory, self._get_me = around, session, memory, get_me
-        self._attempts = SendAttempts(around.cursor, around.clock)
+        self._deps, self._session, self._memory, self._get_me = deps, session, memory, get_me
+        self._attempts = SendAttempts(deps.cursor, deps.clock)
         self._newest: dict[ThingKind, int] = {}  # the number of our own newest comment and message
 
     async def send(self, address: str, message: Outbound) -> str:
@@ -66,7 +66,7 @@ class RedditPosting:
             parent=parent if wire.is_id(parent, ThingKind.COMMENT) else "",
             digest=wire.digest_text(text),
             after=await self._get_newest(kind),
-            at=self._around.clock.now(),
+            at=self._deps.clock.now(),
         )
         await self._attempts.begin(message.key, thread=message.thread, note=wire.render_note(note))
         try:
@@ -88,7 +88,7 @@ class RedditPosting:
             parent="",
             digest=wire.digest_text(f"{title}\n\n{text}".strip()),
             after=await self._get_newest(ThingKind.POST),
-            at=self._around.clock.now(),
+            at=self._deps.clock.now(),
         )
         async with self._attempts.attempt(message.key, note=wire.render_note(note)):
             body = {**FORM, "sr": room.subreddit, "kind": "self", "title": title, "text": text}
@@ -188,7 +188,7 @@ class RedditPosting:
             if found.kind is not ThingKind.POST:
                 self._remember(found.room, found.parent or found.room.post_id, found.name, attempt.thread)
             return found.name
-        left = note.at / SECOND + self._around.config[SETTLE_S] - self._around.clock.now() / SECOND
+        left = note.at / SECOND + self._deps.config[SETTLE_S] - self._deps.clock.now() / SECOND
         if left > 0:
             raise Unavailable("Reddit", "it may not list yet what was just said", retry_after=left)
         return None

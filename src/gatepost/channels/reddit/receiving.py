@@ -56,9 +56,9 @@ class RedditMemory:
 
 
 class RedditReceiving:
-    def __init__(self, around: ChannelDeps, session: RedditSession, memory: RedditMemory) -> None:
-        self._around, self._session, self._memory = around, session, memory
-        self._watched = "+".join(dict.fromkeys(name.lower() for name in around.config[SUBREDDITS]))
+    def __init__(self, deps: ChannelDeps, session: RedditSession, memory: RedditMemory) -> None:
+        self._deps, self._session, self._memory = deps, session, memory
+        self._watched = "+".join(dict.fromkeys(name.lower() for name in deps.config[SUBREDDITS]))
         self._floors: dict[str, int] = {}  # what a stream had when we began to listen
         self._received: OrderedDict[str, str] = OrderedDict()  # of streams: one may be listed late
 
@@ -66,9 +66,9 @@ class RedditReceiving:
         """All that is new. The streams are read before the inbox: what is in both is then known as the inbox has it."""
         listed = await self._list_watched(me) if self._watched else {}
         unread = await self._list_all("message/unread", "read its inbox", mark="false")
-        if not await self._around.cursor.load():  # what was said before the bot came is not for it
+        if not await self._deps.cursor.load():  # what was said before the bot came is not for it
             await self._mark_read(unread)
-            await self._around.cursor.save(BEGUN)
+            await self._deps.cursor.save(BEGUN)
             return
         found = [thing for child in unread if (thing := wire.read_thing(child, me)) is not None]
         things = wire.sort_things([*(thing for stream in listed.values() for thing in stream), *found])
@@ -114,7 +114,7 @@ class RedditReceiving:
             try:
                 found[stream] = await self._list_stream(stream, me)
             except PlatformRefusal as error:
-                LOG.warning("subreddits cannot be read", instance=self._around.instance, error=str(error))
+                LOG.warning("subreddits cannot be read", instance=self._deps.instance, error=str(error))
         return found
 
     async def _list_stream(self, stream: str, me: str) -> list[Thing]:
@@ -131,13 +131,13 @@ class RedditReceiving:
         if not known:  # what was said before we came
             newest = max((each.number for each in things), default=1)
             self._floors[stream] = newest
-            await self._around.cursor.save(str(newest), self._name_cursor(stream))
+            await self._deps.cursor.save(str(newest), self._name_cursor(stream))
             return []
         floor = self._floors.setdefault(stream, known)
         return [each for each in things if each.number > floor and each.name not in self._received]
 
     async def _load_cursor(self, stream: str) -> int:
-        saved = await self._around.cursor.load(self._name_cursor(stream))
+        saved = await self._deps.cursor.load(self._name_cursor(stream))
         return int(saved) if saved else 0
 
     def _name_cursor(self, stream: str) -> str:
@@ -151,7 +151,7 @@ class RedditReceiving:
             known = await self._load_cursor(stream)
             newest = max((each.number for each in things), default=0)
             if newest > known:
-                await self._around.cursor.save(str(newest), self._name_cursor(stream))
+                await self._deps.cursor.save(str(newest), self._name_cursor(stream))
 
     # Threads.
 

@@ -37,8 +37,8 @@ class AccessToken(Struct, frozen=True):
 
 
 class RedditSession:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._config = around, around.config
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._config = deps, deps.config
         self._api: PlatformHttp | None = None
         self._issuer: PlatformHttp | None = None
         self._token: AccessToken | None = None
@@ -83,14 +83,14 @@ class RedditSession:
     # The window.
 
     def _check_window(self) -> None:
-        left = self._closed_until - self._around.clock.monotonic()
+        left = self._closed_until - self._deps.clock.monotonic()
         if left > 0:
             why = "the requests that it allows are used up for now"
             raise Unavailable("Reddit", why, retry_after=left / SECOND, everywhere=True)
 
     def _close_window(self, seconds: float) -> None:
         wait = min(max(seconds, 0.0), LONGEST_WINDOW_S)
-        self._closed_until = self._around.clock.monotonic() + int(wait * SECOND)
+        self._closed_until = self._deps.clock.monotonic() + int(wait * SECOND)
 
     def _find_retry_after(self, response: httpx2.Response, answer: Any) -> float | None:
         """Return the wait after a refusal: until the window ends, unless the usual header says something else."""
@@ -107,12 +107,12 @@ class RedditSession:
     async def get_token(self) -> AccessToken:
         async with self._renewing:
             token = self._token
-            if token is None or token.until <= self._around.clock.monotonic():
+            if token is None or token.until <= self._deps.clock.monotonic():
                 token = self._token = await self._renew()
             return token
 
     async def _renew(self) -> AccessToken:
-        client, secret = self._config[CLIENT_ID], await self._around.secret(CLIENT_SECRET)
+        client, secret = self._config[CLIENT_ID], await self._deps.secret(CLIENT_SECRET)
         asked = await self._make_grant()
         if not client or not secret:
             raise ChannelEnded(EndReason.SETTING, "the id or the secret of the Reddit app is not set", NEW_APP)
@@ -139,7 +139,7 @@ class RedditSession:
         return self._read_token(answer, asked["grant_type"])
 
     async def _make_grant(self) -> dict[str, str]:
-        refresh, password = await self._around.secret(REFRESH_TOKEN), await self._around.secret(PASSWORD)
+        refresh, password = await self._deps.secret(REFRESH_TOKEN), await self._deps.secret(PASSWORD)
         name = self._config[USERNAME].removeprefix("u/")
         if refresh:
             return {"grant_type": "refresh_token", "refresh_token": refresh}
@@ -159,7 +159,7 @@ class RedditSession:
         lasts = float(told) if isinstance(told, int | float) and math.isfinite(told) else USUAL_TOKEN_S
         lasts = min(max(lasts - RENEWED_BEFORE_S, SHORTEST_TOKEN_S), LONGEST_TOKEN_S)
         scopes = frozenset(str(scope or ALL_SCOPES).replace(",", " ").split())
-        token = AccessToken(value, scopes, self._around.clock.monotonic() + int(lasts * SECOND))
+        token = AccessToken(value, scopes, self._deps.clock.monotonic() + int(lasts * SECOND))
         for needed, use in NEEDED_SCOPES.items():
             if not token.allows(needed):
                 why = f"the token lacks the scope {needed}, without which the bot cannot {use}"

@@ -29,10 +29,10 @@ RESERVED = frozenset(  # what stands before the colon of other names: senders, g
 class RemoteProgram:
     gone_s = GONE_S
 
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self.platform = around, around.instance
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self.platform = deps, deps.instance
         try:
-            self.features = parse_features(around.config[FEATURES])
+            self.features = parse_features(deps.config[FEATURES])
         except SetupError as error:
             raise ChannelEnded(
                 EndReason.SETTING, str(error), f"`gatepost channel set {self.platform} --set features=…`"
@@ -41,17 +41,17 @@ class RemoteProgram:
             why = f"{self.platform!r} is the name of something else, and its people are not this program's"
             raise ChannelEnded(EndReason.SETTING, why, "give the channel another name")
         self.title = f"the program of {self.platform}"
-        self.largest_file = around.config[LARGEST_FILE]
-        self.exchange = EffectExchange(self.title, around.config[ANSWER_S])
+        self.largest_file = deps.config[LARGEST_FILE]
+        self.exchange = EffectExchange(self.title, deps.config[ANSWER_S])
         self.seat = ProgramSeat(self._now, self._hand_over)
-        self.uploads = UploadShelf(around.folder, self.largest_file)
-        self._inbox, self._open = HookInbox(around), AsyncExitStack()
+        self.uploads = UploadShelf(deps.folder, self.largest_file)
+        self._inbox, self._open = HookInbox(deps), AsyncExitStack()
         self._app = make_app(self)
         self._started = self._now()
         self._is_clear = False
 
     def _now(self) -> float:
-        return self._around.clock.monotonic() / SECOND
+        return self._deps.clock.monotonic() / SECOND
 
     async def listen(self, receive: Receive) -> None:
         if not self._is_clear:
@@ -138,7 +138,7 @@ class RemoteProgram:
         await self._app(scope, receive, send)
 
     async def check_token(self, shown: str) -> bool:
-        return await self._around.check_token(shown)
+        return await self._deps.check_token(shown)
 
     def enter(self, program: str) -> None:
         """A call of this program: evidence that it is there, unless it was replaced."""
@@ -147,12 +147,12 @@ class RemoteProgram:
         except ProgramReplaced as error:
             self.record_conflict(error)
             raise
-        self._around.beat()
+        self._deps.beat()
 
     def record_conflict(self, error: ProgramReplaced) -> None:
-        if self._around.pulse is not None:
+        if self._deps.pulse is not None:
             at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-            self._around.pulse.note = f"two programs use its token (last at {at}): {error}"
+            self._deps.pulse.note = f"two programs use its token (last at {at}): {error}"
 
     def _hand_over(self, old: str) -> None:
         self.exchange.hand_over(old)

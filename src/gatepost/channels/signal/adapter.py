@@ -30,9 +30,9 @@ _log = log.get("signal")
 
 
 class SignalDaemon:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._config = around, around.config
-        self._account = around.config[ACCOUNT]
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._config = deps, deps.config
+        self._account = deps.config[ACCOUNT]
         self._rpc: SignalRpc | None = None
         self._own: wire.OwnAccount | None = None
 
@@ -51,13 +51,13 @@ class SignalDaemon:
                 await self._get_own()
                 await self._read_stream(skip_invalid(receive), backoff)
             except Unavailable as error:
-                _log.warning("the stream of events ended", instance=self._around.instance, error=str(error))
+                _log.warning("the stream of events ended", instance=self._deps.instance, error=str(error))
             await backoff.wait()
 
     async def _read_stream(self, receive: Receive, backoff: Backoff) -> None:
-        async with RoomQueues(save=self._around.cursor.save) as queues:
-            async for event in self._connect().list_events(await self._around.cursor.load()):
-                self._around.beat()
+        async with RoomQueues(save=self._deps.cursor.save) as queues:
+            async for event in self._connect().list_events(await self._deps.cursor.load()):
+                self._deps.beat()
                 backoff.reset()
                 if not event.data:
                     continue
@@ -84,7 +84,7 @@ class SignalDaemon:
             try:
                 await self._connect().call("listDevices", {}, reads=True)
             except Unavailable as error:
-                _log.warning("the account was not checked", instance=self._around.instance, error=str(error))
+                _log.warning("the account was not checked", instance=self._deps.instance, error=str(error))
             await asyncio.sleep(self._config[CHECK_S])
 
     async def send(self, address: str, message: Outbound) -> str:

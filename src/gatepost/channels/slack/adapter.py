@@ -81,17 +81,17 @@ SCOPES = {
 
 
 class SlackChannel:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._mode = around, SlackMode(around.config[MODE])
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._mode = deps, SlackMode(deps.config[MODE])
         self._http: SlackHttp | None = None
         self._me = SlackSelf()
         self._names = NameCache()
         self._latest: OrderedDict[str, str] = OrderedDict()  # by channel: where a status can be shown
         self._queues = RoomQueues()
         self._receive: Receive | None = None
-        self._commands = fit_slash_commands(around.commands)
-        self._missed = SlackMissedMessages(around.cursor, self._receive_message, shared=self._mode is SlackMode.HTTP)
-        self._sender = SlackSender(around, self._get_http, self._latest)
+        self._commands = fit_slash_commands(deps.commands)
+        self._missed = SlackMissedMessages(deps.cursor, self._receive_message, shared=self._mode is SlackMode.HTTP)
+        self._sender = SlackSender(deps, self._get_http, self._latest)
 
     @property
     def own_names(self) -> frozenset[str]:
@@ -104,11 +104,11 @@ class SlackChannel:
 
     async def _get_http(self) -> SlackHttp:
         if self._http is None:
-            token = await self._around.secret(TOKEN)
+            token = await self._deps.secret(TOKEN)
             if not token:
                 raise ChannelEnded(EndReason.TOKEN, "there is no token of a bot", f"copy it from {APPS} and set it")
             if self._http is None:
-                self._http = SlackHttp(self._around.config[API_URL], token, "bot token")
+                self._http = SlackHttp(self._deps.config[API_URL], token, "bot token")
         return self._http
 
     async def _find_self(self) -> SlackSelf:
@@ -132,23 +132,23 @@ class SlackChannel:
 
     async def _listen_by_socket(self) -> None:
         async with self._with_app_token() as http:
-            mode = SocketMode(http, self._queues, self._handle, self._around.beat, self._around.config[PING_S])
+            mode = SocketMode(http, self._queues, self._handle, self._deps.beat, self._deps.config[PING_S])
             await mode.run()
 
     async def _listen_for_hooks(self, http: SlackHttp) -> None:
         await self._check_signing_secret()
         while True:
             await http.ask("auth.test", "ask who it is")
-            self._around.beat()
+            self._deps.beat()
             await asyncio.sleep(CHECK_S)
 
     async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
-        recent = is_recent(head, self._around.clock.now() // SECOND)
+        recent = is_recent(head, self._deps.clock.now() // SECOND)
         return None if recent and head.headers.get(SIGNATURE) else HookResponse(status=401, body=b"not signed")
 
     async def answer_hook(self, request: HookRequest) -> HookResponse:
-        secret = await self._around.secret(SIGNING_SECRET)
-        if not is_genuine(request, secret, self._around.clock.now() // SECOND):
+        secret = await self._deps.secret(SIGNING_SECRET)
+        if not is_genuine(request, secret, self._deps.clock.now() // SECOND):
             return HookResponse(status=401, body=b"not signed")
         request.admit()
         payload = read_hook(request)
@@ -216,13 +216,13 @@ class SlackChannel:
         try:
             return read(*given)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            LOG.warning("an event of Slack cannot be read", instance=self._around.instance, error=repr(error))
+            LOG.warning("an event of Slack cannot be read", instance=self._deps.instance, error=repr(error))
             return None
 
     async def _hand_in(self, made: Inbound | None) -> None:
         if made is not None and self._receive is not None:
             await self._receive(made)
-            self._around.beat()
+            self._deps.beat()
 
     async def _open_pane(self, pane: Payload) -> None:
         """Somebody opened the assistant. Nothing was said yet, so there is nothing to hand in."""
@@ -306,7 +306,7 @@ class SlackChannel:
         )
 
     async def _check_signing_secret(self) -> None:
-        if not await self._around.secret(SIGNING_SECRET):
+        if not await self._deps.secret(SIGNING_SECRET):
             why = "there is no signing secret for HTTP events"
             raise ChannelEnded(EndReason.SETTING, why, f"copy it from {APPS}, Basic Information, and set it")
 
@@ -322,11 +322,11 @@ class SlackChannel:
 
     @asynccontextmanager
     async def _with_app_token(self) -> AsyncIterator[SlackHttp]:
-        token = await self._around.secret(APP_TOKEN)
+        token = await self._deps.secret(APP_TOKEN)
         if not token:
             why = "there is no app-level token for Socket Mode"
             raise ChannelEnded(EndReason.TOKEN, why, f"make one at {APPS} with connections:write, and set it")
-        http = SlackHttp(self._around.config[API_URL], token, "app-level token")
+        http = SlackHttp(self._deps.config[API_URL], token, "app-level token")
         try:
             yield http
         finally:

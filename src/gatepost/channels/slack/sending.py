@@ -32,11 +32,11 @@ NOT_PINNED = ("no_pin", "not_pinned")
 
 class SlackSender:
     def __init__(
-        self, around: ChannelDeps, get_http: Callable[[], Awaitable[SlackHttp]], latest: Mapping[str, str]
+        self, deps: ChannelDeps, get_http: Callable[[], Awaitable[SlackHttp]], latest: Mapping[str, str]
     ) -> None:
         """`latest`: by channel, the thread or message in which a status can be shown."""
-        self._get_http, self._latest, self._clock = get_http, latest, around.clock
-        self._attempts = SendAttempts(around.cursor, around.clock)
+        self._get_http, self._latest, self._clock = get_http, latest, deps.clock
+        self._attempts = SendAttempts(deps.cursor, deps.clock)
         self._statusless = False
         self._kept: dict[tuple[str, Op], Outbound] = {}
 

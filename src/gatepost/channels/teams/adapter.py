@@ -23,10 +23,10 @@ LARGEST_ACTIVITY = 256 * 1024  # bytes; the Bot Framework sends at most that muc
 
 
 class TeamsBot:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._config = around, around.config
-        self._inbox = HookInbox(around)
-        self._session = TeamsSession(around)
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._config = deps, deps.config
+        self._inbox = HookInbox(deps)
+        self._session = TeamsSession(deps)
         self._own_name = ""  # as the last activity names us
 
     @property
@@ -40,9 +40,9 @@ class TeamsBot:
             while True:
                 try:
                     await self._session.get_token(fresh=True)
-                    self._around.beat()
+                    self._deps.beat()
                 except Unavailable as error:
-                    LOG.info("Microsoft did not answer", instance=self._around.instance, error=str(error))
+                    LOG.info("Microsoft did not answer", instance=self._deps.instance, error=str(error))
                     report_miss(error, at_once=True)
                 await asyncio.sleep(self._config[CHECK_S])
 
@@ -61,7 +61,7 @@ class TeamsBot:
         try:
             await self._session.prove(request.headers.get("authorization", ""), service_url)
         except NotProved as error:
-            LOG.info("an activity was not proved", instance=self._around.instance, why=str(error))
+            LOG.info("an activity was not proved", instance=self._deps.instance, why=str(error))
             return HookResponse(status=403)
         request.admit()
         if activity.get("channelId") != CHANNEL or wire.read_tenant(activity) != self._config[TENANT]:

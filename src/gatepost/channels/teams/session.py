@@ -32,8 +32,8 @@ def read_error(given: PlatformAnswer) -> Unavailable | None:
 
 
 class TeamsSession:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._config = around, around.config
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._config = deps, deps.config
         self._clients: dict[str, PlatformHttp] = {}
         self._token, self._token_ends = "", 0
         self._keys: dict[str, proof.SigningKey] = {}
@@ -55,14 +55,14 @@ class TeamsSession:
         if kind.lower() != "bearer":
             raise proof.NotProved("there is no token")
         keys = await self._get_keys(proof.read_key_id(token))
-        now_s = self._around.clock.now() // SECOND
+        now_s = self._deps.clock.now() // SECOND
         proof.check_token(token, keys, app_id=self._config[APP_ID], service_url=service_url, now_s=now_s)
         if not wire.is_below(service_url, self._config[SERVICE_URLS]):
             raise proof.NotProved("its service address is not among channels.teams.service_urls")
 
     async def _get_keys(self, wanted: str) -> dict[str, proof.SigningKey]:
         async with self._reading_keys:
-            now = self._around.clock.monotonic()
+            now = self._deps.clock.monotonic()
             age = now - self._keys_at if self._keys_at is not None else KEYS_HELD
             if age >= KEYS_HELD or (wanted not in self._keys and age >= KEYS_LEAST):
                 self._keys = await self._read_keys()
@@ -81,7 +81,7 @@ class TeamsSession:
     # Outgoing.
 
     async def get_token(self, *, fresh: bool = False) -> str:
-        now = self._around.clock.monotonic()
+        now = self._deps.clock.monotonic()
         if fresh or not self._token or now >= self._token_ends:
             answer = await self._ask_for_token()
             token, lasts = answer.get("access_token"), answer.get("expires_in")
@@ -93,7 +93,7 @@ class TeamsSession:
 
     async def _ask_for_token(self) -> Mapping[str, Any]:
         self.check_settings()
-        secret = await self._around.secret(APP_SECRET)
+        secret = await self._deps.secret(APP_SECRET)
         if not secret:
             raise ChannelEnded(EndReason.TOKEN, "channels.teams.app_secret is not set", WAY_OUT)
         asked = {"grant_type": "client_credentials", "client_id": self._config[APP_ID], "scope": SCOPE}
@@ -135,11 +135,11 @@ class TeamsSession:
 
     async def record_service(self, address: str, service_url: str) -> None:
         if (await self._load_services()).get(address) != service_url:
-            await self._around.cursor.update(partial(_add_service, address, service_url), SERVICES, durable=True)
+            await self._deps.cursor.update(partial(_add_service, address, service_url), SERVICES, durable=True)
 
     async def _load_services(self) -> dict[str, str]:
         """From the store each time: a room may have moved, and another gateway have heard of it."""
-        saved = await self._around.cursor.load(SERVICES)
+        saved = await self._deps.cursor.load(SERVICES)
         if saved != self._saved_services:
             self._services, self._saved_services = (json.loads(saved) if saved else {}), saved
         return self._services

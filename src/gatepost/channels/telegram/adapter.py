@@ -75,8 +75,8 @@ class CardChoices:
 
 
 class TelegramChannel:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps = deps
         self._api: TelegramApi | None = None
         self._me = TelegramSelf()
         self._receive: Receive | None = None
@@ -95,7 +95,7 @@ class TelegramChannel:
 
     async def _get_api(self) -> TelegramApi:
         if self._api is None:
-            token = (await self._around.secret(TOKEN)).strip()
+            token = (await self._deps.secret(TOKEN)).strip()
             if not token:
                 raise ChannelEnded(
                     EndReason.TOKEN, "there is no token of a bot", f"get one from {BOTFATHER}, and set it"
@@ -103,7 +103,7 @@ class TelegramChannel:
             if not _TOKEN.match(token):
                 raise ChannelEnded(EndReason.TOKEN, "the token has not the form of one", WAY_OUT)
             if self._api is None:
-                self._api = TelegramApi(self._around.config[API_URL], token, self._around)
+                self._api = TelegramApi(self._deps.config[API_URL], token, self._deps)
         return self._api
 
     # Receiving.
@@ -112,9 +112,9 @@ class TelegramChannel:
         self._receive = skip_invalid(receive)
         api = await self._get_api()
         self._me = read_self(await api.call("getMe", {}, "ask who it is", reads=True))
-        commands = fit_commands(self._around.commands, COMMAND_RULES)
-        await register_commands(self._around, str(self._me.id), commands, partial(_set_commands, api, commands))
-        await UpdatePoller(api, self._around, self._around.config[POLL_S], self._handle).run()
+        commands = fit_commands(self._deps.commands, COMMAND_RULES)
+        await register_commands(self._deps, str(self._me.id), commands, partial(_set_commands, api, commands))
+        await UpdatePoller(api, self._deps, self._deps.config[POLL_S], self._handle).run()
 
     async def _handle(self, updates: Sequence[Payload]) -> None:
         """Updates that belong together: one, or the parts of an album."""
@@ -241,13 +241,13 @@ class TelegramChannel:
             known |= long_ids
             while len(known) > MOST_LONG_IDS:
                 del known[next(iter(known))]
-            await self._around.cursor.save(json.dumps(known), LONG_IDS)
+            await self._deps.cursor.save(json.dumps(known), LONG_IDS)
         return keyboard
 
     async def _load_long_ids(self) -> dict[str, str]:
-        if self._long_ids is None or self._term != self._around.cursor.term:
-            term = self._around.cursor.term
-            kept = json.loads(await self._around.cursor.load(LONG_IDS) or "{}")
+        if self._long_ids is None or self._term != self._deps.cursor.term:
+            term = self._deps.cursor.term
+            kept = json.loads(await self._deps.cursor.load(LONG_IDS) or "{}")
             self._long_ids = {str(short): str(ident) for short, ident in kept.items() if short.startswith(DIGEST)}
             self._term = term
         return self._long_ids
@@ -293,7 +293,7 @@ class TelegramChannel:
         return BotIdentity(name=f"@{me.username} ({me.name})", link=f"https://t.me/{me.username}", notes=tuple(notes))
 
     async def check_poller(self) -> None:
-        await check_conflict(await self._get_api(), min(self._around.config[POLL_S], PROBE_S))
+        await check_conflict(await self._get_api(), min(self._deps.config[POLL_S], PROBE_S))
 
 
 async def _set_commands(api: TelegramApi, commands: Sequence[ShownCommand]) -> None:

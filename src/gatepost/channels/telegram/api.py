@@ -20,11 +20,11 @@ MOVED = "moved"  # the name of its cursor
 class TelegramApi:
     """The token is a part of every address, so that no error may show one: each call has words of its own."""
 
-    def __init__(self, api_url: str, token: str, around: ChannelDeps) -> None:
+    def __init__(self, api_url: str, token: str, deps: ChannelDeps) -> None:
         check_web_address(api_url)
         base = api_url.rstrip("/")
         self._files_url = f"{base}/file/bot{token}/"
-        self._around = around
+        self._deps = deps
         self.http = PlatformHttp(
             "Telegram", f"{base}/bot{token}/", way_out=WAY_OUT, find_retry_after=lambda _, answer: find_wait(answer)
         )
@@ -81,7 +81,7 @@ class TelegramApi:
 
     def _is_everywhere(self, chat: int, wait: float) -> bool:
         """Telegram does not say whose limit it is. Two chats at once are limited only together."""
-        now = self._around.clock.monotonic()
+        now = self._deps.clock.monotonic()
         self._limited = {each: until for each, until in self._limited.items() if until > now}
         others = any(each != chat for each in self._limited)
         self._limited[chat] = now + int(wait * SECOND)
@@ -90,9 +90,9 @@ class TelegramApi:
     # Groups that became supergroups.
 
     async def load_moved(self) -> dict[int, int]:
-        if self._moved is None or self._term != self._around.cursor.term:
-            term = self._around.cursor.term
-            kept = await self._around.cursor.load(MOVED)
+        if self._moved is None or self._term != self._deps.cursor.term:
+            term = self._deps.cursor.term
+            kept = await self._deps.cursor.load(MOVED)
             self._moved = {int(new): int(old) for new, old in json.loads(kept or "{}").items()}
             self._term = term
         return self._moved
@@ -105,7 +105,7 @@ class TelegramApi:
         moved[new] = old
         while len(moved) > MOST_MOVED:
             del moved[next(iter(moved))]
-        await self._around.cursor.save(json.dumps(moved), MOVED)
+        await self._deps.cursor.save(json.dumps(moved), MOVED)
 
     @staticmethod
     def find_current(moved: Mapping[int, int], chat: int) -> int:

@@ -24,8 +24,8 @@ PROBE_S = 3  # in which a program whose poll we ended asks again
 
 
 class UpdatePoller:
-    def __init__(self, api: TelegramApi, around: ChannelDeps, poll_s: int, handle: Handle) -> None:
-        self._api, self._around, self._poll_s, self._handle = api, around, poll_s, handle
+    def __init__(self, api: TelegramApi, deps: ChannelDeps, poll_s: int, handle: Handle) -> None:
+        self._api, self._deps, self._poll_s, self._handle = api, deps, poll_s, handle
         self._conflicts: deque[int] = deque(maxlen=CONFLICTS)
         self._backoff = Backoff()
         self._saved_at = 0
@@ -43,7 +43,7 @@ class UpdatePoller:
                 except PlatformRefusal as error:
                     await self._wait_out(error)
                     continue
-                self._around.beat()
+                self._deps.beat()
                 self._backoff.reset()
                 await tracker.put(updates)
                 await tracker.wait()
@@ -76,7 +76,7 @@ class UpdatePoller:
             raise error
         if "webhook" in error.detail.lower():
             raise make_hook_error() from None
-        now = self._around.clock.monotonic()
+        now = self._deps.clock.monotonic()
         self._conflicts.append(now)
         if len(self._conflicts) == CONFLICTS and now - self._conflicts[0] < CONFLICT_WINDOW:
             raise _make_conflict_error() from None
@@ -84,10 +84,10 @@ class UpdatePoller:
 
     async def _save(self, offset: int) -> None:
         """For people who look at it: Telegram itself knows what was confirmed."""
-        now = self._around.clock.monotonic()
+        now = self._deps.clock.monotonic()
         if offset and now - self._saved_at >= SAVE_EACH:
             self._saved_at = now
-            await self._around.cursor.save(str(offset))
+            await self._deps.cursor.save(str(offset))
 
 
 async def check_conflict(api: TelegramApi, hold_s: int) -> None:

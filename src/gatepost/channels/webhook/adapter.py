@@ -26,11 +26,11 @@ NOT_PROVED = "the secret or the signature is wrong"
 
 
 class WebhookPosts:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._url = around, around.config[URL]
-        self._inbox = HookInbox(around)
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._url = deps, deps.config[URL]
+        self._inbox = HookInbox(deps)
         self._client: PlatformHttp | None = None
-        self._way_to_set = f"gatepost channel set {around.instance} --set url=https://…"
+        self._way_to_set = f"gatepost channel set {deps.instance} --set url=https://…"
 
     async def listen(self, receive: Receive) -> None:
         await self._get_secret()
@@ -40,7 +40,7 @@ class WebhookPosts:
     async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
         if head.method != "POST":
             return _render(405, {"error": "post a message"})
-        if not wire.may_be_proved(head, await self._around.secret(SECRET)):
+        if not wire.may_be_proved(head, await self._deps.secret(SECRET)):
             return _render(401, {"error": NOT_PROVED})
         if wire.is_by_token(head):
             head.admit()
@@ -49,7 +49,7 @@ class WebhookPosts:
     async def answer_hook(self, request: HookRequest) -> HookResponse:
         if request.method != "POST":
             return _render(405, {"error": "post a message"})
-        if not wire.is_proved(request, await self._around.secret(SECRET)):
+        if not wire.is_proved(request, await self._deps.secret(SECRET)):
             return _render(401, {"error": NOT_PROVED})
         request.admit()
         try:
@@ -57,7 +57,7 @@ class WebhookPosts:
             receipt = await self._inbox.receive_one(event)
         except Invalid as error:
             return _render(400, {"error": str(error)})
-        self._around.beat()
+        self._deps.beat()
         return _render(202, {"id": event.platform_id, "new": receipt.new})
 
     async def send(self, address: str, message: Outbound) -> str:
@@ -93,7 +93,7 @@ class WebhookPosts:
             self._client = None
 
     async def _get_secret(self) -> str:
-        secret = await self._around.secret(SECRET)
+        secret = await self._deps.secret(SECRET)
         if len(secret) < wire.SHORTEST_SECRET:
             why = f"channels.webhook.secret has fewer than {wire.SHORTEST_SECRET} signs"
             raise ChannelEnded(EndReason.SETTING, why, "set one that `openssl rand -hex 32` prints")
@@ -101,7 +101,7 @@ class WebhookPosts:
 
     def _connect(self) -> PlatformHttp:
         if self._client is None:
-            ca_file = self._around.config[CA_FILE]
+            ca_file = self._deps.config[CA_FILE]
             self._client = PlatformHttp(TARGET, self._url, way_out=WAY_OUT, read_error=_read_error, ca_file=ca_file)
         return self._client
 

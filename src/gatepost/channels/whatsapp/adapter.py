@@ -101,12 +101,12 @@ def _explain(error: dict[str, Any]) -> str:
 
 
 class WhatsAppCloud:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._config = around, around.config
-        self._number = around.config[PHONE_NUMBER_ID]
-        self._inbox = HookInbox(around)
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._config = deps, deps.config
+        self._number = deps.config[PHONE_NUMBER_ID]
+        self._inbox = HookInbox(deps)
         self._clients: dict[str, PlatformHttp] = {}
-        self._attempts = SendAttempts(around.cursor, around.clock)
+        self._attempts = SendAttempts(deps.cursor, deps.clock)
         self._reported: OrderedDict[str, str] = OrderedDict()  # our key -> the message that Meta reported
         self._asked: OrderedDict[str, int] = OrderedDict()  # since when a look-up waits for a report
         self._last: OrderedDict[str, str] = OrderedDict()  # room -> the message that was read last
@@ -117,9 +117,9 @@ class WhatsAppCloud:
             while True:
                 try:
                     await self._get_number()
-                    self._around.beat()
+                    self._deps.beat()
                 except Unavailable as error:
-                    _log.warning("WhatsApp does not answer", instance=self._around.instance, error=str(error))
+                    _log.warning("WhatsApp does not answer", instance=self._deps.instance, error=str(error))
                     report_miss(error, at_once=True)
                 await asyncio.sleep(self._config[CHECK_S])
 
@@ -130,7 +130,7 @@ class WhatsAppCloud:
     async def answer_hook(self, request: HookRequest) -> HookResponse:
         if request.method == "GET":
             return await self._verify(request)
-        if request.method != "POST" or not is_signed(request, SIGNATURE, await self._around.secret(APP_SECRET)):
+        if request.method != "POST" or not is_signed(request, SIGNATURE, await self._deps.secret(APP_SECRET)):
             return HookResponse(status=403)
         request.admit()
         payload = parse_object(request.body)
@@ -144,7 +144,7 @@ class WhatsAppCloud:
     async def _verify(self, request: HookRequest) -> HookResponse:
         """Meta asks once whether the address is ours."""
         given, challenge = request.query.get("hub.verify_token", ""), request.query.get("hub.challenge", "")
-        known = is_same(given, await self._around.secret(VERIFY_TOKEN))
+        known = is_same(given, await self._deps.secret(VERIFY_TOKEN))
         if request.query.get("hub.mode") != "subscribe" or not known or len(challenge) > 200:
             return HookResponse(status=403)
         return HookResponse(body=challenge.encode())
@@ -161,22 +161,22 @@ class WhatsAppCloud:
                 if await self._attempts.is_open(status.key):
                     needed[status.key] = found
         if needed:
-            await self._around.cursor.update(partial(_add_reports, needed), REPORTS, durable=True)
+            await self._deps.cursor.update(partial(_add_reports, needed), REPORTS, durable=True)
         for status in failed:
             why = TOO_LATE if status.code == WINDOW else f"WhatsApp did not deliver it: {status.detail} ({status.code})"
             failure = LateFailure(
                 key=status.key, platform_id=status.message, why=why[:LONGEST_REASON], again=status.code == WINDOW
             )
-            await self._around.report_failure(failure)
+            await self._deps.report_failure(failure)
 
     async def _load_reports(self) -> dict[str, str]:
         """Return what an earlier process was told, and other gateways."""
-        saved = await self._around.cursor.load(REPORTS)
+        saved = await self._deps.cursor.load(REPORTS)
         return json.loads(saved) if saved else {}
 
     async def _forget_report(self, key: str) -> None:
         self._reported.pop(key, None)
-        await self._around.cursor.update(partial(_remove_report, key), REPORTS, durable=True)
+        await self._deps.cursor.update(partial(_remove_report, key), REPORTS, durable=True)
 
     async def send(self, address: str, message: Outbound) -> str:
         to = wire.parse_recipient(address)
@@ -280,7 +280,7 @@ class WhatsAppCloud:
             return found
         if await self._attempts.find(key) is None:
             return None
-        now = self._around.clock.now()
+        now = self._deps.clock.now()
         since = self._asked.get(key, now)
         _keep(self._asked, key, since)
         if now - since < REPORTED_WITHIN:
@@ -306,8 +306,8 @@ class WhatsAppCloud:
 
     async def check(self) -> BotIdentity:
         for name, value in (
-            ("app_secret", await self._around.secret(APP_SECRET)),
-            ("verify_token", await self._around.secret(VERIFY_TOKEN)),
+            ("app_secret", await self._deps.secret(APP_SECRET)),
+            ("verify_token", await self._deps.secret(VERIFY_TOKEN)),
         ):
             if not value:
                 raise ChannelEnded(EndReason.SETTING, f"channels.whatsapp.{name} is not set", "set it")
@@ -329,7 +329,7 @@ class WhatsAppCloud:
             answer = await self._call("GET", self._number, action="read its webhooks", params={"fields": HOOKS})
         except PlatformRefusal:
             return  # the token may send and not manage: then nobody can know
-        check_hooks(answer, self._around.instance)
+        check_hooks(answer, self._deps.instance)
 
     async def close(self) -> None:
         while self._clients:
@@ -369,7 +369,7 @@ class WhatsAppCloud:
         if origin == MEDIA_ORIGIN and not _is_below(url, MEDIA_ORIGIN):
             raise Refused("this bot", "read a file", "WhatsApp", "its address is not on a host of Meta")
         if origin not in self._clients:
-            token = await self._around.secret(TOKEN)
+            token = await self._deps.secret(TOKEN)
             if not token:
                 raise ChannelEnded(EndReason.TOKEN, "channels.whatsapp.token is not set", WAY_OUT)
             headers = {"authorization": f"Bearer {token}"}

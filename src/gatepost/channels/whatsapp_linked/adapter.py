@@ -47,8 +47,8 @@ _log = log.get("whatsapp_linked")
 
 
 class WhatsAppLinked:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._config = around, around.config
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._config = deps, deps.config
         self._device: DeviceProcess | None = None
         self._status: LinkStatus | None = None
         self._end: ChannelEnded | None = None
@@ -67,7 +67,7 @@ class WhatsAppLinked:
             try:
                 await self._run_device(command, begin, skip_invalid(receive), backoff)
             except Unavailable as error:
-                _log.warning("the linked device ended", instance=self._around.instance, error=str(error))
+                _log.warning("the linked device ended", instance=self._deps.instance, error=str(error))
             if time.monotonic() - began > STEADY_S:
                 self._replaced = 0
             await backoff.wait()
@@ -79,11 +79,11 @@ class WhatsAppLinked:
                 async for line in device.list_lines():
                     match line:
                         case Alive():
-                            self._around.beat()
+                            self._deps.beat()
                         case LinkStatus():
                             await self._follow(line, backoff)
                         case Arrived():
-                            self._around.beat()
+                            self._deps.beat()
                             job = partial(self._receive, receive, device, line)
                             await queues.put(line.chat, job, urgent=may_stop(line.text))
             finally:
@@ -98,7 +98,7 @@ class WhatsAppLinked:
 
     async def _follow(self, status: LinkStatus, backoff: Backoff) -> None:
         self._status = status
-        self._around.beat()
+        self._deps.beat()
         if status.state is LinkState.REPLACED:
             self._replaced += 1
             if self._replaced < MOST_REPLACED:
@@ -121,10 +121,10 @@ class WhatsAppLinked:
                 await asyncio.to_thread(_write_private, path, status.picture)
             note = render_pairing(status, path)
             if note != self._shown:
-                _log.warning("the device waits to be linked", instance=self._around.instance, way=note)
+                _log.warning("the device waits to be linked", instance=self._deps.instance, way=note)
         self._shown = note
-        if self._around.pulse is not None:
-            self._around.pulse.note = note
+        if self._deps.pulse is not None:
+            self._deps.pulse.note = note
 
     # Sending.
 
@@ -265,10 +265,10 @@ class WhatsAppLinked:
         return (*RELAY, port), begin
 
     def _get_folder(self) -> Path:
-        if self._around.folder is None:
+        if self._deps.folder is None:
             why = "there is no folder for the session of the linked device"
             raise ChannelEnded(EndReason.SETTING, why, "run the channel in a gateway, which gives it one")
-        return self._around.folder
+        return self._deps.folder
 
     def _parse_chat(self, address: str) -> str:
         chat = wire.parse_room(address)

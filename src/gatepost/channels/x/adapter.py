@@ -41,8 +41,8 @@ FEED = frozenset({Op.POST, Op.QUOTE, Op.REPOST})  # what goes to the account's o
 
 
 class XAccount:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around, self._config = around, around.config
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps, self._config = deps, deps.config
         self._http: PlatformHttp | None = None
         self._me, self._name = "", ""
 
@@ -54,26 +54,26 @@ class XAccount:
             try:
                 await self._receive_mentions(receive)
             except Unavailable as error:
-                LOG.info("X did not answer", instance=self._around.instance, error=str(error))
+                LOG.info("X did not answer", instance=self._deps.instance, error=str(error))
                 await backoff.wait(error.retry_after)
                 continue
-            self._around.beat()
+            self._deps.beat()
             backoff.reset()
             await asyncio.sleep(self._config[POLL_S])
 
     async def _receive_mentions(self, receive: Receive) -> None:
-        me, since = await self._get_me(), await self._around.cursor.load()
+        me, since = await self._get_me(), await self._deps.cursor.load()
         if not since:  # what was said before the bot came is not for it
             posts = wire.read_posts(await self._call("GET", f"2/users/{me}/mentions", params={"max_results": "5"}))
-            await self._around.cursor.save(max((each["id"] for each in posts), key=int, default="1"))
+            await self._deps.cursor.save(max((each["id"] for each in posts), key=int, default="1"))
             return
         events, newest = await self._list_mentions(me, since)
         if events:  # before they are received: an answer may come at once, also of another process
             found = {each.address: each.platform_id for each in events}
-            await self._around.cursor.update(partial(_add_newest, found), NEWEST, durable=True)
+            await self._deps.cursor.update(partial(_add_newest, found), NEWEST, durable=True)
         await receive_batch(events, receive)
         if int(newest) > int(since):
-            await self._around.cursor.save(newest)
+            await self._deps.cursor.save(newest)
 
     async def _list_mentions(self, me: str, since: str) -> tuple[list[Inbound], str]:
         """All that is new, the oldest first: X lists the newest first, so the cursor moves only with all of it."""
@@ -134,7 +134,7 @@ class XAccount:
     async def _find_newest(self, address: str, conversation: str) -> str:
         """The last mention of a conversation: X takes answers to posts that mention this account, and the one that
         began the conversation need not."""
-        saved = await self._around.cursor.load(NEWEST)
+        saved = await self._deps.cursor.load(NEWEST)
         return str(json.loads(saved).get(address, conversation)) if saved else conversation
 
     async def _post(self, body: dict[str, Any]) -> str:
@@ -184,7 +184,7 @@ class XAccount:
                 "X", self._config[API_URL], way_out=WAY_OUT, find_retry_after=find, read_error=_read_error
             )
         url, asked = self._http.base_url + path, dict(params or {})
-        keys, now_s = await self._get_keys(), self._around.clock.now() // SECOND
+        keys, now_s = await self._get_keys(), self._deps.clock.now() // SECOND
         signed = {"Authorization": sign(method, url, asked, keys, secrets.token_hex(16), now_s)}
         try:
             return await self._http.exchange(method, path, headers=signed, params=asked, **more)
@@ -193,7 +193,7 @@ class XAccount:
             raise
 
     async def _get_keys(self) -> AccountKeys:
-        values = [await self._around.secret(each) for each in (API_KEY, API_SECRET, TOKEN, TOKEN_SECRET)]
+        values = [await self._deps.secret(each) for each in (API_KEY, API_SECRET, TOKEN, TOKEN_SECRET)]
         if not all(values):
             raise ChannelEnded(EndReason.TOKEN, "one of the four keys of X is not set", WAY_OUT)
         return AccountKeys(*values)
@@ -203,7 +203,7 @@ class XAccount:
         told = response.headers.get("x-rate-limit-reset", "")
         if not told.isdecimal() or len(told) > 12:
             return None
-        return max(int(told) - self._around.clock.now() / SECOND, 1.0)
+        return max(int(told) - self._deps.clock.now() / SECOND, 1.0)
 
     async def close(self) -> None:
         if self._http is not None:

@@ -37,12 +37,12 @@ MOST_PAGES = 20
 
 
 class Xmpp:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._session = XmppSession(around)
-        hosts: tuple[str, ...] = around.config[FILE_HOSTS]
-        self._files = XmppFiles(self._session.own_jid, hosts, around.config[CA_FILE])
-        self._receiver = XmppReceiver(around, self._session, self._files.open_url)
-        self._attempts = SendAttempts(around.cursor, around.clock)
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._session = XmppSession(deps)
+        hosts: tuple[str, ...] = deps.config[FILE_HOSTS]
+        self._files = XmppFiles(self._session.own_jid, hosts, deps.config[CA_FILE])
+        self._receiver = XmppReceiver(deps, self._session, self._files.open_url)
+        self._attempts = SendAttempts(deps.cursor, deps.clock)
         self._others: list[str] = []  # resources of other gateways, when the server was asked last
         self._reacted: OrderedDict[tuple[str, str], list[str]] = OrderedDict()  # what stands at a message by us
 

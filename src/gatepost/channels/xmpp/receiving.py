@@ -103,8 +103,8 @@ class AskedMarks:
 
 
 class XmppReceiver:
-    def __init__(self, around: ChannelDeps, session: XmppSession, open_url: OpenUrl) -> None:
-        self._around, self._session, self._open_url = around, session, open_url
+    def __init__(self, deps: ChannelDeps, session: XmppSession, open_url: OpenUrl) -> None:
+        self._deps, self._session, self._open_url = deps, session, open_url
         self.known, self.asked = KnownMessages(), AskedMarks()
 
     async def run(self, receive: Receive) -> None:
@@ -117,7 +117,7 @@ class XmppReceiver:
                     backoff.reset()
                     await self._serve(connection, queues, receive)
                 except Unavailable as error:
-                    LOG.info("the connection to XMPP is made again", instance=self._around.instance, error=str(error))
+                    LOG.info("the connection to XMPP is made again", instance=self._deps.instance, error=str(error))
                     await backoff.wait(error.retry_after)
 
     async def _serve(self, connection: XmppConnection, queues: RoomQueues, receive: Receive) -> None:
@@ -155,13 +155,13 @@ class XmppReceiver:
             except Unavailable:
                 connection.end()
                 return
-            self._around.beat()
+            self._deps.beat()
             await asyncio.sleep(PING_S)
 
     async def _put(
         self, connection: XmppConnection, incoming: IncomingStanza, queues: RoomQueues, receive: Receive
     ) -> None:
-        self._around.beat()
+        self._deps.beat()
         stanza, room = incoming.stanza, split_jid(incoming.stanza.get("from") or "")[0]
         if stanza.tag == f"{{{CLIENT}}}presence":
             joined = self._read_join(stanza, incoming.real_jid)
@@ -177,10 +177,10 @@ class XmppReceiver:
         for archive in (*connection.rooms, ""):
             name = archive or DIRECT
             try:
-                cursor = await self._around.cursor.load(name)
+                cursor = await self._deps.cursor.load(name)
                 if not cursor:
                     newest = await list_newest(connection, archive, most=1)
-                    await self._around.cursor.save(newest[-1].archive_id if newest else BEGINNING, name, durable=True)
+                    await self._deps.cursor.save(newest[-1].archive_id if newest else BEGINNING, name, durable=True)
                     continue
                 after = "" if cursor == BEGINNING else cursor
                 async for each in iterate_after(connection, archive, after):
@@ -206,7 +206,7 @@ class XmppReceiver:
     ) -> None:
         await self._receive_all(await self._read(archive, message, facts), receive)
         if archive_id and not _is_urgent(message):  # before that one, something may still be under way
-            await self._around.cursor.save(archive_id, archive or DIRECT)
+            await self._deps.cursor.save(archive_id, archive or DIRECT)
 
     async def _receive_all(self, events: list[Inbound], receive: Receive) -> None:
         for event in events:
@@ -244,7 +244,7 @@ class XmppReceiver:
 
     def _read_join(self, presence: Element, real_jid: str) -> Inbound:
         room, nickname = split_jid(presence.get("from") or "")
-        at = self._around.clock.now()
+        at = self._deps.clock.now()
         return Inbound(
             address=get_address(room),
             platform_id=f"join-{at}",

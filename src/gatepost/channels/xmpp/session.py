@@ -222,11 +222,11 @@ class XmppConnection:
 class XmppSession:
     """The connection that there is now; made when somebody needs it."""
 
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps = deps
         self._lock = asyncio.Lock()
         self._connection: XmppConnection | None = None
-        config = around.config
+        config = deps.config
         self.own_jid = split_jid(config[USER])[0]
         self.rooms = tuple(dict.fromkeys(split_jid(each)[0] for each in config[ROOMS]))
         self.nickname = config[NICKNAME] or self.own_jid.partition("@")[0]
@@ -252,9 +252,9 @@ class XmppSession:
         for each in (self.own_jid, *self.rooms):
             if not is_jid(each):
                 raise ChannelEnded(EndReason.SETTING, f"{each!r} is no account or room of XMPP", "write name@host")
-        resource = f"{RESOURCE}{self._around.instance}"
+        resource = f"{RESOURCE}{self._deps.instance}"
         resource = f"{ASIDE}{secrets.token_hex(4)}" if aside else resource
-        connection = await self._log_in(await self._around.secret(PASSWORD), resource)
+        connection = await self._log_in(await self._deps.secret(PASSWORD), resource)
         try:
             if join:
                 await self._join_rooms(connection, "-1" if aside else "1")
@@ -280,7 +280,7 @@ class XmppSession:
     async def _log_in(self, password: str, resource: str) -> XmppConnection:
         if not password:
             raise ChannelEnded(EndReason.SETTING, "no password is set", WAY_OUT)
-        tls = await asyncio.to_thread(make_tls, self._around.config[CA_FILE])
+        tls = await asyncio.to_thread(make_tls, self._deps.config[CA_FILE])
         client = self._make_client(password, resource, tls)
         before = self._connection
         connection = XmppConnection(client, self.own_jid, before.real_jids if before is not None else ())
@@ -333,7 +333,7 @@ class XmppSession:
     def _make_client(self, password: str, resource: str, tls: ssl.SSLContext) -> ClientXMPP:
         client = ClientXMPP(f"{self.own_jid}/{resource}", password)
         client.ssl_context = tls
-        security = XmppSecurity(self._around.config[SECURITY])
+        security = XmppSecurity(self._deps.config[SECURITY])
         client.enable_direct_tls = security is XmppSecurity.TLS
         client.enable_starttls = security is XmppSecurity.STARTTLS
         client.enable_plaintext = security is XmppSecurity.NONE
@@ -341,12 +341,12 @@ class XmppSession:
         mechanisms.unencrypted_scram = mechanisms.unencrypted_plain = security is XmppSecurity.NONE
         client.register_plugin("xep_0030")
         client.register_plugin("xep_0199")
-        for feature in (MARKERS, RECEIPTS) if self._around.config[READ_MARKS] else ():
+        for feature in (MARKERS, RECEIPTS) if self._deps.config[READ_MARKS] else ():
             client.plugin["xep_0030"].add_feature(feature)
         return client
 
     def _read_server(self) -> tuple[Any, ...]:
-        server = self._around.config[SERVER]
+        server = self._deps.config[SERVER]
         if not server:
             return ()
         host, colon, port = server.rpartition(":")

@@ -44,13 +44,13 @@ EVENTS = json.dumps([each.value for each in QueueEvent])
 
 
 class ZulipChannel:
-    def __init__(self, around: ChannelDeps) -> None:
-        self._around = around
+    def __init__(self, deps: ChannelDeps) -> None:
+        self._deps = deps
         self._http: PlatformHttp | None = None
         self._me = 0
         self._name = ""
         self._seen: OrderedDict[int, ZulipSeen] = OrderedDict()
-        self._posting = ZulipPosting(self._connect, around.config[TOPIC])
+        self._posting = ZulipPosting(self._connect, deps.config[TOPIC])
 
     @property
     def own_names(self) -> frozenset[str]:
@@ -59,7 +59,7 @@ class ZulipChannel:
     async def _connect(self) -> PlatformHttp:
         """The client, once the server has accepted the key."""
         if self._http is None:
-            key, config = await self._around.secret(API_KEY), self._around.config
+            key, config = await self._deps.secret(API_KEY), self._deps.config
             if not key or not config[API_URL] or not config[EMAIL]:
                 lacking = "the organization's address" if not config[API_URL] else "the bot's e-mail and key"
                 raise ChannelEnded(EndReason.SETTING, f"the Zulip bot has not got {lacking}", WAY_OUT)
@@ -88,7 +88,7 @@ class ZulipChannel:
         mine = await http.call("GET", "api/v1/users/me/subscriptions", action="list its channels")
         names = [str(each.get("name", "")) for each in mine.get("subscriptions", [])[:10]]
         return BotIdentity(
-            name=f"{self._name} ({self._around.config[EMAIL]})",
+            name=f"{self._name} ({self._deps.config[EMAIL]})",
             link=f"{http.base_url}#narrow/dm/{self._me}",
             missing=() if names else ("it is in no channel: subscribe it to those in which it shall listen",),
             notes=(f"channels: {', '.join(names)}",) if names else (),
@@ -107,16 +107,16 @@ class ZulipChannel:
             try:
                 await self._poll_queue(receive, backoff)
             except Unavailable as error:
-                LOG.info("Zulip did not answer", instance=self._around.instance, error=str(error))
+                LOG.info("Zulip did not answer", instance=self._deps.instance, error=str(error))
                 await backoff.wait(error.retry_after)
             except PlatformRefusal as refusal:
                 if not _is_lost_queue(refusal):
                     raise
-                await self._around.cursor.save("", QUEUE)
+                await self._deps.cursor.save("", QUEUE)
 
     async def _poll_queue(self, receive: Receive, backoff: Backoff) -> None:
         http = await self._connect()
-        queue, _, last = (await self._around.cursor.load(QUEUE)).partition(" ")
+        queue, _, last = (await self._deps.cursor.load(QUEUE)).partition(" ")
         if not queue:
             queue, last = await self._register(receive)
         while True:
@@ -127,7 +127,7 @@ class ZulipChannel:
                 timeout=POLL_S,
                 action="read events",
             )
-            self._around.beat()
+            self._deps.beat()
             backoff.reset()
             events = [each for each in answer.get("events", []) if isinstance(each, Mapping)]
             if not events:
@@ -136,7 +136,7 @@ class ZulipChannel:
             await receive_batch(read, receive)
             await self._save_newest(read)
             last = str(max(int(each.get("id", -1)) for each in events))
-            await self._around.cursor.save(f"{queue} {last}", QUEUE)
+            await self._deps.cursor.save(f"{queue} {last}", QUEUE)
 
     async def _register(self, receive: Receive) -> tuple[str, str]:
         """A new queue first, then what it does not have: a message may then come twice, but not be missed."""
@@ -144,13 +144,13 @@ class ZulipChannel:
         asked = {"event_types": EVENTS, "fetch_event_types": json.dumps([]), "apply_markdown": "false"}
         answer = await http.call("POST", "api/v1/register", data=asked, reads=True, action="ask for events")
         queue, last = str(answer["queue_id"]), str(answer["last_event_id"])
-        known = await self._around.cursor.load()
+        known = await self._deps.cursor.load()
         if not known:
             newest = await self._list_messages(anchor="newest", num_before=1, num_after=0)
-            await self._around.cursor.save(str(newest[-1]["id"]) if newest else "0")
+            await self._deps.cursor.save(str(newest[-1]["id"]) if newest else "0")
         else:
             await self._receive_missed(known, receive)
-        await self._around.cursor.save(f"{queue} {last}", QUEUE)
+        await self._deps.cursor.save(f"{queue} {last}", QUEUE)
         return queue, last
 
     async def _receive_missed(self, known: str, receive: Receive) -> None:
@@ -160,7 +160,7 @@ class ZulipChannel:
             read = [inbound for each in messages if (inbound := self._read(each, each.get("flags"))) is not None]
             await receive_batch(read, receive)
             await self._save_newest(read)
-            self._around.beat()
+            self._deps.beat()
             if len(messages) < PAGE:
                 return
             known = str(messages[-1]["id"])
@@ -173,8 +173,8 @@ class ZulipChannel:
 
     async def _save_newest(self, read: list[Inbound]) -> None:
         newest = max((int(each.platform_id) for each in read if each.event == "message"), default=0)
-        if newest > wire.read_number(await self._around.cursor.load()):
-            await self._around.cursor.save(str(newest))
+        if newest > wire.read_number(await self._deps.cursor.load()):
+            await self._deps.cursor.save(str(newest))
 
     def _read(self, message: Mapping[str, Any], flags: Any) -> Inbound | None:
         inbound = wire.read_message(message, flags, self._me, self._open)

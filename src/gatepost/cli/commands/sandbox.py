@@ -178,14 +178,14 @@ async def _open_egress(
     from gatepost.flow.standalone_egress import open_standalone_egress, wait_for_panic
 
     started: list[Sandbox] = []
-    async with open_standalone_egress(home, config) as around:
-        socket = EgressSocket(around, caller, lambda pid: any(each.owns(pid) for each in started), own)
+    async with open_standalone_egress(home, config) as deps:
+        socket = EgressSocket(deps, caller, lambda pid: any(each.owns(pid) for each in started), own)
         try:
             await socket.open(home.sockets_of(caller.session_id or "") / "egress.sock", uid)
-            yield SandboxEgress(started.append, socket.revoke, partial(wait_for_panic, around.store))
+            yield SandboxEgress(started.append, socket.revoke, partial(wait_for_panic, deps.store))
         finally:
             await socket.close()
-            tried = await around.store.write(
+            tried = await deps.store.write(
                 egress.list_attempts, MOST_TOLD, caller.folder, "denied"
             )  # behind what was written down
             for each in reversed(tried):

@@ -106,7 +106,7 @@ def _find_denial(db: Db, folder: str, chain: OriginChain) -> str:
 
 def _check_limits(db: Db, call: ToolCall, order: ErrandOrder, chain: OriginChain) -> None:
     db.alone(LockKind.QUOTA, "errands")
-    own, config = call.caller.folder, call.around.config
+    own, config = call.caller.folder, call.deps.config
     payer = next((each.person for each in chain.origins if each.person), "")
     spent = [each for each in budgets.list_applicable(db, order.folder, payer, call.now) if each.spent >= each.limit]
     why = ""

@@ -120,7 +120,7 @@ class HeldCalls:
     async def _discard(self, call: ToolCall, bound: BoundReads) -> None:
         """Nobody is asked: what was copied for it goes, and counts no more."""
         if bound.files:
-            call.around.store.post(sent_files.remove, call.key, lane=call.caller.lane)
+            call.deps.store.post(sent_files.remove, call.key, lane=call.caller.lane)
             await asyncio.to_thread(remove_copies, bound)
 
     async def remove_unused_copies(self) -> None:

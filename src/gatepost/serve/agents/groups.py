@@ -14,8 +14,8 @@ from gatepost.tools.call import ToolDeps
 PATH = "/mcp/groups"
 
 
-def make_groups_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEndpoint:
-    return McpEndpoint("gatepost", __version__, dispatch, _caller_of(around.store), around.bells, largest)
+def make_groups_app(dispatch: Dispatch, deps: ToolDeps, largest: int) -> McpEndpoint:
+    return McpEndpoint("gatepost", __version__, dispatch, _caller_of(deps.store), deps.bells, largest)
 
 
 def _caller_of(store: Store) -> CallerOf:

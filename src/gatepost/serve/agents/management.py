@@ -188,10 +188,10 @@ def _add_lifecycle_tools(service: AgentService, made: Registry[Tool]) -> None:
 
         To try two ways from one point. Give it something to do with send_agent_prompt.
         """
-        if call.around.forker is None:
+        if call.deps.forker is None:
             raise Unavailable("fork_agent", "no agent runs in this process")
         parent = await service.find(agentId)
-        made_one = await call.around.forker.copy_session(call, parent.id, check_title(title, empty_ok=True))
+        made_one = await call.deps.forker.copy_session(call, parent.id, check_title(title, empty_ok=True))
         found = await service.status(made_one.session_id)
         return AgentStatusResult(found.status, found)
 

@@ -14,13 +14,13 @@ PATH = "/mcp/agents"
 MANAGER = Caller("root", provider="operator")  # whoever may open the door is the operator
 
 
-def make_management_dispatch(service: AgentService, around: ToolDeps) -> Dispatch:
+def make_management_dispatch(service: AgentService, deps: ToolDeps) -> Dispatch:
     """In memory: an assistant inside the process calls this one itself. Its `run` writes the audit behind."""
-    return Dispatch(make_management_tools(service), around)
+    return Dispatch(make_management_tools(service), deps)
 
 
-def make_management_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEndpoint:
+def make_management_app(dispatch: Dispatch, deps: ToolDeps, largest: int) -> McpEndpoint:
     async def manager(scope: Scope) -> Caller:
         return MANAGER
 
-    return McpEndpoint(NAME, __version__, dispatch, manager, around.bells, largest, elicits=True)
+    return McpEndpoint(NAME, __version__, dispatch, manager, deps.bells, largest, elicits=True)

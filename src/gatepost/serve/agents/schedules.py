@@ -121,7 +121,7 @@ def _add_making_tools(service: AgentService, made: Registry[Tool]) -> None:
         if bool(agentId) == bool(folder):
             raise Invalid("agentId", "say who does it: either an agent, or a group's folder")
         session = await service.find(agentId) if agentId else None
-        rules, zone = read_rules(call.around.config), parse_zone(timezone or read_rules(call.around.config).zone)
+        rules, zone = read_rules(call.deps.config), parse_zone(timezone or read_rules(call.deps.config).zone)
         asked = TaskRequest(
             folder=session.folder if session is not None else folder,
             instance="",
@@ -144,7 +144,7 @@ def _add_making_tools(service: AgentService, made: Registry[Tool]) -> None:
             return find_agent_room(db, session.folder, agents.get(db, session.id) or session)
 
         task, created = await call.write(lambda db: add_task_in(db, find(db), new, rules, "", call.now))
-        call.around.bells.tasks()
+        call.deps.bells.tasks()
         return CreateScheduleResult(make_schedule_view(task), created)
 
 
@@ -203,7 +203,7 @@ def _add_changing_tools(made: Registry[Tool]) -> None:
 
 
 def _finish(call: ToolCall, task: Task) -> ScheduleStateResult:
-    call.around.bells.tasks()
+    call.deps.bells.tasks()
     return ScheduleStateResult(success=True, status=task.state, next_run_at=iso(task.next_at, task.zone))
 
 

@@ -24,15 +24,15 @@ TOOL_NAMES = ("set_title", "set_branch")
 CLAIM = "callerAgentId"
 
 
-def make_self_dispatch(around: ToolDeps) -> Dispatch:
+def make_self_dispatch(deps: ToolDeps) -> Dispatch:
     own: Registry[Tool] = Registry("self tool")
     for name in TOOL_NAMES:
         own.add(name, TOOLS[name], origin=__name__)
-    return Dispatch(own, around)
+    return Dispatch(own, deps)
 
 
-def make_self_app(dispatch: Dispatch, around: ToolDeps, largest: int) -> McpEndpoint:
-    return McpEndpoint(NAME, __version__, dispatch, make_caller_finder(around.store), around.bells, largest)
+def make_self_app(dispatch: Dispatch, deps: ToolDeps, largest: int) -> McpEndpoint:
+    return McpEndpoint(NAME, __version__, dispatch, make_caller_finder(deps.store), deps.bells, largest)
 
 
 def make_caller_finder(store: Store) -> CallerOf:

@@ -112,7 +112,7 @@ def add_worktree_tools(service: AgentService, made: Registry[Tool]) -> None:
         """
         if not any((wanted.name, wanted.branch, wanted.pr)):
             raise Invalid("name", "say the name of a new branch, a branch that there is, or a pull request")
-        new = make_new_worktree(wanted, call.around.config)
+        new = make_new_worktree(wanted, call.deps.config)
         return make_worktree_view(service, await service.create_worktree(new, OPERATOR))
 
     @tool(tier=Tier.ROOT, group="agents", registry=made, destructive=True, effects=(Subject.ERASE,))

@@ -43,10 +43,10 @@ def check_secrets(kind: ChannelKind, given: Mapping[str, str]) -> None:
         check_value(value)
 
 
-async def check_complete(around: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> None:
+async def check_complete(deps: ChannelSurroundings, spec: ChannelSpec, secrets: Mapping[str, str]) -> None:
     """Check that every value that the guide asks for is set, in the settings or among the secrets. A list may be
     empty."""
-    config, names = spec.make_config(around.config), spec.list_secrets()
+    config, names = spec.make_config(deps.config), spec.list_secrets()
     for name in names.values():
         check_name(name)
     for each in spec.kind.guide.ask:
@@ -54,7 +54,7 @@ async def check_complete(around: ChannelSurroundings, spec: ChannelSpec, secrets
         if each in spec.kind.guide.optional:
             continue
         if each.secret:
-            there = last in secrets or names[last] in await _list_secret_names(around, spec.instance)
+            there = last in secrets or names[last] in await _list_secret_names(deps, spec.instance)
             if not there:
                 raise Invalid(last, f"is missing: {each.help} Give it with --secret {last}=-")
         elif config[each] == "":
@@ -62,7 +62,7 @@ async def check_complete(around: ChannelSurroundings, spec: ChannelSpec, secrets
 
 
 async def check_other_bots(
-    around: ChannelSurroundings,
+    deps: ChannelSurroundings,
     supervisor: ChannelSupervisor | None,
     new: ChannelSpec,
     identity: BotIdentity | None,
@@ -73,26 +73,26 @@ async def check_other_bots(
     if identity is None or not identity.link:
         return
     others = [each for each in specs if each.kind.name == new.kind.name and each.is_on]
-    found = await asyncio.gather(*(_find_identity(around, supervisor, each) for each in others))
+    found = await asyncio.gather(*(_find_identity(deps, supervisor, each) for each in others))
     for other, known in zip(others, found, strict=True):
         if known is not None and (known.name, known.link) == (identity.name, identity.link):
             raise Invalid("name", f"the channel {other.instance} already is {identity.name}; use another bot")
 
 
 async def _find_identity(
-    around: ChannelSurroundings, supervisor: ChannelSupervisor | None, spec: ChannelSpec
+    deps: ChannelSurroundings, supervisor: ChannelSupervisor | None, spec: ChannelSpec
 ) -> BotIdentity | None:
     """None: it cannot be asked now."""
     running = supervisor.find_channel(spec.instance) if supervisor is not None else None
     try:
         async with asyncio.timeout(OTHERS_S):
-            return await (check_channel(running, spec) if running is not None else check_spec(around, spec, {}))
+            return await (check_channel(running, spec) if running is not None else check_spec(deps, spec, {}))
     except (GatepostError, TimeoutError):
         return None
 
 
-async def _list_secret_names(around: ChannelSurroundings, instance: str) -> list[str]:
-    return await around.store.read(channel_instances.list_secret_names, instance, ())
+async def _list_secret_names(deps: ChannelSurroundings, instance: str) -> list[str]:
+    return await deps.store.read(channel_instances.list_secret_names, instance, ())
 
 
 def change_spec(spec: ChannelSpec, args: SetChannelArgs) -> ChannelSpec:

@@ -116,7 +116,7 @@ class ChannelTrial:
         self.note = ""  # to a pass: what the check left out
         self.cursor = MemoryCursor()
         self.received = SuiteEvents()
-        self.channel, self.around = make_channel(platform, cursor=self.cursor)
+        self.channel, self.deps = make_channel(platform, cursor=self.cursor)
         self.kind: ChannelKind = CHANNELS[platform.kind]
         self._keys = 0
         self._hooks = AsyncExitStack()
@@ -173,8 +173,8 @@ class ChannelTrial:
 
     @property
     def pulse(self) -> ChannelPulse:
-        assert self.around.pulse is not None
-        return self.around.pulse
+        assert self.deps.pulse is not None
+        return self.deps.pulse
 
     async def stop(self) -> None:
         """As a kill would: what was not acknowledged is not."""
@@ -188,7 +188,7 @@ class ChannelTrial:
         """Another instance of the channel, with the cursor that the one before had saved."""
         await self.stop()
         await close_channel(self.channel)
-        self.channel, self.around = make_channel(self.platform, cursor=self.cursor)
+        self.channel, self.deps = make_channel(self.platform, cursor=self.cursor)
         await self.listen()
 
     async def close(self) -> None:

@@ -121,9 +121,9 @@ class MatrixServer(EmulatedPlatform):
         for person in ("ann", "bob"):
             await self._make_room(f"direct:{person}", person, [])
         # The first start of a bot publishes its keys. Before that nobody could write to it in an encrypted room.
-        channel, around = make_channel(self)
+        channel, deps = make_channel(self)
         async with listening(channel, ReceivedEvents()):
-            await until(lambda: around.cursor.saved, "the first sync of the bot")  # type: ignore[attr-defined]
+            await until(lambda: deps.cursor.saved, "the first sync of the bot")  # type: ignore[attr-defined]
             for name, client in self._people.items():
                 await until(partial(self._has_joined, name), "the bot to accept its invitation")
                 if self._encrypted:

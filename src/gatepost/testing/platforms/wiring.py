@@ -55,7 +55,7 @@ def make_channel(
         if failures is not None:
             failures.append(failure)
 
-    around = ChannelDeps(
+    deps = ChannelDeps(
         instance=kind.name,
         config=Config(values),
         clock=clock,
@@ -66,9 +66,9 @@ def make_channel(
         commands=commands,
         report_failure=report_failure,
     )
-    channel = kind.make(around)
+    channel = kind.make(deps)
     _PLATFORMS[channel] = platform
-    return channel, around
+    return channel, deps
 
 
 class ReceivedEvents:

@@ -126,16 +126,16 @@ def _get_surroundings(deps: OperationDeps) -> ChannelSurroundings:
     return ChannelSurroundings(home=deps.home, config=config, store=deps.store, clock=deps.clock, secrets=reader)
 
 
-async def _list_specs(around: ChannelSurroundings) -> tuple[list[ChannelSpec], list[BrokenSpec]]:
-    return channel_specs.list_specs(around.config, await around.store.read(channel_instances.list_all))
+async def _list_specs(surroundings: ChannelSurroundings) -> tuple[list[ChannelSpec], list[BrokenSpec]]:
+    return channel_specs.list_specs(surroundings.config, await surroundings.store.read(channel_instances.list_all))
 
 
 def _list_names(specs: Iterable[ChannelSpec], broken: Iterable[BrokenSpec]) -> list[str]:
     return [*(each.instance for each in specs), *(each.instance for each in broken)]
 
 
-async def _find_spec(around: ChannelSurroundings, instance: str) -> ChannelSpec:
-    specs, broken = await _list_specs(around)
+async def _find_spec(surroundings: ChannelSurroundings, instance: str) -> ChannelSpec:
+    specs, broken = await _list_specs(surroundings)
     for each in broken:
         if each.instance == instance:
             raise each.error
@@ -149,8 +149,8 @@ async def _find_spec(around: ChannelSurroundings, instance: str) -> ChannelSpec:
 
 @operation
 async def list_channels(deps: OperationDeps, args: ListChannelsArgs) -> list[ChannelListItem]:
-    around, supervisor = _get_surroundings(deps), find_supervisor(deps)
-    specs, broken = await _list_specs(around)
+    surroundings, supervisor = _get_surroundings(deps), find_supervisor(deps)
+    specs, broken = await _list_specs(surroundings)
     waiting = dict(await deps.store.read(list_waiting_instances))
     items = [_make_item(each, waiting.get(each.instance, 0)) for each in specs]
     items += [_make_broken_item(each, waiting.get(each.instance, 0)) for each in broken]
@@ -222,7 +222,7 @@ def _make_asked(kind: ChannelKind, each: Setting[Any]) -> AskedSetting:
 
 @operation
 async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
-    around = _get_surroundings(deps)
+    surroundings = _get_surroundings(deps)
     kind = channel_specs.get_kind(args.kind, "channel add")
     instance = check_new_name(args.instance or kind.name, kind)
     spec = ChannelSpec(
@@ -231,17 +231,17 @@ async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
         origin=SpecOrigin.STORE,
         values=channel_specs.parse_values(kind, args.settings, f"the channel {instance}"),
     )
-    specs, broken = await _list_specs(around)
+    specs, broken = await _list_specs(surroundings)
     if instance in _list_names(specs, broken):
         raise Invalid("name", f"there is a channel {instance!r}; --name gives this one another name")
     channel_specs.check_secret_names([*specs, spec])
     check_secrets(kind, args.secrets)
-    await check_complete(around, spec, args.secrets)
+    await check_complete(surroundings, spec, args.secrets)
 
     async def check_identity(found: BotIdentity | None) -> None:
-        await check_other_bots(around, find_supervisor(deps), spec, found, specs)
+        await check_other_bots(surroundings, find_supervisor(deps), spec, found, specs)
 
-    identity = await check_new(around, spec, args.secrets, check_identity)
+    identity = await check_new(surroundings, spec, args.secrets, check_identity)
 
     def find_new(db: Db) -> ChannelSpec:
         if channel_instances.get(db, instance) is not None:
@@ -249,7 +249,7 @@ async def add(deps: OperationDeps, args: AddChannelArgs) -> ChannelAnswer:
         return spec
 
     await _write(deps, instance, args.secrets, find_new)
-    return await _start(deps, around, spec, identity)
+    return await _start(deps, surroundings, spec, identity)
 
 
 async def _write(
@@ -271,12 +271,12 @@ async def _write(
 
 
 async def _start(
-    deps: OperationDeps, around: ChannelSurroundings, spec: ChannelSpec, identity: BotIdentity | None
+    deps: OperationDeps, surroundings: ChannelSurroundings, spec: ChannelSpec, identity: BotIdentity | None
 ) -> ChannelAnswer:
     supervisor = find_supervisor(deps)
     if supervisor is not None:
         await supervisor.restart(spec.instance)  # as it is in the store by now
-    return _make_answer(around.config, spec, identity, is_running=supervisor is not None and spec.is_on)
+    return _make_answer(surroundings.config, spec, identity, is_running=supervisor is not None and spec.is_on)
 
 
 def _make_answer(config: Config, spec: ChannelSpec, identity: BotIdentity | None, *, is_running: bool) -> ChannelAnswer:
@@ -296,13 +296,13 @@ def _make_answer(config: Config, spec: ChannelSpec, identity: BotIdentity | None
 
 @operation
 async def set_channel(deps: OperationDeps, args: SetChannelArgs) -> ChannelAnswer:
-    around = _get_surroundings(deps)
-    spec = change_spec(await _find_spec(around, args.instance), args)
+    surroundings = _get_surroundings(deps)
+    spec = change_spec(await _find_spec(surroundings, args.instance), args)
     check_secrets(spec.kind, args.secrets)
     identity = None
     if spec.is_on:
-        await check_complete(around, spec, args.secrets)
-        identity = await check_spec(around, spec, args.secrets)
+        await check_complete(surroundings, spec, args.secrets)
+        identity = await check_spec(surroundings, spec, args.secrets)
 
     def find_current(db: Db) -> ChannelSpec:
         """Others may have changed or removed it while its platform was asked: theirs stays, ours is added."""
@@ -314,13 +314,13 @@ async def set_channel(deps: OperationDeps, args: SetChannelArgs) -> ChannelAnswe
         return change_spec(channel_specs.parse_stored(row), args)
 
     written = await _write(deps, spec.instance, args.secrets, find_current)
-    return await _start(deps, around, written, identity)
+    return await _start(deps, surroundings, written, identity)
 
 
 @operation
 async def remove(deps: OperationDeps, args: RemoveChannelArgs) -> ChannelRemoval:
-    around, supervisor, instance = _get_surroundings(deps), find_supervisor(deps), args.instance
-    specs, broken = await _list_specs(around)
+    surroundings, supervisor, instance = _get_surroundings(deps), find_supervisor(deps), args.instance
+    specs, broken = await _list_specs(surroundings)
     others = [each for each in _list_names(specs, broken) if each != instance]
     _check_removable(instance, specs, broken)
     if supervisor is not None:
@@ -378,12 +378,12 @@ async def _wait_until_settled(supervisor: ChannelSupervisor, instance: str) -> C
 @operation
 async def test(deps: OperationDeps, args: CheckChannelArgs) -> ChannelAnswer:
     """The one that runs is asked itself; else one is made for the question."""
-    around, supervisor = _get_surroundings(deps), find_supervisor(deps)
-    spec = await _find_spec(around, args.instance)
+    surroundings, supervisor = _get_surroundings(deps), find_supervisor(deps)
+    spec = await _find_spec(surroundings, args.instance)
     running = supervisor.find_channel(args.instance) if supervisor is not None else None
     if running is not None:
         identity = await check_channel(running, spec)
     else:
-        await check_complete(around, spec, {})
-        identity = await check_spec(around, spec, {})
-    return _make_answer(around.config, spec, identity, is_running=running is not None)
+        await check_complete(surroundings, spec, {})
+        identity = await check_spec(surroundings, spec, {})
+    return _make_answer(surroundings.config, spec, identity, is_running=running is not None)
