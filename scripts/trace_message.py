@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 import gatepost
-from gatepost.flow.sessions import host_limits
+from gatepost.flow.sessions.host import host_limits
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.gateway import open_room, running_gateway, start_channel, wait_until_settled

@@ -46,9 +46,9 @@ from gatepost.flow.loop_assembly import make_loops
 from gatepost.flow.overview.facts import AwakeSandbox
 from gatepost.flow.pairing import get_page_url
 from gatepost.flow.sessions.crash_recovery import continue_turns, sweep_leftovers
-from gatepost.flow.sessions.isolation import find_isolation
-from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
-from gatepost.flow.sessions.sandbox_plan import name_prefix
+from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer
+from gatepost.flow.sessions.sandbox.isolation import find_isolation
+from gatepost.flow.sessions.sandbox.sandbox_plan import name_prefix
 from gatepost.flow.sessions.session_deps import MOST_AWAKE
 from gatepost.flow.upkeep.store_life import StoreLife
 from gatepost.flow.upkeep.store_watch import StoreWatch

@@ -22,8 +22,8 @@ from gatepost.core.json_limits import limit_numbers
 from gatepost.core.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
 from gatepost.core.mistyped_variables import list_mistyped
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.isolation import find_isolation, render_banner
-from gatepost.flow.sessions.sandbox_plan import describe_sandbox
+from gatepost.flow.sessions.sandbox.isolation import find_isolation, render_banner
+from gatepost.flow.sessions.sandbox.sandbox_plan import describe_sandbox
 from gatepost.flow.upkeep.start_check import check_config
 from gatepost.http_apps import DaemonCommands, make_control_api, make_mcp_endpoints, make_web_site, serve_gateways
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder

@@ -18,7 +18,7 @@ from gatepost.core.errors import NotFound
 from gatepost.flow.channel_health import ChannelState
 from gatepost.flow.channel_supervisor import get_folder
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
-from gatepost.flow.sessions.sandbox_requirements import variables
+from gatepost.flow.sessions.sandbox.sandbox_requirements import variables
 from gatepost.store.engine.readonly import list_waiting_instances
 from gatepost.store.messages import outbox
 from gatepost.store.messages.outbox import EffectOrigin

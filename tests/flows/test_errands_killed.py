@@ -38,7 +38,7 @@ def returned_from(folder: str, when: str) -> FaultPoint:
 
 STEPS = [
     *(given_to(folder, when) for folder in DOWN for when in ("before", "after")),
-    FaultPoint("gatepost.flow.sessions.runner_protocol:RunnerProtocol._record_results", "after", match="seven"),
+    FaultPoint("gatepost.flow.sessions.runner.runner_protocol:RunnerProtocol._record_results", "after", match="seven"),
     FaultPoint("gatepost.store.sessions.turns:finish", "after"),
     *(returned_from(folder, when) for folder in reversed(DOWN) for when in ("before", "after")),
     FaultPoint(f"{LOOP}:ErrandLoop._return", "after", match=" folder='acme',"),

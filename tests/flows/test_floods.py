@@ -8,8 +8,8 @@ import pytest
 
 from gatepost.core.token_bucket import Rate
 from gatepost.flow.sessions import awake_session
-from gatepost.flow.sessions.runner_socket import FLOOD as RUNNER_FLOOD
-from gatepost.flow.sessions.runner_socket import RunnerSocket
+from gatepost.flow.sessions.runner.runner_socket import FLOOD as RUNNER_FLOOD
+from gatepost.flow.sessions.runner.runner_socket import RunnerSocket
 from gatepost.gate.tool_socket import FLOOD as TOOL_FLOOD
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.store.money import ledger

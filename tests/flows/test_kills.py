@@ -19,7 +19,7 @@ from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import block_until
 
 ROOM = "room/1"
-TALK = "gatepost.flow.sessions.runner_protocol:RunnerProtocol"
+TALK = "gatepost.flow.sessions.runner.runner_protocol:RunnerProtocol"
 LIVE = "gatepost.flow.sessions.awake_session:AwakeSession"
 TURNS = "gatepost.store.sessions.turns"
 BOX = "gatepost.mailbox.outbound:OutboundDb"

@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.records import replace
-from gatepost.flow.sessions.memory_pressure import HostMemory
+from gatepost.flow.sessions.host.memory_pressure import HostMemory
 from gatepost.flow.sessions.notices import render_out_of_time
 from gatepost.store.messages import inbox
 from gatepost.store.money import ledger

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gatepost.flow.sessions.notices import INTERRUPTED
-from gatepost.flow.sessions.provider_specs import load_spec
+from gatepost.flow.sessions.sandbox.provider_specs import load_spec
 from gatepost.inside.media import MediaHandling
 from gatepost.messages.inbound import Attachment
 from gatepost.store.money import costs

@@ -19,7 +19,7 @@ from gatepost.testing.provider import ScriptBuilder
 
 ROOM = "fake:room/1"
 ROUNDS = 40
-RESULTS = "gatepost.flow.sessions.runner_protocol:RunnerProtocol._record_results"
+RESULTS = "gatepost.flow.sessions.runner.runner_protocol:RunnerProtocol._record_results"
 CALLS = "gatepost.gate.dispatch:Dispatch.call"
 MODEL_TURN = {
     "when": r"go (\d+)",

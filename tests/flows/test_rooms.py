@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.flow.sessions import status_lines
 from gatepost.flow.sessions.ending import Ending
+from gatepost.flow.sessions.runner import status_lines
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.store.messages import destinations, inbox
 from gatepost.store.people import users

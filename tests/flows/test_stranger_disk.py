@@ -15,9 +15,10 @@ from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
 from gatepost.core.unix_sockets import bind_unix
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.flow.sessions import disk_space, ending, host_shortage
+from gatepost.flow.sessions import ending
 from gatepost.flow.sessions.awake_session import AwakeSession
-from gatepost.flow.sessions.disk_space import SHARE
+from gatepost.flow.sessions.host import disk_space, host_shortage
+from gatepost.flow.sessions.host.disk_space import SHARE
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox

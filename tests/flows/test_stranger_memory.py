@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.flow.sessions import sandbox_plan
+from gatepost.flow.sessions.sandbox import sandbox_plan
 from gatepost.sandboxes import cgroups
 from gatepost.sandboxes.bubblewrap import Bubblewrap, find_bwrap
 from gatepost.sandboxes.contract import SANDBOXES

@@ -11,8 +11,8 @@ from gatepost.cli.commands.sandbox import choose_kind
 from gatepost.core.errors import SetupError
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.isolation import ANYBODY
-from gatepost.flow.sessions.sandbox_plan import MakeSandboxKind
+from gatepost.flow.sessions.sandbox.isolation import ANYBODY
+from gatepost.flow.sessions.sandbox.sandbox_plan import MakeSandboxKind
 from gatepost.sandboxes.process import ProcessSandboxKind
 from gatepost.testing import fork_server
 from gatepost.testing.daemon import DaemonProcess

@@ -212,7 +212,7 @@ TURNS = "gatepost.store.sessions.turns"
 EXPORT = "gatepost.serve.telemetry"
 KILLS = [
     FaultPoint(f"{TURNS}:begin", "after"),
-    FaultPoint("gatepost.flow.sessions.runner_protocol:RunnerProtocol._record_results", "after"),
+    FaultPoint("gatepost.flow.sessions.runner.runner_protocol:RunnerProtocol._record_results", "after"),
     FaultPoint(f"{TURNS}:finish", "before"),
     FaultPoint(f"{EXPORT}.otlp:OtlpClient.send", "before"),
     FaultPoint(f"{EXPORT}.otlp:OtlpClient.send", "after"),

@@ -21,7 +21,7 @@ import pytest
 import gatepost
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.sandbox_plan import name_prefix
+from gatepost.flow.sessions.sandbox.sandbox_plan import name_prefix
 from gatepost.sandboxes import mounts
 from gatepost.sandboxes.bubblewrap import Bubblewrap, find_bwrap
 
@@ -165,7 +165,7 @@ from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.flow.sessions import sandbox_plan
+from gatepost.flow.sessions.sandbox import sandbox_plan
 from gatepost.sandboxes import seccomp
 from gatepost.store.sessions.groups import Group
 

@@ -28,7 +28,7 @@ from gatepost.flow.requests.choices import (
 )
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
-from gatepost.flow.sessions.results import ResultLimits, record_results
+from gatepost.flow.sessions.runner.results import ResultLimits, record_results
 from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.mailbox.runner_frames import ResultFrame
 from gatepost.messages.outbound import Op

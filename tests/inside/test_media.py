@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.flow.sessions.provider_specs import list_own_providers
+from gatepost.flow.sessions.sandbox.provider_specs import list_own_providers
 from gatepost.inside.media import (
     LARGEST,
     MediaHandling,

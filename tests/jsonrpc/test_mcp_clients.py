@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.home import Home
-from gatepost.flow.sessions.provider_specs import list_own_providers, load_spec
+from gatepost.flow.sessions.sandbox.provider_specs import list_own_providers, load_spec
 from gatepost.jsonrpc.mcp_clients import configuration, list_clients
 
 

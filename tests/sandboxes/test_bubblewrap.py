@@ -14,7 +14,7 @@ import pytest
 from gatepost.core.errors import Unavailable
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.host_uids import sandbox_uid
+from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.sandboxes import bubblewrap, cgroups
 from gatepost.sandboxes.bubblewrap import (
     Bubblewrap,

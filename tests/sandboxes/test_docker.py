@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.host_uids import sandbox_uid
+from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.sandboxes.containers import ContainerFolder
 from gatepost.sandboxes.contract import SandboxPlan, trouble_of
 from gatepost.sandboxes.docker import Docker

@@ -13,8 +13,8 @@ import pytest
 
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.host_uids import sandbox_uid
-from gatepost.flow.sessions.sandbox_plan import choose_sandbox
+from gatepost.flow.sessions.host.host_uids import sandbox_uid
+from gatepost.flow.sessions.sandbox.sandbox_plan import choose_sandbox
 from gatepost.sandboxes.bubblewrap import Bubblewrap
 from gatepost.sandboxes.containers import ContainerFolder, ContainerSandbox
 from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan, trouble_of

@@ -24,8 +24,8 @@ from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_o
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
 from gatepost.flow.groups.groups import WORLD
-from gatepost.flow.sessions.effective_group import FOLDER, load_effective_group
-from gatepost.flow.sessions.isolation import ANYBODY
+from gatepost.flow.sessions.sandbox.effective_group import FOLDER, load_effective_group
+from gatepost.flow.sessions.sandbox.isolation import ANYBODY
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import NO_PRICE
 from gatepost.inside.provider_spec import ProviderSpec

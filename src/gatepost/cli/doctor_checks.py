@@ -22,9 +22,9 @@ from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.mistyped_variables import list_mistyped
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.channel_health import ChannelReport, parse_report
-from gatepost.flow.sessions.host_uids import uid_range
-from gatepost.flow.sessions.provider_specs import list_plugin_providers, load_spec
-from gatepost.flow.sessions.sandbox_plan import KIND
+from gatepost.flow.sessions.host.host_uids import uid_range
+from gatepost.flow.sessions.sandbox.provider_specs import list_plugin_providers, load_spec
+from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
 from gatepost.gate import connectors
 from gatepost.messages.visible_text import show_hidden
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of

@@ -32,7 +32,7 @@ def control_of(home: Home) -> ControlClient:
 
 def zone_of(home: Home) -> tuple[tzinfo | None, str]:
     """The zone in which times are shown, and its name for the table's head: `timezone` where it is set, else local."""
-    from gatepost.flow.sessions.sandbox_plan import TIMEZONE
+    from gatepost.flow.sessions.sandbox.sandbox_plan import TIMEZONE
 
     config = settings.load_declared(home.path, TIMEZONE)
     if config.source(TIMEZONE) == "default":

@@ -8,7 +8,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.registry import load_folder, load_package
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.isolation import ANYBODY, SandboxIsolation, find_isolation
+from gatepost.flow.sessions.sandbox.isolation import ANYBODY, SandboxIsolation, find_isolation
 from gatepost.store.sessions.groups import Group
 
 ASK_S = 15.0  # a trial start of a sandbox may take ten

@@ -13,8 +13,8 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.intake.engagement import TTL_S
-from gatepost.flow.sessions.drafts import DraftRelay
-from gatepost.flow.sessions.sandbox_requirements import follow_channels
+from gatepost.flow.sessions.runner.drafts import DraftRelay
+from gatepost.flow.sessions.sandbox.sandbox_requirements import follow_channels
 
 
 class ChannelAssembly(Struct, frozen=True, kw_only=True):

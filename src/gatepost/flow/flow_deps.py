@@ -10,7 +10,7 @@ from gatepost.core.settings import Config
 from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.gateways.duties import Duties
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
-from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
+from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer
 from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gatepost.core.settings import Config
 from gatepost.core.unix_sockets import can_refuse_descriptors
-from gatepost.flow.sessions.host_uids import uid_range
+from gatepost.flow.sessions.host.host_uids import uid_range
 from gatepost.sandboxes import cgroups
 
 ENGINES = frozenset({"podman", "docker"})

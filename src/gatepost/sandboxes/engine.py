@@ -19,8 +19,8 @@ from gatepost.core.error_classification import is_transient
 from gatepost.core.errors import GatepostError, SetupError, Unavailable
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.host_uids import sandbox_uid
-from gatepost.flow.sessions.sandbox_plan import KIND
+from gatepost.flow.sessions.host.host_uids import sandbox_uid
+from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
 from gatepost.sandboxes import seccomp
 from gatepost.sandboxes.child import Child
 from gatepost.sandboxes.containers import (

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from gatepost.app import Gateway
 from gatepost.core.listen_address import ListenAddress
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.flow.sessions.host_uids import sandbox_uid
+from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.gate.dispatch import ToolAnswer
 from gatepost.serve.agents import bridge
 from gatepost.serve.agents.management_endpoint import MANAGER, PATH, make_management_app

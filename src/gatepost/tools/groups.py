@@ -18,7 +18,7 @@ from gatepost.flow.groups.groups import FolderPrototype, make_group, read_protot
 from gatepost.flow.intake import routing
 from gatepost.flow.schedule.prototype_tasks import SEED_FILE, SeedPlace, add_seed, pop_seed, read_seed
 from gatepost.flow.schedule.task_changes import read_rules
-from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.messages import address
 from gatepost.messages.address import safe_segment
 from gatepost.messages.text import clean

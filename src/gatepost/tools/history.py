@@ -21,7 +21,7 @@ from gatepost.core.records import replace
 from gatepost.flow.codes import mask_codes
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.routing import RouteTable
-from gatepost.flow.sessions.sandbox_plan import TIMEZONE
+from gatepost.flow.sessions.sandbox.sandbox_plan import TIMEZONE
 from gatepost.inside.prompt import escape
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address

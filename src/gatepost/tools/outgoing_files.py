@@ -17,7 +17,7 @@ from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.file_limits import LARGEST_FILE
 from gatepost.flow.gateways.folder_check import check_here
-from gatepost.flow.sessions.start_folder import StartFolder, find_start_folder
+from gatepost.flow.sessions.sandbox.start_folder import StartFolder, find_start_folder
 from gatepost.messages.outbound import OutboundFile
 from gatepost.messages.text import clean
 from gatepost.store.messages import outbox, sent_files

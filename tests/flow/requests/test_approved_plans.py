@@ -7,7 +7,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, AnswerChoice
 from gatepost.flow.requests.deciding import Decision, decide
-from gatepost.flow.sessions.permissions import ChatAsking, RecordedPermission, RequestTerms, record_request
+from gatepost.flow.sessions.runner.permissions import ChatAsking, RecordedPermission, RequestTerms, record_request
 from gatepost.mailbox import runner_frames
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.messages import Direction, NewMessage

@@ -15,8 +15,8 @@ from gatepost.core.clock import MINUTE, SECOND
 from gatepost.flow.requests.choices import list_choices
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.request_loop import move_due
-from gatepost.flow.sessions import permissions
-from gatepost.flow.sessions.permissions import ChatAsking
+from gatepost.flow.sessions.runner import permissions
+from gatepost.flow.sessions.runner.permissions import ChatAsking
 from gatepost.mailbox.runner_frames import EventFrame, PermissionAnswerFrame
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, messages

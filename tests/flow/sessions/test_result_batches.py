@@ -1,6 +1,6 @@
 """What a runner says at once is taken in portions."""
 
-from gatepost.flow.sessions.results import LARGEST_AT_ONCE, MOST_AT_ONCE, split_batches
+from gatepost.flow.sessions.runner.results import LARGEST_AT_ONCE, MOST_AT_ONCE, split_batches
 from gatepost.mailbox import runner_frames
 
 

@@ -11,7 +11,7 @@ import apsw
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.sandbox_plan import RUN, WORKSPACE
+from gatepost.flow.sessions.sandbox.sandbox_plan import RUN, WORKSPACE
 from gatepost.mailbox import runner_frames
 from gatepost.sandboxes.contract import SandboxKind, SandboxPlan
 from gatepost.testing.channel import FakeChannel

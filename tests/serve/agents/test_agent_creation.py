@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatepost.core.keyring import Keyring
-from gatepost.flow.sessions.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.store.rights import secrets
 from gatepost.store.sessions import groups
 from gatepost.testing.management_client import ManagementClient, open_management_gateway

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.flow.sessions.permissions import MOST_WAITING
-from gatepost.flow.sessions.turn_timeline import MOST_BYTES, UNTOLD
+from gatepost.flow.sessions.runner.permissions import MOST_WAITING
+from gatepost.flow.sessions.runner.turn_timeline import MOST_BYTES, UNTOLD
 from gatepost.serve.agents.timeline import MOST_SHOWN
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, requests

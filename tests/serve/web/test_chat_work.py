@@ -7,7 +7,7 @@ from tests.serve.web.test_chat_agents import make_member, open_room, set_up
 from tests.serve.web.test_people import ANN, HERS, HOME, signed_in_as
 
 from gatepost.core.clock import SystemClock
-from gatepost.flow.sessions.turn_timeline import make_timeline_entry
+from gatepost.flow.sessions.runner.turn_timeline import make_timeline_entry
 from gatepost.mailbox.runner_frames import EventFrame, EventKind
 from gatepost.serve.web import chat_work
 from gatepost.store.people import users

@@ -87,7 +87,7 @@ def _effective_value(group: dict[str, Any], key: str, defaults: dict[str, str]) 
 
 def _add_inherited(home: Home, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return groups with the provider, model and options that they go by, and the group above from which these come."""
-    from gatepost.flow.sessions.effective_group import FOLDER, find_lender, load_effective_group
+    from gatepost.flow.sessions.sandbox.effective_group import FOLDER, find_lender, load_effective_group
     from gatepost.flow.sessions.session_deps import PROVIDER
 
     config = settings.load_declared(home.path, PROVIDER, FOLDER)
@@ -114,7 +114,7 @@ def _add_lent(group: dict[str, Any], run: Group | None, lender: Group | None) ->
 
 
 def _defaults(home: Home) -> dict[str, str]:
-    from gatepost.flow.sessions.sandbox_plan import KIND
+    from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
     from gatepost.flow.sessions.session_deps import PROVIDER, WINDOW, WINDOW_CHARS
 
     config = settings.load_declared(home.path, PROVIDER, WINDOW, WINDOW_CHARS, KIND)
@@ -162,7 +162,7 @@ def show_group(run: CommandRun, group: dict[str, Any]) -> None:
 
 def _limits(home: Home, folder: str) -> dict[str, str]:
     """Those in force, with the words of the groups above it."""
-    from gatepost.flow.sessions.group_limits import (
+    from gatepost.flow.sessions.sandbox.group_limits import (
         CPU_PERCENT,
         DISK_MB,
         MAY_EXCEED,
@@ -188,7 +188,7 @@ def _inherited(own: int | None, in_force: str) -> str:
 
 def _render_mount(home: Home, wish: str) -> str:
     """A mount as it would come about now."""
-    from gatepost.flow.sessions.extra_mounts import ALLOWED, grant_mount, parse_mount_request
+    from gatepost.flow.sessions.sandbox.extra_mounts import ALLOWED, grant_mount, parse_mount_request
 
     try:
         granted = grant_mount(settings.load_declared(home.path, ALLOWED), home, parse_mount_request(wish)).mount

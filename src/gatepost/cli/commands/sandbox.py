@@ -24,8 +24,8 @@ from gatepost.core.registry import Registry, load_folder
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress.upstream import VendorBaseUrl
-from gatepost.flow.sessions.isolation import find_isolation
-from gatepost.flow.sessions.sandbox_plan import MakeSandboxKind, choose_sandbox
+from gatepost.flow.sessions.sandbox.isolation import find_isolation
+from gatepost.flow.sessions.sandbox.sandbox_plan import MakeSandboxKind, choose_sandbox
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind
 from gatepost.store.engine.readonly import read_store
 from gatepost.store.rights import egress, switches
@@ -66,7 +66,7 @@ def run(home: str | None, no_walls: bool, named: str, words: tuple[str, ...]) ->
     from gatepost import declarations
     from gatepost.flow.gateways.folder_check import check_folder_here
     from gatepost.flow.gateways.group_place import check_mark, place_home
-    from gatepost.flow.sessions.effective_group import load_effective_group
+    from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
     from gatepost.store.gateways.gateway_identity import get_gateway_name
 
     folder, words = (named, words) if named else (words[0], words[1:])
@@ -117,7 +117,7 @@ async def _run(
 ) -> int:
     """`line`: the group and those above it."""
     from gatepost.egress.endpoints import own_bases
-    from gatepost.flow.sessions.sandbox_plan import make_sandbox_plan, prepare_folders, wrap_with_forwarder
+    from gatepost.flow.sessions.sandbox.sandbox_plan import make_sandbox_plan, prepare_folders, wrap_with_forwarder
 
     group, *parents = line
     uid = await _uid(home, config, group, isolated=kind.isolated)
@@ -144,7 +144,7 @@ async def _run(
 
 async def _uid(home: Home, config: Config, group: Group, *, isolated: bool) -> int | None:
     from gatepost.core.clock import SystemClock
-    from gatepost.flow.sessions.host_uids import find_sandbox_uid
+    from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
     from gatepost.store.engine.open_store import open_store
 
     store = open_store(home, config, readers=1)

@@ -16,7 +16,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.world_archive import GROUPS, SESSIONS, find_newer
-from gatepost.flow.sessions.sandbox_plan import KIND
+from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
 from gatepost.store.engine.place import get_place
 from gatepost.store.gateways import gateways, group_places
 from gatepost.store.gateways.gateway_identity import get_gateway_name

@@ -21,7 +21,7 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import NOWHERE, check_stays, claim_found
-from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.store.gateways import group_places
 from gatepost.store.people import identities, users
 from gatepost.store.people.users import UserRole

@@ -25,7 +25,7 @@ from gatepost.flow.people import personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
 from gatepost.flow.schedule.prototype_tasks import GroupSeed, SeedPlace, add_seed, pop_seed
 from gatepost.flow.schedule.task_changes import read_rules
-from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.messages.address import safe_segment
 from gatepost.store.gateways import group_places
 from gatepost.store.messages.outbox import EffectOrigin

@@ -23,7 +23,7 @@ from gatepost.core.thread_pools import FairThreadPool
 from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here
-from gatepost.flow.sessions.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db, LockKind, Store
 from gatepost.store.sessions import agents, forks, provider_handover, session_files, session_notes, sessions, turns

@@ -23,10 +23,10 @@ from gatepost.core.thread_pools import FairThreadPool
 from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here
-from gatepost.flow.sessions.effective_group import load_effective_group
 from gatepost.flow.sessions.forking import ForkWriter, remove_files
+from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox.skill_text import check_skill
 from gatepost.flow.sessions.session_deps import WINDOW, WINDOW_CHARS
-from gatepost.flow.sessions.skill_text import check_skill
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.store.messages import inbox, messages

@@ -16,12 +16,12 @@ from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
-from gatepost.flow.sessions.disk_usage import DiskUsageMeter
-from gatepost.flow.sessions.drafts import DraftRelay
-from gatepost.flow.sessions.group_limits import TURN_S
-from gatepost.flow.sessions.host_shortage import HostShortage
-from gatepost.flow.sessions.memory_pressure import HostMemory, read_memory
-from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
+from gatepost.flow.sessions.host.disk_usage import DiskUsageMeter
+from gatepost.flow.sessions.host.host_shortage import HostShortage
+from gatepost.flow.sessions.host.memory_pressure import HostMemory, read_memory
+from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer
+from gatepost.flow.sessions.runner.drafts import DraftRelay
+from gatepost.flow.sessions.sandbox.group_limits import TURN_S
 from gatepost.flow.sessions.session_timeouts import ListeningTime, SessionTimeouts
 from gatepost.gate.dispatch import Dispatch
 from gatepost.sandboxes.contract import SANDBOXES, SandboxKind

@@ -17,10 +17,10 @@ from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.deferred_writes import DeferredWrites
-from gatepost.flow.sessions.effective_group import is_affected_by, load_effective_group
 from gatepost.flow.sessions.ending import Ending
-from gatepost.flow.sessions.host_limits import HostLimits
+from gatepost.flow.sessions.host.host_limits import HostLimits
 from gatepost.flow.sessions.panic_result import PanicResult
+from gatepost.flow.sessions.sandbox.effective_group import is_affected_by, load_effective_group
 from gatepost.flow.sessions.session_deps import MOST_AWAKE, SessionDeps
 from gatepost.flow.sessions.session_timeouts import SessionVerdict, check_timeouts
 from gatepost.flow.sessions.slots import SessionSlots

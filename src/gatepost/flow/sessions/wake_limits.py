@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.records import replace
-from gatepost.flow.sessions import memory_pressure
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.ending import Ending
-from gatepost.flow.sessions.host_limits import HostLimits
+from gatepost.flow.sessions.host import memory_pressure
+from gatepost.flow.sessions.host.host_limits import HostLimits
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.slots import IdleSession, SessionSlots
 

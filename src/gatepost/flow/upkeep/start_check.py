@@ -12,11 +12,11 @@ from gatepost.egress import audio, speech
 from gatepost.egress.endpoints import gateway_bases
 from gatepost.egress.prices import load_own_prices
 from gatepost.flow.channel_specs import list_file_specs
-from gatepost.flow.sessions.extra_mounts import read_allowed
-from gatepost.flow.sessions.host_uids import sandbox_uid, uid_range
-from gatepost.flow.sessions.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
-from gatepost.flow.sessions.sandbox_plan import KIND, TIMEZONE
-from gatepost.flow.sessions.sandbox_requirements import parse_programs
+from gatepost.flow.sessions.host.host_uids import sandbox_uid, uid_range
+from gatepost.flow.sessions.sandbox.extra_mounts import read_allowed
+from gatepost.flow.sessions.sandbox.provider_specs import list_own_providers, list_plugin_providers, list_provider_names
+from gatepost.flow.sessions.sandbox.sandbox_plan import KIND, TIMEZONE
+from gatepost.flow.sessions.sandbox.sandbox_requirements import parse_programs
 from gatepost.flow.sessions.session_deps import MOST_AWAKE, PROVIDER
 from gatepost.sandboxes.contract import SANDBOXES
 

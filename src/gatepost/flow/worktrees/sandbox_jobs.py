@@ -27,12 +27,12 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
 from gatepost.core.untrusted_files import UntrustedFolder, is_larger, open_untrusted
 from gatepost.egress.egress_socket import EgressDeps, EgressSocket
-from gatepost.flow.sessions import sandbox_processes
-from gatepost.flow.sessions.extra_mounts import EXTRA, WORKSPACE, GrantedMount
-from gatepost.flow.sessions.group_limits import limits_of
-from gatepost.flow.sessions.host_uids import find_sandbox_uid
-from gatepost.flow.sessions.sandbox_freezer import SandboxFreezer
-from gatepost.flow.sessions.sandbox_plan import (
+from gatepost.flow.sessions.host import sandbox_processes
+from gatepost.flow.sessions.host.host_uids import find_sandbox_uid
+from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer
+from gatepost.flow.sessions.sandbox.extra_mounts import EXTRA, WORKSPACE, GrantedMount
+from gatepost.flow.sessions.sandbox.group_limits import limits_of
+from gatepost.flow.sessions.sandbox.sandbox_plan import (
     choose_sandbox,
     give_worktree,
     make_inside_command,
@@ -40,7 +40,7 @@ from gatepost.flow.sessions.sandbox_plan import (
     prepare_folders,
     wrap_with_forwarder,
 )
-from gatepost.flow.sessions.start_folder import PROJECT, StartFolder
+from gatepost.flow.sessions.sandbox.start_folder import PROJECT, StartFolder
 from gatepost.flow.worktrees.bundle_summary import BundleRef
 from gatepost.gate.caller import Caller
 from gatepost.sandboxes.contract import Sandbox

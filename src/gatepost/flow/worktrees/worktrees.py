@@ -21,9 +21,9 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here, claim_here, find_elsewhere
-from gatepost.flow.sessions.extra_mounts import MountRequest
-from gatepost.flow.sessions.host_uids import group_uid
-from gatepost.flow.sessions.start_folder import (
+from gatepost.flow.sessions.host.host_uids import group_uid
+from gatepost.flow.sessions.sandbox.extra_mounts import MountRequest
+from gatepost.flow.sessions.sandbox.start_folder import (
     find_start_folder,
     grant_for_field,
     is_repository,

@@ -3,10 +3,10 @@ was made."""
 
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace
-from gatepost.flow.sessions.effective_group import load_effective_group
-from gatepost.flow.sessions.extra_mounts import may_write
+from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox.extra_mounts import may_write
+from gatepost.flow.sessions.sandbox.start_folder import find_start_folder
 from gatepost.flow.sessions.session_deps import SessionDeps
-from gatepost.flow.sessions.start_folder import find_start_folder
 from gatepost.flow.worktrees.worktrees import NewWorktree as NewWorktree
 from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.modes import check_mode

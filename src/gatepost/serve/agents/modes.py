@@ -5,7 +5,7 @@ Modes are a courtesy. The walls are the sandbox and the gate.
 
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
-from gatepost.flow.sessions.provider_specs import find_spec
+from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.inside.provider_spec import Mode
 
 _ANY = (Mode("default", "Default", "As the provider is set up."),)

@@ -17,10 +17,10 @@ from gatepost.core.home import Home
 from gatepost.egress.endpoints import BASES, base_in_force
 from gatepost.egress.prices import FILE, Price, load_own_prices, load_shipped_prices
 from gatepost.flow.groups.groups import WORLD
-from gatepost.flow.sessions.provider_choices import is_text_model, vendor_of
-from gatepost.flow.sessions.provider_specs import find_spec, list_provider_names, load_spec
-from gatepost.flow.sessions.sandbox_plan import DEMO, describe_sandbox
-from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program
+from gatepost.flow.sessions.sandbox.provider_choices import is_text_model, vendor_of
+from gatepost.flow.sessions.sandbox.provider_specs import find_spec, list_provider_names, load_spec
+from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO, describe_sandbox
+from gatepost.flow.sessions.sandbox.sandbox_requirements import PROGRAMS, find_program
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.inside.provider_spec import Mode, ProviderSpec
 from gatepost.serve.agents.modes import modes_of

@@ -28,8 +28,9 @@ from gatepost.flow.requests.deciding import Decision
 from gatepost.flow.requests.edited_input import check_edited
 from gatepost.flow.requests.questions import ANSWERS
 from gatepost.flow.schedule.task_rooms import cancel_agent_tasks
-from gatepost.flow.sessions import effective_group, turn_settlement
-from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.flow.sessions import turn_settlement
+from gatepost.flow.sessions.host.host_uids import group_uid
+from gatepost.flow.sessions.sandbox import effective_group
 from gatepost.flow.worktrees.worktrees import ArchivedWorktree, Worktrees
 from gatepost.flow.worktrees.worktrees import NewWorktree as NewWorktree
 from gatepost.messages.text import clean

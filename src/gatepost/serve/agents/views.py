@@ -9,7 +9,7 @@ from msgspec import Struct
 from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
-from gatepost.flow.sessions.start_folder import parse_worktree_path
+from gatepost.flow.sessions.sandbox.start_folder import parse_worktree_path
 from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents.modes import modes_of
 from gatepost.store.port import Db

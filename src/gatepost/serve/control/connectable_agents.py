@@ -11,7 +11,7 @@ from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.egress.endpoints import BASES
-from gatepost.flow.sessions.provider_specs import find_spec, list_provider_names
+from gatepost.flow.sessions.sandbox.provider_specs import find_spec, list_provider_names
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
 from gatepost.store.sessions.groups import Group
@@ -66,7 +66,7 @@ def has_library(chosen: ProviderSpec) -> bool:
 
 
 def has_program(home: Home, chosen: ProviderSpec) -> bool:
-    from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program  # heavy
+    from gatepost.flow.sessions.sandbox.sandbox_requirements import PROGRAMS, find_program  # heavy
 
     config = settings.load_declared(home.path, PROGRAMS)
     return all(

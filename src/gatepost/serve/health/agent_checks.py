@@ -14,17 +14,22 @@ from gatepost.core.settings import Config
 from gatepost.egress import audio, speech
 from gatepost.egress.prices import FILE as FILE_OF_PRICES
 from gatepost.egress.prices import find_price, load_own_prices
-from gatepost.flow.sessions.extra_mounts import (
+from gatepost.flow.sessions.host.host_uids import sandbox_uid, uid_range, world_of
+from gatepost.flow.sessions.sandbox.extra_mounts import (
     MountRequest,
     grant_mount,
     may_write,
     parse_mount_request,
     parse_mount_target,
 )
-from gatepost.flow.sessions.group_limits import limits_of
-from gatepost.flow.sessions.host_uids import sandbox_uid, uid_range, world_of
-from gatepost.flow.sessions.provider_specs import load_spec
-from gatepost.flow.sessions.sandbox_requirements import PROGRAMS, find_program, list_channel_needs, parse_programs
+from gatepost.flow.sessions.sandbox.group_limits import limits_of
+from gatepost.flow.sessions.sandbox.provider_specs import load_spec
+from gatepost.flow.sessions.sandbox.sandbox_requirements import (
+    PROGRAMS,
+    find_program,
+    list_channel_needs,
+    parse_programs,
+)
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.inside.sandbox_needs import DeclaredNeeds
 from gatepost.sandboxes import cgroups

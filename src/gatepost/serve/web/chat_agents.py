@@ -19,8 +19,8 @@ from gatepost.core.settings import Config
 from gatepost.flow import sender_rights
 from gatepost.flow.intake.decision_explanation import ExplainedTarget, MessageOutcome, explain_decision
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
-from gatepost.flow.sessions.effective_group import load_effective_group
-from gatepost.flow.sessions.sandbox_plan import DEMO
+from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO
 from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Verb
 from gatepost.messages.text import clean

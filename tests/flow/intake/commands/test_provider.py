@@ -4,7 +4,7 @@ import pytest
 
 from gatepost.core.keyring import Keyring
 from gatepost.flow.intake.commands.provider import ASKS_FIRST, SEVERAL
-from gatepost.flow.sessions.provider_specs import find_spec
+from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, secrets
 from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, SecretOwner

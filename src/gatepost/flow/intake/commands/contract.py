@@ -16,7 +16,7 @@ from gatepost.access.senders import COMMANDING, Rights
 from gatepost.core.registry import Registry
 from gatepost.flow.intake.accepted_message import CommandFacts, IntakeResult, MessageContext, TargetAccess, find_session
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, CommandRight, CommandSpec, SlashCommand
-from gatepost.flow.sessions.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.messages.inbound import Receipt
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.people import identities

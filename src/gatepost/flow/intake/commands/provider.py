@@ -5,7 +5,7 @@ from gatepost.core.records import replace
 from gatepost.flow.intake.accepted_message import IntakeResult, TargetAccess, find_or_add_session
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command, is_commanding
 from gatepost.flow.intake.slash_commands import CommandRight
-from gatepost.flow.sessions import provider_choices
+from gatepost.flow.sessions.sandbox import provider_choices
 from gatepost.store.rights import audit
 from gatepost.store.sessions import sessions
 from gatepost.store.sessions.groups import Group

@@ -16,8 +16,8 @@ from gatepost.egress.endpoints import BASES, OPTIONS, base_in_force, read_own_ba
 from gatepost.egress.prices import FILE
 from gatepost.egress.upstream import VendorBaseUrl
 from gatepost.flow.groups.groups import WORLD
-from gatepost.flow.sessions.effective_group import FOLDER
-from gatepost.flow.sessions.isolation import find_isolation
+from gatepost.flow.sessions.sandbox.effective_group import FOLDER
+from gatepost.flow.sessions.sandbox.isolation import find_isolation
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import TrialOutcome, TrialRequest
 from gatepost.inside.provider_spec import ProviderSpec

@@ -6,7 +6,7 @@ from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.gateways.folder_check import check_here, claim_folder_here, claim_here
 from gatepost.flow.groups import group_files
 from gatepost.flow.groups.group_files import SKILLS, GroupFile, GroupFileText, WrittenGroupFile
-from gatepost.flow.sessions.host_uids import group_uid
+from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.serve.control.arguments.group_files import ListGroupFilesArgs, ReadGroupFileArgs, WriteGroupFileArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.port import Db

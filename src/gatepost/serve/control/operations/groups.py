@@ -19,16 +19,16 @@ from gatepost.flow.gateways.folder_check import FolderElsewhere, claim_folder_he
 from gatepost.flow.groups.group_removal import archived_worktrees, find_leftovers, remove_leftovers
 from gatepost.flow.groups.groups import DEFAULTS, make_group
 from gatepost.flow.requests import unknown_senders
-from gatepost.flow.sessions.extra_mounts import (
+from gatepost.flow.sessions.host.host_uids import group_uid
+from gatepost.flow.sessions.sandbox.extra_mounts import (
     find_key_file,
     grant_mounts,
     may_write,
     parse_mount_request,
     parse_mount_requests,
 )
-from gatepost.flow.sessions.group_limits import read_limit
-from gatepost.flow.sessions.host_uids import group_uid
-from gatepost.flow.sessions.provider_specs import list_provider_names, load_spec
+from gatepost.flow.sessions.sandbox.group_limits import read_limit
+from gatepost.flow.sessions.sandbox.provider_specs import list_provider_names, load_spec
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES

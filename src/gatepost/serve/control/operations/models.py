@@ -16,8 +16,8 @@ from gatepost.egress.http import HttpRefusal
 from gatepost.egress.model_proxy import find_key
 from gatepost.egress.upstream import NO_KEY, Upstream, VendorBaseUrl, VendorKey
 from gatepost.flow.budgets_and_secrets import SpenderSecrets
-from gatepost.flow.sessions.effective_group import load_effective_group
-from gatepost.flow.sessions.provider_specs import find_spec
+from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
+from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.arguments.models import CheckModelsArgs
 from gatepost.serve.control.contract import OperationDeps, operation

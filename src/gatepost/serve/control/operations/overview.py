@@ -34,7 +34,7 @@ from gatepost.flow.overview.standing import (
     find_step,
     sort_agents,
 )
-from gatepost.flow.sessions.effective_group import FOLDER
+from gatepost.flow.sessions.sandbox.effective_group import FOLDER
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.inbound import Direction
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ShowAgentArgs

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from gatepost.flow.sessions.isolation import ANYBODY, SandboxIsolation, find_isolation
+from gatepost.flow.sessions.sandbox.isolation import ANYBODY, SandboxIsolation, find_isolation
 from gatepost.serve.control.arguments.sandboxes import IsolationArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.sessions import groups

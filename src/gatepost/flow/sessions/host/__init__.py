@@ -1,0 +1,1 @@
+"""Limits of the machine that sandboxes share: disk, memory, uids and processes."""

@@ -1,0 +1,1 @@
+"""Plans of sandboxes: what a session's agent is, sees and may take."""

@@ -1,0 +1,118 @@
+"""The runner's line: in order, bounded in size, number and rate."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gatepost.core.json_limits import MOST_VALUES
+from gatepost.core.token_bucket import Rate
+from gatepost.flow.sessions.runner.runner_socket import FLOOD, FRAMES, MOST_AT_ONCE, RunnerSocket
+from gatepost.mailbox import runner_frames
+
+PING = runner_frames.encode_frame(runner_frames.PingFrame())
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": request.param == "uvloop"}
+
+
+@asynccontextmanager
+async def connected(
+    rate: Rate = FRAMES, now: Callable[[], float] | None = None
+) -> AsyncIterator[tuple[RunnerSocket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    loop = asyncio.get_running_loop()
+    _, line = await loop.connect_accepted_socket(lambda: RunnerSocket(lambda line, pid: True, rate, now), ours)
+    with theirs:
+        yield line, theirs
+    line.close()
+
+
+async def read_all(line: RunnerSocket) -> list[runner_frames.FromRunner]:
+    found: list[runner_frames.FromRunner] = []
+    while frames := await line.frames():
+        found += frames
+    return found
+
+
+async def test_stranger_04_few_frames_are_read_in_one_turn_of_the_loop_and_none_is_lost() -> None:
+    async with connected() as (line, runner):
+        rows = [
+            runner_frames.encode_frame(runner_frames.RowsBegunFrame(id=number, turn="t", epoch=1, rows=[]))
+            for number in range(1000)
+        ]
+        reading = asyncio.create_task(read_all(line))
+        await asyncio.get_running_loop().sock_sendall(runner, b"".join(rows))
+        runner.close()
+        frames = await reading
+
+    assert [frame.id for frame in frames if isinstance(frame, runner_frames.RowsBegunFrame)] == list(range(1000))
+    assert not line.fault
+
+
+async def test_stranger_04_a_batch_is_small() -> None:
+    async with connected() as (line, runner):
+        await asyncio.get_running_loop().sock_sendall(runner, PING * (3 * MOST_AT_ONCE))
+
+        assert len(await line.frames()) <= MOST_AT_ONCE
+
+
+async def test_stranger_04_a_runner_that_floods_is_slowed() -> None:
+    rate = Rate(per_second=1000, burst=100, patience_s=60)
+    async with connected(rate, lambda: 0.0) as (line, runner):  # the time stands still: nothing is refilled
+        await asyncio.get_running_loop().sock_sendall(runner, PING * 1000)
+        taken = 0
+        while taken < 128:
+            taken += len(await line.frames())
+        waiting = asyncio.create_task(line.frames())
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+        assert taken == 128 and not waiting.done()  # two reads of 64: the second one went into debt
+        waiting.cancel()
+
+
+async def test_stranger_04_a_runner_that_does_not_stop_is_ended_with_the_reason() -> None:
+    times = iter(range(10_000))
+    rate = Rate(per_second=1_000_000, burst=0, patience_s=0)
+    async with connected(rate, lambda: next(times) / 1_000_000) as (line, runner):
+        await asyncio.get_running_loop().sock_sendall(runner, PING * 1000)
+        frames = await read_all(line)
+
+    assert len(frames) < 1000
+    assert line.flooded and line.fault == FLOOD
+    assert "more than 200 frames a second" in FLOOD
+
+
+async def test_stranger_04_a_frame_of_many_values_is_refused_before_it_is_built() -> None:
+    frame = b'{"type":"event","turn":"","kind":"x","data":{"a":[' + b"1," * (MOST_VALUES + 1) + b"1]}}\n"
+    async with connected() as (line, runner):
+        await asyncio.get_running_loop().sock_sendall(runner, frame)
+
+        assert await read_all(line) == []
+        assert line.fault == f"a message of more than {MOST_VALUES} values"
+
+
+async def _fault_of(raw: bytes) -> str:
+    async with connected() as (line, runner):
+        reading = asyncio.create_task(read_all(line))
+        await asyncio.get_running_loop().sock_sendall(runner, raw + b"\n")
+        assert await reading == []
+    return line.fault
+
+
+async def test_stranger_new_a_frame_that_is_nested_too_deeply_is_a_bad_frame_like_any_other() -> None:
+    nested = b'{"type":"event","turn":"t","kind":"tool_use","data":{"input":' + b"[" * 3000 + b"]" * 3000 + b"}}"
+
+    assert "cannot be read" in await _fault_of(nested)
+
+
+async def test_stranger_new_a_bad_frame_is_named_in_few_words() -> None:
+    fault = await _fault_of(b'{"type":"' + b"x" * 900_000 + b'"}')
+
+    assert "cannot be read" in fault and len(fault) < 500
