@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gatepost.flow.delivery.growing_messages import STOPPED_MARK
 from gatepost.messages.outbound import Op
 from gatepost.store.messages import messages
 from gatepost.testing.empty_database import EmptyDatabase
@@ -49,7 +50,7 @@ async def test_it_grows_by_edits_of_one_message_and_becomes_the_answer(pair: Pai
 
 
 @pytest.mark.alone
-async def test_it_is_taken_back_when_its_turn_is_stopped_on_the_gateway_that_shows_it(pair: Pair) -> None:
+async def test_it_stays_and_is_marked_when_its_turn_is_stopped_on_the_gateway_that_shows_it(pair: Pair) -> None:
     script = ScriptBuilder().turn("play").draft(FIRST).hang()
     script.write(pair.b.home.group("home")).chmod(0o644)
     await pair.channel.say("play", address=ROOM, sender=BOSS)
@@ -60,4 +61,5 @@ async def test_it_is_taken_back_when_its_turn_is_stopped_on_the_gateway_that_sho
     await pair.channel.wait_for(lambda sent: any(each.message.target == shown for each in sent))
     account = await wait_until_settled(pair.a)
     assert account.unaccounted == 0
-    assert [each.message.op for each in pair.channel.sent if each.message.target == shown] == [Op.DELETE]
+    changes = [each.message for each in pair.channel.sent if each.message.target == shown]
+    assert [(each.op, each.text) for each in changes] == [(Op.EDIT, f"{FIRST}\n\n{STOPPED_MARK}")]
