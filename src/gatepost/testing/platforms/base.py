@@ -194,8 +194,12 @@ class EmulatedPlatform:
     async def _close(self) -> None:
         self._server.should_exit = self._server.force_exit = True
         if self._serving is not None:
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait_for(self._serving, PATIENCE_S)
+            try:
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait_for(self._serving, PATIENCE_S)
+            except Exception as error:
+                if not type(error).__module__.startswith("websockets."):  # uvicorn closes one that is closing already
+                    raise
         await self._cancel_others()
 
     async def _cancel_others(self) -> None:
