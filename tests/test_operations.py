@@ -101,7 +101,7 @@ def test_an_operation_that_lacks_something_is_found() -> None:
     planted: Registry[Operation] = Registry("operation")
 
     @declares("plant.grow", right="")
-    class GrowArgs(OperationArgs, frozen=True):
+    class GrowArgs(OperationArgs[Any], frozen=True):
         pot: str
         water: Annotated[int, option("How much.")] = 1
 
@@ -224,7 +224,7 @@ def test_an_example_that_cannot_be_read_is_found() -> None:
     planted: Registry[Operation] = Registry("operation")
 
     @declares("plant.pay", right="plants")
-    class PayArgs(OperationArgs, frozen=True):
+    class PayArgs(OperationArgs[Any], frozen=True):
         daily: Annotated[str, option("How much.", examples=("1.50", "much"))]
         soil: Annotated[str, option("What kind.", examples=("sand",))]
 

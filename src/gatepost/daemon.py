@@ -28,7 +28,7 @@ from gatepost.flow.upkeep.start_check import check_config
 from gatepost.http_apps import DaemonCommands, make_control_api, make_mcp_endpoints, make_web_site, serve_gateways
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth
-from gatepost.serve.control.contract import to_json
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.serve.web.signin.ways import describe_missing, list_missing_ways

@@ -12,7 +12,7 @@ from gatepost.flow.channel_health import ChannelHealth, ChannelState, is_deaf, n
 from gatepost.flow.channel_listener import run_channel
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
-from gatepost.serve.control.contract import to_json
+from gatepost.serve.control.answers import to_json
 from gatepost.testing.waiting import until
 
 

@@ -28,7 +28,8 @@ from gatepost.core.listen_address import parse
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config
-from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, is_time
+from gatepost.serve.control.answers import is_time
+from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.operations.spending import SpendingReport
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.dashboard.contract import PAGES, Page, render_path

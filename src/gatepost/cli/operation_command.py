@@ -3,7 +3,7 @@ below the decorator only prints the answer."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import Any, Concatenate, TypeVar
 
 import click
 import msgspec
@@ -14,12 +14,14 @@ from gatepost.cli.operation_runner import home_of, read_operation, run_operation
 from gatepost.core import home_lock
 from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.serve.control.answers import from_json
 from gatepost.serve.control.client import TIMEOUT_S
-from gatepost.serve.control.declaration import ArgumentField, OperationArgs, get_help, list_fields
+from gatepost.serve.control.declaration import ArgumentField, OperationArgs, get_answer_type, get_help, list_fields
 from gatepost.store.engine.place import has_store, render_missing
 
 Given = dict[str, Any]
 Show = Callable[..., int | None]
+R = TypeVar("R")
 
 
 class CommandRun(Struct, frozen=True):
@@ -29,7 +31,7 @@ class CommandRun(Struct, frozen=True):
     args: Given
 
 
-def with_arguments(declared: type[OperationArgs], **fixed: Any) -> Callable[[Show], Show]:
+def with_arguments(declared: type[OperationArgs[Any]], **fixed: Any) -> Callable[[Show], Show]:
     """Give a command the options, arguments and help of an operation, and `--json`. The function below runs it:
     `fn(home, args, as_json)`, with the options of the command that are no argument of the operation. `fixed`: arguments
     that the command line does not offer."""
@@ -54,27 +56,28 @@ def with_arguments(declared: type[OperationArgs], **fixed: Any) -> Callable[[Sho
 
 
 def from_operation(
-    declared: type[OperationArgs],
+    declared: type[OperationArgs[R]],
     *,
     prepare: Callable[..., Given] | None = None,
     timeout: Callable[[Home], float] | None = None,
-    exit_code: Callable[[Any], int] | None = None,
+    exit_code: Callable[[R], int] | None = None,
     **fixed: Any,
-) -> Callable[[Show], Show]:
+) -> Callable[[Callable[Concatenate[CommandRun, R, ...], int | None]], Show]:
     """Make a function a command that runs an operation; with --json it prints the answer itself.
 
     `show(run, answer)` prints. `prepare(home, args)` completes or checks the arguments before. Both also get the
     options of the command that are no argument of the operation. `exit_code` reads it from the answer.
     """
 
-    def decorate(show: Show) -> Show:
+    def decorate(show: Callable[Concatenate[CommandRun, R, ...], int | None]) -> Show:
         @wraps(show)
         def run(home: Home, args: Given, as_json: bool, **given: Any) -> int:
             if prepare is not None:
                 args = prepare(home, args, **given)
-            answer = call_operation(home, declared, args, timeout(home) if timeout else TIMEOUT_S)
+            found = _call(home, declared, args, timeout(home) if timeout else TIMEOUT_S)
+            answer: R = from_json(get_answer_type(declared), found)
             if as_json:
-                output.print_json(answer)
+                output.print_json(found)
             else:
                 show(CommandRun(home, args), answer, **given)
             return exit_code(answer) if exit_code else 0
@@ -84,7 +87,14 @@ def from_operation(
     return decorate
 
 
-def call_operation(home: Home, declared: type[OperationArgs], args: Given, timeout: float = TIMEOUT_S) -> Any:
+def call_operation(home: Home, declared: type[OperationArgs[R]], args: Given, timeout: float = TIMEOUT_S) -> R:
+    """Return what an operation answers."""
+    answer: R = from_json(get_answer_type(declared), _call(home, declared, args, timeout))
+    return answer
+
+
+def _call(home: Home, declared: type[OperationArgs[Any]], args: Given, timeout: float = TIMEOUT_S) -> Any:
+    """The answer as JSON has it."""
     if declared.info.reads:
         return read_operation(home, declared, args)
     if not declared.info.offline and home_lock.find_holder(home) is None:
@@ -131,7 +141,7 @@ def _get_click_type(field: ArgumentField) -> Any:
     return field.kind if field.kind in (int, float) and not field.spec.positional else str
 
 
-def _parse(declared: type[OperationArgs], field: ArgumentField, value: Any) -> Any:
+def _parse(declared: type[OperationArgs[Any]], field: ArgumentField, value: Any) -> Any:
     if value is None:
         return field.default
     if field.kind is int and field.spec.positional:

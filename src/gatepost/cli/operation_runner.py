@@ -56,9 +56,10 @@ def get_worktree_timeout(home: Home) -> float:
     return 2 * settings.load_declared(home.path, LIMIT_S)[LIMIT_S] + TIMEOUT_S
 
 
-def read_operation(home: Home, declared: type[OperationArgs], given: dict[str, Any]) -> Any:
+def read_operation(home: Home, declared: type[OperationArgs[Any]], given: dict[str, Any]) -> Any:
     """Run an operation that only reads, on a snapshot: no gateway is asked, and no lock is held."""
-    from gatepost.serve.control.contract import OPERATIONS, to_json
+    from gatepost.serve.control.answers import to_json
+    from gatepost.serve.control.contract import OPERATIONS
     from gatepost.store.engine.store_clock import get_clock
 
     importlib.import_module(declared.__module__.replace(".arguments.", ".operations."))

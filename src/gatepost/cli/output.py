@@ -120,8 +120,8 @@ def cut(text: str, width: int) -> str:
 
 
 def format_time(at: int | None, zone: tzinfo | None = None) -> str:
-    """A moment in a zone; None: the local one of whoever looks."""
-    return "-" if at is None else datetime.fromtimestamp(at / 1_000_000, zone).strftime("%Y-%m-%d %H:%M:%S")
+    """Return a moment in a zone; None: the local one of whoever looks. 0 is no moment, as in rows."""
+    return "-" if not at else datetime.fromtimestamp(at / 1_000_000, zone).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def format_iso(at: str | None, zone: tzinfo | None = None) -> str:

@@ -33,17 +33,17 @@ operation = partial(contract.operation, registry=OPERATIONS)
 
 
 @declares("greet", right="test")
-class Greeting(OperationArgs):
+class Greeting(OperationArgs[Any]):
     name: str
 
 
 @declares("forbid", right="test")
-class ForbidArgs(OperationArgs):
+class ForbidArgs(OperationArgs[Any]):
     """No arguments."""
 
 
 @declares("break", right="test")
-class BreakArgs(OperationArgs):
+class BreakArgs(OperationArgs[Any]):
     """No arguments."""
 
 
@@ -63,7 +63,7 @@ async def break_down(office: OperationDeps, args: BreakArgs) -> None:
 
 
 @declares("keep", right="test")
-class Number(OperationArgs):
+class Number(OperationArgs[Any]):
     number: int
 
 

@@ -193,7 +193,7 @@ async def test_a_secret_is_not_in_the_record_of_a_refusal(deps: OperationDeps) -
     assert "xyzzy-0123" not in str(await recorded(deps))
 
 
-def make_args(each: type[OperationArgs]) -> dict[str, Any]:
+def make_args(each: type[OperationArgs[Any]]) -> dict[str, Any]:
     """The least that the operation is called with."""
     samples = {str: "x", int: 1, bool: True, dict[str, str]: {}, list[str]: ["x"]}
     return {field.name: [*field.choices, samples.get(field.kind)][0] for field in list_fields(each) if field.required}

@@ -10,8 +10,8 @@ from gatepost.cli.operation_runner import zone_of
 from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.retention import RunRetentionArgs, ShowRetentionArgs
-from gatepost.serve.control.contract import to_json
 from gatepost.store.engine.readonly import read_store
 
 PATIENCE_S = 3600.0  # a first sweep of an old home takes its time, so that nobody waits for it

@@ -11,8 +11,8 @@ from gatepost.cli.operation_command import with_arguments
 from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.policy import ExplainCallArgs
-from gatepost.serve.control.contract import to_json
 
 if TYPE_CHECKING:
     from gatepost.serve.control.operations.policy import CallExplanation

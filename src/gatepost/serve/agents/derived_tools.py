@@ -10,7 +10,7 @@ from gatepost.serve.control.declaration import ArgumentField, OperationArgs, lis
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body
 
-A = TypeVar("A", bound=OperationArgs)
+A = TypeVar("A", bound=OperationArgs[Any])
 
 
 def with_fields_of(declared: type[A]) -> Callable[[Callable[..., Awaitable[Any]]], Callable[..., Awaitable[Any]]]:

@@ -24,7 +24,8 @@ from gatepost.core.registry import Registry
 from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.folder_check import FolderElsewhere
-from gatepost.serve.control.declaration import OperationArgs, OperationInfo, get_help, summarize
+from gatepost.serve.control.answers import from_json, to_json
+from gatepost.serve.control.declaration import OperationArgs, OperationInfo, get_answer_type, get_help, summarize
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import audit
 
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from gatepost.flow.sessions.panic_result import PanicResult
     from gatepost.flow.sessions.trial import TrialOutcome, TrialRequest
 
-LEFT_OUT = "LEFT_OUT"  # a class names with it the fields of a row that its JSON does not have
-_MOMENTS = ("_at", "_until")  # how the names of times end
 SHORT_LIST = 100  # rows of an answer that are made JSON on the event loop
 LONGEST_SHOWN = 200  # characters of a scope that is refused
 FIRST_REFUSED = 20  # refusals of one caller and operation in an hour that are written down one by one
@@ -44,7 +43,7 @@ OPERATOR = "operator"  # whoever may open the control socket, or the home itself
 _log = log.get("control")
 _unwritten: set[asyncio.Task[None]] = set()
 T = TypeVar("T")
-A = TypeVar("A", bound=OperationArgs)
+A = TypeVar("A", bound=OperationArgs[Any])
 R = TypeVar("R")
 
 
@@ -59,7 +58,7 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     caller: str = OPERATOR  # or a person, like telegram:user/9
     via: str = ""  # the API token by which a program came
     login: str = ""  # the browser in which the caller is signed in
-    args: OperationArgs | None = None  # of the operation that runs
+    args: OperationArgs[Any] | None = None  # of the operation that runs
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     renew_session: Callable[[str], None] | None = None  # it was changed: it starts anew, after its turn
     obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
@@ -119,7 +118,7 @@ class Operation(Struct, frozen=True):
     """A registered operation: `run` for one that acts, `read` for one that only reads the store."""
 
     info: OperationInfo
-    args: type[OperationArgs]
+    args: type[OperationArgs[Any]]
     result: Any  # the type of what it answers
     run: Callable[[OperationDeps, Any], Awaitable[Any]]
     read: Callable[[Db, Any, int], Any] | None = None
@@ -129,34 +128,39 @@ class Operation(Struct, frozen=True):
         """The first paragraph of its help, on one line."""
         return " ".join(get_help(self.args).partition("\n\n")[0].split())
 
-    def parse(self, given: dict[str, Any]) -> OperationArgs:
+    def parse(self, given: dict[str, Any]) -> OperationArgs[Any]:
         for name, value in given.items():
             if not _is_writable(value):
                 raise Invalid(name, "is not text: it holds bytes that are no UTF-8, or half a character")
             if not _has_plain_numbers(value):
                 raise Invalid(name, "a number in it is larger than anything here, or is none")
         try:
-            return msgspec.convert(given, self.args)
+            args: OperationArgs[Any] = msgspec.convert(given, self.args)
         except msgspec.ValidationError as error:
             raise Invalid(self.info.name, str(error)) from None
+        return args
 
     async def __call__(self, deps: OperationDeps, given: dict[str, Any]) -> Any:
         """Answer as JSON does, if the caller has the right."""
-        args = self.parse(given)
-        deps = replace(deps, args=args)
-        if deps.caller != OPERATOR and not self.info.answers_all and not self.info.judges:
-            await self._check_right(deps, args)
-        try:
-            answer = await self.run(deps, args)
-        except FolderElsewhere as error:
-            if deps.pass_on is None or self.info.of_machine:
-                raise
-            return await deps.pass_on(deps, error.gateway, self.info.name, given)
+        answer = await self.answer(deps, self.parse(given))
         if isinstance(answer, list) and len(answer) > SHORT_LIST:  # a long one must not hold up everybody else
             return await asyncio.to_thread(to_json, answer)
         return to_json(answer)
 
-    async def _check_right(self, deps: OperationDeps, args: OperationArgs) -> None:
+    async def answer(self, deps: OperationDeps, args: OperationArgs[Any]) -> Any:
+        """Return what it answers, if the caller has the right."""
+        deps = replace(deps, args=args)
+        if deps.caller != OPERATOR and not self.info.answers_all and not self.info.judges:
+            await self._check_right(deps, args)
+        try:
+            return await self.run(deps, args)
+        except FolderElsewhere as error:
+            if deps.pass_on is None or self.info.of_machine:
+                raise
+            passed = await deps.pass_on(deps, error.gateway, self.info.name, msgspec.to_builtins(args))
+            return from_json(self.result, passed)
+
+    async def _check_right(self, deps: OperationDeps, args: OperationArgs[Any]) -> None:
         """Judged by the rows of the access list, as a tool call is. No row that allows it is a refusal."""
         from gatepost.serve.control.rights import ROOT_FOLDER, has_right  # a command that reads starts without it
 
@@ -239,32 +243,12 @@ def _read_annotations(fn: Callable[..., Any], *, reads: bool) -> tuple[type[Any]
     args = list(signature.parameters.values())[1].annotation
     if "info" not in vars(args) or args.info.reads is not reads:
         raise SetupError(f"{fn.__module__}.{fn.__name__}: {args.__name__} declares no such operation")
-    return args, signature.return_annotation
+    declared, result = get_answer_type(args), signature.return_annotation
+    if declared not in (Any, result):
+        raise SetupError(f"{fn.__module__}.{fn.__name__}: {args.__name__} declares that it answers {declared}")
+    return args, result
 
 
 async def run_within(deps: OperationDeps, fn: Callable[[OperationDeps, A], Awaitable[R]], args: A) -> R:
     """Run an operation as a part of another one. It has its own audit record."""
     return await fn(replace(deps, args=args), args)
-
-
-def is_time(name: str) -> bool:
-    return name == "at" or name.endswith(_MOMENTS)
-
-
-def extend(kind: type[R], row: msgspec.Struct, **more: Any) -> R:
-    """A row with further fields, as `kind`, which derives from the row's class, declares them."""
-    return kind(**{name: getattr(row, name) for name in row.__struct_fields__}, **more)
-
-
-def to_json(answer: Any) -> Any:
-    """An answer as JSON has it: rows as objects, their times as RFC 3339."""
-    if isinstance(answer, list | tuple):
-        return type(answer)(map(to_json, answer))
-    if not isinstance(answer, msgspec.Struct):
-        return answer
-    left_out = getattr(answer, LEFT_OUT, ())
-    return {
-        shown: iso(value or None) if is_time(name) and isinstance(value, int) else to_json(value)
-        for name, shown in zip(answer.__struct_fields__, answer.__struct_encode_fields__, strict=True)
-        if (value := getattr(answer, name)) is not msgspec.UNSET and name not in left_out
-    }

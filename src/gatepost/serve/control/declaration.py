@@ -1,4 +1,4 @@
-"""The declaration of an operation: its name, the right that it needs, its arguments and its help.
+"""The declaration of an operation: its name, the right that it needs, its arguments, its answer and its help.
 
 A declaration is a struct of arguments in `arguments/<subject>.py`; the function that runs it is in
 `operations/<subject>.py`. Declarations import msgspec and little else, because a command reads them before it starts.
@@ -9,13 +9,14 @@ from enum import StrEnum
 from functools import lru_cache, partial
 from inspect import cleandoc
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct, json, structs
 
 from gatepost.core.registry import load_package
 
 _SPEC = "gatepost:argument"
+R = TypeVar("R")
 
 
 class OperationInfo(Struct, frozen=True, kw_only=True):
@@ -35,8 +36,8 @@ class OperationInfo(Struct, frozen=True, kw_only=True):
     of_machine: bool = False
 
 
-class OperationArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The arguments of an operation. Its docstring is the help of the operation."""
+class OperationArgs(Struct, Generic[R], frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of an operation that answers an R. Its docstring is the help of the operation."""
 
     info: ClassVar[OperationInfo]
 
@@ -51,7 +52,7 @@ class OperationArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-A = TypeVar("A", bound=OperationArgs)
+A = TypeVar("A", bound=OperationArgs[Any])
 
 
 def declares(
@@ -83,14 +84,20 @@ def declares(
     return declare
 
 
-def list_declarations() -> list[type[OperationArgs]]:
+def list_declarations() -> list[type[OperationArgs[Any]]]:
     """Every declaration of the package, by the operation's name."""
     modules = load_package("gatepost.serve.control.arguments")
     found = {each for module in modules for each in vars(module).values() if isinstance(each, type)}
     return sorted((each for each in found if "info" in vars(each)), key=lambda each: str(each.info.name))
 
 
-def get_help(args: type[OperationArgs]) -> str:
+def get_answer_type(args: type[OperationArgs[Any]]) -> Any:
+    """Return the type of what the operation answers, as its declaration says."""
+    bases = [base for each in args.__mro__ for base in vars(each).get("__orig_bases__", ())]
+    return next(get_args(base)[0] for base in bases if get_origin(base) is OperationArgs)
+
+
+def get_help(args: type[OperationArgs[Any]]) -> str:
     return cleandoc(args.__doc__ or "")
 
 
@@ -157,7 +164,7 @@ class ArgumentField(Struct, frozen=True):
 
 
 @lru_cache(maxsize=256)
-def list_fields(args: type[OperationArgs]) -> tuple[ArgumentField, ...]:
+def list_fields(args: type[OperationArgs[Any]]) -> tuple[ArgumentField, ...]:
     return tuple(map(_read_field, structs.fields(args)))
 
 
@@ -174,7 +181,7 @@ def _read_field(field: structs.FieldInfo) -> ArgumentField:
     )
 
 
-def summarize(args: OperationArgs, *, secrets: bool = False) -> dict[str, Any]:
+def summarize(args: OperationArgs[Any], *, secrets: bool = False) -> dict[str, Any]:
     """The arguments that differ from their defaults. Without `secrets` for the audit log."""
     fields = (field for field in list_fields(type(args)) if secrets or not field.spec.secret)
     given = [(field, getattr(args, field.name)) for field in fields]

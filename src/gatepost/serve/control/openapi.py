@@ -1,11 +1,12 @@
 """The OpenAPI document of the control API, made from the operations."""
 
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from gatepost.core.registry import Registry
-from gatepost.serve.control.contract import LEFT_OUT, Operation, is_time
+from gatepost.serve.control.answers import is_time
+from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.error_kinds import ApiErrorKind
 
 Json = dict[str, Any]
@@ -34,8 +35,6 @@ def make_openapi(operations: Registry[Operation]) -> Json:
     results, answers = _make_schemas([each.result for each in known])
     for schema in answers.values():
         _fix_row(schema)
-    for kind in {found for each in known for found in (each.result, *get_args(each.result))}:
-        _leave_out(answers.get(getattr(kind, "__name__", ""), {}), getattr(kind, LEFT_OUT, ()))
     paths: Json = {
         "/v1/health": {"get": _make_method("health", "Tell whether the gateway answers.", {"type": "object"})},
         "/v1/status": {"get": _make_method("status", "Tell what the gateway does.", _wrap({"type": "object"}))},
@@ -85,9 +84,3 @@ def _fix_row(schema: Json) -> None:
             optional = "anyOf" in value or name.endswith("_until")
             schema["properties"][name] = {"type": ["string", "null"] if optional else "string"}
             schema["properties"][name]["format"] = "date-time"
-
-
-def _leave_out(schema: Json, names: tuple[str, ...]) -> None:
-    for name in names:
-        del schema["properties"][name]
-        schema["required"].remove(name)

@@ -1,5 +1,7 @@
 """The right of a person to run an operation."""
 
+from typing import Any
+
 import msgspec
 
 from gatepost.access.operation_rights import OperationRights
@@ -9,7 +11,7 @@ from gatepost.serve.control.declaration import OperationArgs, OperationInfo, sum
 from gatepost.store.port import Db
 
 
-def has_right(db: Db, caller: str, action: str, scope: str, args: OperationArgs | None = None) -> bool:
+def has_right(db: Db, caller: str, action: str, scope: str, args: OperationArgs[Any] | None = None) -> bool:
     """Without arguments: whether it may be offered. A row that is about arguments is judged when they are known."""
     given = summarize(args, secrets=True) if args is not None else {}
     params = {

@@ -4,7 +4,7 @@ agent.
 Rights are judged with each request, by the person. To everybody else there is no such conversation.
 """
 
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ class SessionStanding(Struct, frozen=True):
     rights: Rights | None
 
 
-def find_session(db: Db, session_id: str, caller: str, args: OperationArgs) -> SessionStanding:
+def find_session(db: Db, session_id: str, caller: str, args: OperationArgs[Any]) -> SessionStanding:
     """Return the conversation, if this caller may have it now. One that is not there and one that is not theirs look
     alike."""
     session = sessions.get(db, session_id) if len(session_id) <= LONGEST_ID else None

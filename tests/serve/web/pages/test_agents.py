@@ -3,7 +3,7 @@
 from typing import Any
 
 from gatepost.serve.agents.views import AgentSnapshot
-from gatepost.serve.control.contract import to_json
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.web.dashboard.tables import make_facts, make_table
 from gatepost.serve.web.dashboard.view import Link
 from gatepost.serve.web.pages.agents import AGENT, DETAILS, EMPTY, list_actions

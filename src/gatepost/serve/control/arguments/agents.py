@@ -20,7 +20,7 @@ class PromptPolicy(StrEnum):
 
 
 @declares("agent.create", right=WRITE, offline=False, of_machine=True)
-class AgentSpec(OperationArgs, frozen=True):
+class AgentSpec(OperationArgs[Any], frozen=True):
     """Make an agent, give it PROMPT (or what stands on stdin), and wait for its answer. Without either it waits for
     work."""
 
@@ -68,12 +68,12 @@ class AgentSpec(OperationArgs, frozen=True):
     ] = False
 
 
-class NamedAgentArgs(OperationArgs, frozen=True):
+class NamedAgentArgs(OperationArgs[Any], frozen=True):
     id: AgentId
 
 
 @declares("agent.list", right=READ, offline=False)
-class ListAgentsArgs(OperationArgs, frozen=True):
+class ListAgentsArgs(OperationArgs[Any], frozen=True):
     """List them: those that wait for an answer first, then those at work, then the rest, the latest first."""
 
     archived: Annotated[bool, option("The archived ones, too.", "all")] = False
@@ -85,7 +85,7 @@ class ShowAgentArgs(NamedAgentArgs, frozen=True):
 
 
 @declares("agent.prompt", right=PROMPT, offline=False)
-class PromptAgentArgs(OperationArgs, frozen=True):
+class PromptAgentArgs(OperationArgs[Any], frozen=True):
     """Give AGENT more to do (PROMPT, or with - what stands on stdin), and wait for its answer."""
 
     id: AgentId
@@ -97,7 +97,7 @@ class PromptAgentArgs(OperationArgs, frozen=True):
 
 
 @declares("agent.wait", right=READ, offline=False)
-class WaitForAgentArgs(OperationArgs, frozen=True):
+class WaitForAgentArgs(OperationArgs[Any], frozen=True):
     """Wait until AGENT has finished, or asks something."""
 
     id: AgentId
@@ -105,7 +105,7 @@ class WaitForAgentArgs(OperationArgs, frozen=True):
 
 
 @declares("agent.follow", right=READ, offline=False)
-class FollowAgentArgs(OperationArgs, frozen=True):
+class FollowAgentArgs(OperationArgs[Any], frozen=True):
     """News after a cursor, as soon as there is something; how AGENT stands, and what it asks.
 
     `status` and `asked`: what whoever asks knows already; news is what differs.
@@ -141,7 +141,7 @@ class ArchiveAgentArgs(NamedAgentArgs, frozen=True):
 
 
 @declares("agent.mode", right=WRITE, offline=False)
-class SetAgentModeArgs(OperationArgs, frozen=True):
+class SetAgentModeArgs(OperationArgs[Any], frozen=True):
     """Change when AGENT asks before it acts, from its next turn on."""
 
     id: AgentId
@@ -149,19 +149,19 @@ class SetAgentModeArgs(OperationArgs, frozen=True):
 
 
 @declares("agent.providers", right=READ, offline=False)
-class ListProvidersArgs(OperationArgs, frozen=True):
+class ListProvidersArgs(OperationArgs[Any], frozen=True):
     """The providers that agents can be made with, and what each lacks."""
 
 
 @declares("agent.models", right=READ)
-class ListModelsArgs(OperationArgs, frozen=True):
+class ListModelsArgs(OperationArgs[Any], frozen=True):
     """The models of PROVIDER, its default first, in USD for a million tokens."""
 
     provider: Annotated[str, argument("The provider.")]
 
 
 @declares("permit.list", right=READ, offline=False)
-class ListRequestsArgs(OperationArgs, frozen=True):
+class ListRequestsArgs(OperationArgs[Any], frozen=True):
     """List what waits for an answer, the oldest first."""
 
     after: Annotated[str, option("Only those behind this request, the last one of a list before.", metavar="ID")] = ""
@@ -169,7 +169,7 @@ class ListRequestsArgs(OperationArgs, frozen=True):
 
 
 @declares("permit.answer", right="agents.permit", offline=False)
-class AnswerRequestArgs(OperationArgs, frozen=True):
+class AnswerRequestArgs(OperationArgs[Any], frozen=True):
     """Answer what an agent asks before it acts, or what is asked about a person, a room or a host. REQUEST is
     an id, the beginning of one, or the agent that asks."""
 

@@ -1,6 +1,6 @@
 """Tokens by which programs run operations over HTTP."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -11,7 +11,7 @@ LONGEST_LABEL = 100
 
 
 @declares("api_token.add", right=WRITE)
-class AddApiTokenArgs(OperationArgs, frozen=True):
+class AddApiTokenArgs(OperationArgs[Any], frozen=True):
     """Print a token by which a program may run operations over HTTP, with the rights SCOPES.
 
     A scope is a right as `gatepost grant` has it, without `op:`: tasks.read. A part may be `*`: *.read, tasks.*, or *
@@ -33,13 +33,13 @@ class AddApiTokenArgs(OperationArgs, frozen=True):
 
 
 @declares("api_token.list", right=READ, needs_home=True)
-class ListApiTokensArgs(OperationArgs, frozen=True):
+class ListApiTokensArgs(OperationArgs[Any], frozen=True):
     """API tokens, the newest first. The operator sees all, a person their own. Secrets are not kept, so none is
     shown."""
 
 
 @declares("api_token.rm", right=WRITE)
-class RevokeApiTokenArgs(OperationArgs, frozen=True):
+class RevokeApiTokenArgs(OperationArgs[Any], frozen=True):
     """Revoke an API token. The next request with it is refused."""
 
     id: Annotated[str, argument("Its id, as the list shows it.", "ID")]

@@ -1,6 +1,6 @@
 """The audit log: who did what, and whether the record still holds."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, declares, option
 
@@ -8,7 +8,7 @@ READ = "audit.read"
 
 
 @declares("audit.verify", right=READ, needs_home=True)
-class VerifyAuditArgs(OperationArgs, frozen=True):
+class VerifyAuditArgs(OperationArgs[Any], frozen=True):
     """Check the hash chain from its first row. Exit 1 if a row does not hold.
 
     If several gateways share the store, each has a chain. All of them are checked, and the seals of those that were
@@ -25,7 +25,7 @@ class VerifyAuditArgs(OperationArgs, frozen=True):
 
 
 @declares("audit.list", right=READ, reads=True)
-class ListAuditArgs(OperationArgs, frozen=True):
+class ListAuditArgs(OperationArgs[Any], frozen=True):
     """The newest rows, oldest first."""
 
     limit: Annotated[int, option("The newest N rows.", least=1, most=100_000)] = 50

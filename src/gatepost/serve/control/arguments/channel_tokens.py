@@ -1,6 +1,6 @@
 """The token of a program that is the adapter of a channel."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import field
 
@@ -9,7 +9,7 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 
 
 @declares("channel.token", right=WRITE)
-class AddChannelTokenArgs(OperationArgs, frozen=True):
+class AddChannelTokenArgs(OperationArgs[Any], frozen=True):
     """Make a channel whose adapter is a program elsewhere, in any language, and print its token.
 
     NAME is also the platform's name in its addresses. If there is such a channel, it gets a new token and the old one

@@ -1,6 +1,6 @@
 """Channels: the instances that run, what they are made of, and whether their platforms accept them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import field
 
@@ -18,17 +18,17 @@ Secrets = Annotated[
 
 
 @declares("channel.list", right=READ, needs_home=True)
-class ListChannelsArgs(OperationArgs, frozen=True):
+class ListChannelsArgs(OperationArgs[Any], frozen=True):
     """Every channel, with its state and the last sign of life."""
 
 
 @declares("channel.kinds", right=READ)
-class ListChannelKindsArgs(OperationArgs, frozen=True):
+class ListChannelKindsArgs(OperationArgs[Any], frozen=True):
     """Every kind of channel that can be added, what it asks for and what it was tested against."""
 
 
 @declares("channel.add", right=WRITE)
-class AddChannelArgs(OperationArgs, frozen=True):
+class AddChannelArgs(OperationArgs[Any], frozen=True):
     """Add a channel: ask its platform whether it accepts us, write down its settings and secrets, and start it.
 
     If the platform says no, or cannot be reached, nothing is written.
@@ -41,7 +41,7 @@ class AddChannelArgs(OperationArgs, frozen=True):
 
 
 @declares("channel.set", right=WRITE)
-class SetChannelArgs(OperationArgs, frozen=True):
+class SetChannelArgs(OperationArgs[Any], frozen=True):
     """Change the settings or secrets of a channel, ask its platform whether they are right, and start it anew.
 
     If the platform says no, or cannot be reached, everything stays as it was.
@@ -58,7 +58,7 @@ class SetChannelArgs(OperationArgs, frozen=True):
 
 
 @declares("channel.remove", right=WRITE)
-class RemoveChannelArgs(OperationArgs, frozen=True):
+class RemoveChannelArgs(OperationArgs[Any], frozen=True):
     """Stop a channel and remove its settings, its secrets, its cursor and its folder.
 
     The conversations stay. Messages that wait to be sent there stay, too, until they are too old.
@@ -68,14 +68,14 @@ class RemoveChannelArgs(OperationArgs, frozen=True):
 
 
 @declares("channel.restart", right=WRITE, offline=False)
-class RestartChannelArgs(OperationArgs, frozen=True):
+class RestartChannelArgs(OperationArgs[Any], frozen=True):
     """Start a channel anew, without touching the others. One that has ended gets another chance."""
 
     instance: Instance
 
 
 @declares("channel.test", right=WRITE)
-class CheckChannelArgs(OperationArgs, frozen=True):
+class CheckChannelArgs(OperationArgs[Any], frozen=True):
     """Ask the platform of a channel whether it accepts us, who we are there and what we lack. Nothing changes."""
 
     instance: Instance

@@ -3,7 +3,7 @@
 Keys and prices are the whole gateway's, so the right is needed for the root and not for the group alone.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import field
 
@@ -12,7 +12,7 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 RIGHT = "connect"
 
 
-class ConnectArgs(OperationArgs, frozen=True):
+class ConnectArgs(OperationArgs[Any], frozen=True):
     """An agent for a group. '' everywhere: what is in force already."""
 
     folder: Annotated[str, option("The group that is to run on it.")]
@@ -28,7 +28,7 @@ class ConnectArgs(OperationArgs, frozen=True):
 
 
 @declares("connect.list", right=RIGHT)
-class ListConnectableArgs(OperationArgs, frozen=True):
+class ListConnectableArgs(OperationArgs[Any], frozen=True):
     """List the agents that can be connected: whether each is installed, has a key, and which groups run on it."""
 
 
@@ -47,7 +47,7 @@ class TryConnectArgs(ConnectArgs, frozen=True, kw_only=True):
 
 
 @declares("connect.cancel", right=RIGHT)
-class CancelTrialArgs(OperationArgs, frozen=True):
+class CancelTrialArgs(OperationArgs[Any], frozen=True):
     """Cancel a trial: whoever asked has left."""
 
     id: Annotated[str, argument("The trial.")]

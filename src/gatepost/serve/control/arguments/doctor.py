@@ -1,12 +1,12 @@
 """The doctor: what is well here, what is not, and the way out."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, declares, option
 
 
 @declares("doctor.run", right="doctor", offline=False)
-class RunDoctorArgs(OperationArgs, frozen=True):
+class RunDoctorArgs(OperationArgs[Any], frozen=True):
     """Look at everything that `gatepost doctor` looks at: each finding, the worst first, with the way out.
 
     A run takes a few seconds, so findings of the last minute are shown again.

@@ -1,13 +1,13 @@
 """Messages that were refused."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, declares, option
 from gatepost.store.messages.dropped import DroppedBy
 
 
 @declares("dropped.list", right="ledger.read", reads=True)
-class ListDroppedArgs(OperationArgs, frozen=True):
+class ListDroppedArgs(OperationArgs[Any], frozen=True):
     """Count every message that was refused, by its reason, its room or its sender, and show the newest.
 
     Only the first messages of an unknown sender are recorded in each hour. The rest is counted as only_counted when the

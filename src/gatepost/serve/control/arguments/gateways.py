@@ -1,18 +1,18 @@
 """Gateways that share a store."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares
 
 READ, WRITE = "gateways.read", "gateways.write"
 
 
-class GatewayArgs(OperationArgs, frozen=True):
+class GatewayArgs(OperationArgs[Any], frozen=True):
     name: Annotated[str, argument("Its name.", "gateway")]
 
 
 @declares("gateway.list", right=READ, reads=True)
-class ListGatewaysArgs(OperationArgs, frozen=True):
+class ListGatewaysArgs(OperationArgs[Any], frozen=True):
     """The gateways on this store: which of them live, what each does for all, and how many sessions it runs."""
 
 

@@ -1,6 +1,6 @@
 """Grants: what groups, people and roles may do."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 from gatepost.store.rights.acl import ANYWHERE, OPERATOR
@@ -10,7 +10,7 @@ Child = Annotated[str, argument("A principal, or a role.")]
 Role = Annotated[str, argument("The role.", examples=("role:ops",))]
 
 
-class GrantRuleArgs(OperationArgs, frozen=True):
+class GrantRuleArgs(OperationArgs[Any], frozen=True):
     folder: Annotated[str, argument("The group.", scope=True)]
     rule: Annotated[
         str,
@@ -32,14 +32,14 @@ class RemoveGrantRuleArgs(GrantRuleArgs, frozen=True):
 
 
 @declares("grant.list", right=READ, reads=True)
-class ListGrantsArgs(OperationArgs, frozen=True):
+class ListGrantsArgs(OperationArgs[Any], frozen=True):
     """Every rule, row and membership."""
 
     folder: Annotated[str, option("Only the rules of this group.")] = ""
 
 
 @declares("acl.add", right=WRITE)
-class AddAclRowArgs(OperationArgs, frozen=True):
+class AddAclRowArgs(OperationArgs[Any], frozen=True):
     """Allow ACTION (mcp:<tool>, mcp:*, op:<right>, op:*, interact, admin, *) to PRINCIPAL (folder:…, role:…,
     telegram:user/9 …)."""
 
@@ -64,14 +64,14 @@ class AddAclRowArgs(OperationArgs, frozen=True):
 
 
 @declares("acl.rm", right=WRITE)
-class RemoveAclRowArgs(OperationArgs, frozen=True):
+class RemoveAclRowArgs(OperationArgs[Any], frozen=True):
     """Remove a row of the access list by its number."""
 
     id: Annotated[int, argument("The row's number.", "row")]
 
 
 @declares("role.add", right=WRITE)
-class AddRoleMemberArgs(OperationArgs, frozen=True):
+class AddRoleMemberArgs(OperationArgs[Any], frozen=True):
     """Make CHILD (a principal, or a role) a member of ROLE, such as role:ops."""
 
     child: Child
@@ -79,7 +79,7 @@ class AddRoleMemberArgs(OperationArgs, frozen=True):
 
 
 @declares("role.rm", right=WRITE)
-class RemoveRoleMemberArgs(OperationArgs, frozen=True):
+class RemoveRoleMemberArgs(OperationArgs[Any], frozen=True):
     """End a membership."""
 
     child: Child

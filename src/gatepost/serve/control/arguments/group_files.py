@@ -1,6 +1,6 @@
 """Files of a group that people write: its AGENTS.md and its skills."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -15,14 +15,14 @@ FilePath = Annotated[
 
 
 @declares("group.files", right=READ, needs_home=True)
-class ListGroupFilesArgs(OperationArgs, frozen=True):
+class ListGroupFilesArgs(OperationArgs[Any], frozen=True):
     """List what people may read and change here of a group's folder: AGENTS.md and skills/."""
 
     folder: Folder
 
 
 @declares("group.read_file", right=READ, needs_home=True)
-class ReadGroupFileArgs(OperationArgs, frozen=True):
+class ReadGroupFileArgs(OperationArgs[Any], frozen=True):
     """Read AGENTS.md or a file of a skill. `version` names what was read, for who changes it."""
 
     folder: Folder
@@ -30,7 +30,7 @@ class ReadGroupFileArgs(OperationArgs, frozen=True):
 
 
 @declares("group.write_file", right=WRITE)
-class WriteGroupFileArgs(OperationArgs, frozen=True):
+class WriteGroupFileArgs(OperationArgs[Any], frozen=True):
     """Write AGENTS.md or a file of a skill, whole. Agents that are awake take it up after their turn.
 
     It is refused if the file is not the version that was read: the agent or somebody else has changed it meanwhile.

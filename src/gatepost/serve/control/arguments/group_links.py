@@ -1,12 +1,12 @@
 """Names by which the agent of a group gives work to that of another one."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.arguments.groups import WRITE, Folder
 from gatepost.serve.control.declaration import OperationArgs, argument, declares
 
 
-class _LinkArgs(OperationArgs, frozen=True):
+class _LinkArgs(OperationArgs[Any], frozen=True):
     folder: Folder
     name: Annotated[str, argument("The name of the other group for its agent.", examples=("helpdesk",))]
 

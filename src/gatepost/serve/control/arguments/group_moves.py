@@ -1,13 +1,13 @@
 """Groups that move to another gateway."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.arguments.groups import WRITE
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 
 @declares("group.move", right=WRITE)
-class MoveGroupArgs(OperationArgs, frozen=True):
+class MoveGroupArgs(OperationArgs[Any], frozen=True):
     """Move a group with its whole world, their files and what providers remember, to another gateway.
 
     A world is the group at the top and all below it. Turns may end for a quarter of a minute; what is open then goes on

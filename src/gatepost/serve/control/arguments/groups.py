@@ -1,6 +1,6 @@
 """Groups: the agents and their folders."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
@@ -9,7 +9,7 @@ Folder = Annotated[str, argument("The group's place.", scope=True, examples=("ac
 
 
 @declares("group.add", right=WRITE)
-class AddGroupArgs(OperationArgs, frozen=True):
+class AddGroupArgs(OperationArgs[Any], frozen=True):
     """Add a group, with AGENTS.md, work.md and skills/ in its folder. FOLDER is its place, like acme/eng."""
 
     folder: Folder
@@ -21,19 +21,19 @@ class AddGroupArgs(OperationArgs, frozen=True):
 
 
 @declares("group.list", right=READ, reads=True)
-class ListGroupsArgs(OperationArgs, frozen=True):
+class ListGroupsArgs(OperationArgs[Any], frozen=True):
     """All groups, by folder."""
 
 
 @declares("group.show", right=READ, reads=True)
-class ShowGroupArgs(OperationArgs, frozen=True):
+class ShowGroupArgs(OperationArgs[Any], frozen=True):
     """One group: what holds for it, its files, routes and live sessions."""
 
     folder: Folder
 
 
 @declares("group.set", right=WRITE)
-class SetGroupArgs(OperationArgs, frozen=True):
+class SetGroupArgs(OperationArgs[Any], frozen=True):
     """Change a group: name, provider, model, sandbox, open, window_messages, window_chars, mounts, limits.NAME,
     options.KEY.
 
@@ -59,7 +59,7 @@ class SetGroupArgs(OperationArgs, frozen=True):
 
 
 @declares("group.rm", right=WRITE)
-class RemoveGroupArgs(OperationArgs, frozen=True):
+class RemoveGroupArgs(OperationArgs[Any], frozen=True):
     """Remove a group with its routes, tasks, sessions, secrets, their folders and media. Its own folder stays, and
     its messages in the ledger."""
 

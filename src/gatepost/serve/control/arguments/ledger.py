@@ -1,6 +1,6 @@
 """The ledger: is every message accounted for, and what became of each."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -12,7 +12,7 @@ STATES = (*dict.fromkeys(("queued", "working", "held", "retry", *inbox.END, "pen
 
 
 @declares("ledger.check", right=READ, reads=True)
-class CheckLedgerArgs(OperationArgs, frozen=True):
+class CheckLedgerArgs(OperationArgs[Any], frozen=True):
     """Count what is not accounted for. Exit 1 unless that is 0."""
 
     running: Annotated[bool, option("A gateway runs; without one nothing is late.", hidden=True)] = True
@@ -22,7 +22,7 @@ class CheckLedgerArgs(OperationArgs, frozen=True):
 
 
 @declares("ledger.list", right=READ, reads=True)
-class ListLedgerArgs(OperationArgs, frozen=True):
+class ListLedgerArgs(OperationArgs[Any], frozen=True):
     """The newest rows, oldest first: direction, room, state, reason, text. Texts are cut; --json has them whole."""
 
     state: Annotated[str, option(f"Only rows in this state: {', '.join(STATES)}.")] = ""
@@ -34,7 +34,7 @@ class ListLedgerArgs(OperationArgs, frozen=True):
 
 
 @declares("ledger.trace", right=READ, reads=True)
-class TraceMessageArgs(OperationArgs, frozen=True):
+class TraceMessageArgs(OperationArgs[Any], frozen=True):
     """Show one message's whole life: every step, the model calls and tool calls of its turn, the sent messages and the
     cost.
 

@@ -1,6 +1,6 @@
 """Messages that failed: try one again."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
@@ -8,7 +8,7 @@ WRITE = "ledger.write"
 
 
 @declares("ledger.retry", right=WRITE)
-class RetryMessageArgs(OperationArgs, frozen=True):
+class RetryMessageArgs(OperationArgs[Any], frozen=True):
     """Send a message that failed again, or give it to its agent again.
 
     A message of an agent is sent once more, as it stands in the ledger. If its delivery was uncertain, the room may

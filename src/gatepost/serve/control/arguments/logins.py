@@ -1,6 +1,6 @@
 """Browsers that are signed in to the web page."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
@@ -8,7 +8,7 @@ READ, WRITE = "logins.read", "logins.write"
 
 
 @declares("login.list", right=READ, answers_all=True, needs_home=True)
-class ListLoginsArgs(OperationArgs, frozen=True):
+class ListLoginsArgs(OperationArgs[Any], frozen=True):
     """Browsers that are signed in, those that were here last first. A person sees their own; the operator sees all."""
 
     everybody: Annotated[
@@ -17,14 +17,14 @@ class ListLoginsArgs(OperationArgs, frozen=True):
 
 
 @declares("login.end", right=WRITE, answers_all=True, needs_home=True)
-class EndLoginArgs(OperationArgs, frozen=True):
+class EndLoginArgs(OperationArgs[Any], frozen=True):
     """Sign one browser out. Its open pages and streams end at once."""
 
     id: Annotated[str, argument("Its id, as the list shows it.", "LOGIN")]
 
 
 @declares("login.end_all", right=WRITE, answers_all=True, needs_home=True)
-class EndAllLoginsArgs(OperationArgs, frozen=True):
+class EndAllLoginsArgs(OperationArgs[Any], frozen=True):
     """Sign all browsers of a person out, and void their one-time addresses. Pages that these have open end at once."""
 
     person: Annotated[

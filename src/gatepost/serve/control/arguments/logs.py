@@ -1,6 +1,6 @@
 """Logs: the last lines that the gateway wrote."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -9,7 +9,7 @@ from gatepost.serve.control.declaration import OperationArgs, declares, option
 
 
 @declares("logs.tail", right="logs.read")
-class TailLogArgs(OperationArgs, frozen=True):
+class TailLogArgs(OperationArgs[Any], frozen=True):
     """The last lines of the gateway's log, the newest first. Secrets were left out when it was written."""
 
     level: Annotated[LogLevel, option("Only lines of this level and above.")] = LogLevel.INFO

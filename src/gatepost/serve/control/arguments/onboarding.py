@@ -1,6 +1,6 @@
 """Newcomers: who may get a group of their own, and who waits for it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -11,7 +11,7 @@ NewcomerId = Annotated[str, argument("Their id in the list.", "NEWCOMER")]
 
 
 @declares("onboarding.open", right=WRITE)
-class OpenEntranceArgs(OperationArgs, frozen=True):
+class OpenEntranceArgs(OperationArgs[Any], frozen=True):
     """Open an entrance: strangers who write directly to the channel INSTANCE may ask for a group of their own.
 
     The first message of such a stranger is answered with how to come in; `/join` does it. The group is made below
@@ -32,26 +32,26 @@ class OpenEntranceArgs(OperationArgs, frozen=True):
 
 
 @declares("onboarding.close", right=WRITE)
-class CloseEntranceArgs(OperationArgs, frozen=True):
+class CloseEntranceArgs(OperationArgs[Any], frozen=True):
     """Close an entrance. Its members stay members; people who wait there stay in the list."""
 
     id: Annotated[int, argument("The entrance's id.", "entrance")]
 
 
 @declares("onboarding.list", right=READ, reads=True)
-class ListNewcomersArgs(OperationArgs, frozen=True):
+class ListNewcomersArgs(OperationArgs[Any], frozen=True):
     """The entrances, and everybody who came by one or by an invitation to a group of their own."""
 
 
 @declares("onboarding.allow", right=WRITE)
-class AllowNewcomerArgs(OperationArgs, frozen=True):
+class AllowNewcomerArgs(OperationArgs[Any], frozen=True):
     """Let a newcomer in now, whatever the limit: one who waits, was denied, or whose group could not be made."""
 
     id: NewcomerId
 
 
 @declares("onboarding.deny", right=WRITE)
-class DenyNewcomerArgs(OperationArgs, frozen=True):
+class DenyNewcomerArgs(OperationArgs[Any], frozen=True):
     """Do not let a newcomer in who waits. Nobody is asked about them again."""
 
     id: NewcomerId

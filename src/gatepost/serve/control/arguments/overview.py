@@ -1,7 +1,7 @@
 """The overview: how every agent stands, who waits for whom, and whether the gateway is well."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -19,7 +19,7 @@ class OverviewPart(StrEnum):
 
 
 @declares("overview.show", right=READ, offline=False, answers_all=True)
-class ShowOverviewArgs(OperationArgs, frozen=True):
+class ShowOverviewArgs(OperationArgs[Any], frozen=True):
     """Show how every agent stands, with the one safe next step. Agents that need somebody come first.
 
     Each row has the last message, state, queue, sandbox and cost today, and who waits for whom. The findings on the

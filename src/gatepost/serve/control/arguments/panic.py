@@ -1,12 +1,12 @@
 """The panic switch: everything ends, and nothing starts until it is off."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, declares, option
 
 
 @declares("panic.on", right="panic")
-class PanicOnArgs(OperationArgs, frozen=True):
+class PanicOnArgs(OperationArgs[Any], frozen=True):
     """End everything at once, and let nothing start: no sandbox, no model call. Running turns are withdrawn; messages
     that come meanwhile are accepted and kept.
 
@@ -17,5 +17,5 @@ class PanicOnArgs(OperationArgs, frozen=True):
 
 
 @declares("panic.off", right="panic")
-class PanicOffArgs(OperationArgs, frozen=True):
+class PanicOffArgs(OperationArgs[Any], frozen=True):
     """Go on: what was kept waiting is worked on."""

@@ -1,6 +1,6 @@
 """A person's way to sign in to the web page: their name there, and their password."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -12,12 +12,12 @@ MOST = 4096  # characters of what may be sent
 
 
 @declares("login.show", right=OWN, answers_all=True)
-class ShowSignInArgs(OperationArgs, frozen=True):
+class ShowSignInArgs(OperationArgs[Any], frozen=True):
     """The name by which you sign in to the web page, and whether you have set a password."""
 
 
 @declares("login.set_password", right=OWN, offline=False, answers_all=True)
-class SetPasswordArgs(OperationArgs, frozen=True):
+class SetPasswordArgs(OperationArgs[Any], frozen=True):
     """Set your password for the web page. Your other browsers are signed out.
 
     It needs the old password, or a browser that was signed in within the last ten minutes.
@@ -32,7 +32,7 @@ class SetPasswordArgs(OperationArgs, frozen=True):
 
 
 @declares("login.remove_password", right=WRITE, answers_all=True, needs_home=True)
-class RemovePasswordArgs(OperationArgs, frozen=True):
+class RemovePasswordArgs(OperationArgs[Any], frozen=True):
     """Remove a password of the web page. All browsers of that person but this one are signed out."""
 
     person: Annotated[

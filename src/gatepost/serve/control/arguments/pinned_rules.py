@@ -1,6 +1,6 @@
 """Pinned rules: what an agent is told in every turn."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
@@ -9,7 +9,7 @@ Folder = Annotated[str, argument("The group.", scope=True, examples=("acme/eng",
 
 
 @declares("rule.add", right=WRITE)
-class AddPinnedRuleArgs(OperationArgs, frozen=True):
+class AddPinnedRuleArgs(OperationArgs[Any], frozen=True):
     """Pin a rule for the agent of FOLDER: it has TEXT in every conversation, also after a compaction.
 
     It tells the agent something and enforces nothing: what an agent may do is said by `gatepost grant`.
@@ -21,14 +21,14 @@ class AddPinnedRuleArgs(OperationArgs, frozen=True):
 
 
 @declares("rule.list", right=READ, reads=True)
-class ListPinnedRulesArgs(OperationArgs, frozen=True):
+class ListPinnedRulesArgs(OperationArgs[Any], frozen=True):
     """The pinned rules, by group."""
 
     folder: Annotated[str, option("Only of this group.", scope=True)] = ""
 
 
 @declares("rule.rm", right=WRITE)
-class RemovePinnedRuleArgs(OperationArgs, frozen=True):
+class RemovePinnedRuleArgs(OperationArgs[Any], frozen=True):
     """Take a pinned rule back."""
 
     folder: Folder

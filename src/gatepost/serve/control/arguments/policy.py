@@ -9,7 +9,7 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 
 
 @declares("policy.explain", right=READ, needs_home=True)
-class ExplainCallArgs(OperationArgs, frozen=True):
+class ExplainCallArgs(OperationArgs[Any], frozen=True):
     """Print everything that has a say about FOLDER calling TOOL, in its order, and the verdict."""
 
     # No scope: rules and rows of the groups above have a say.
@@ -27,7 +27,7 @@ class ExplainCallArgs(OperationArgs, frozen=True):
 
 
 @declares("policy.tools", right=READ, needs_home=True)
-class ListToolsArgs(OperationArgs, frozen=True):
+class ListToolsArgs(OperationArgs[Any], frozen=True):
     """The tools that the agent of FOLDER sees: by its tier, as rules and rows change it."""
 
     folder: Annotated[str, argument("The group.")]

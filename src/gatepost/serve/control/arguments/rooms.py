@@ -1,18 +1,18 @@
 """Rooms: the chats, and who may speak in each."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 from gatepost.store.rooms.rooms import RoomPolicy
 
 
 @declares("room.list", right="rooms.read", reads=True)
-class ListRoomsArgs(OperationArgs, frozen=True):
+class ListRoomsArgs(OperationArgs[Any], frozen=True):
     """Every room that is known: a room is, once somebody was let in there or its policy was set."""
 
 
 @declares("room.policy", right="rooms.write")
-class RoomPolicyArgs(OperationArgs, frozen=True):
+class RoomPolicyArgs(OperationArgs[Any], frozen=True):
     """Say who may speak in the room ADDRESS, like spool:office. It may be one where nothing was said yet.
 
     strict: nobody but owners, admins and members. public: everybody. request_approval: what others

@@ -1,6 +1,6 @@
 """Routes: which group gets a message."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 from gatepost.store.sessions.sessions import MODES
@@ -9,7 +9,7 @@ READ, WRITE = "routes.read", "routes.write"
 
 
 @declares("route.add", right=WRITE)
-class AddRouteArgs(OperationArgs, frozen=True):
+class AddRouteArgs(OperationArgs[Any], frozen=True):
     """Add a route. Unknown keys and groups that do not exist are refused."""
 
     match: Annotated[
@@ -49,19 +49,19 @@ class AddRouteArgs(OperationArgs, frozen=True):
 
 
 @declares("route.list", right=READ, reads=True)
-class ListRoutesArgs(OperationArgs, frozen=True):
+class ListRoutesArgs(OperationArgs[Any], frozen=True):
     """All routes, in the order in which they are asked."""
 
 
 @declares("route.rm", right=WRITE)
-class RemoveRouteArgs(OperationArgs, frozen=True):
+class RemoveRouteArgs(OperationArgs[Any], frozen=True):
     """Remove a route by its id."""
 
     id: Annotated[int, argument("The route's id.", "route")]
 
 
 @declares("route.move", right=WRITE)
-class MoveRouteArgs(OperationArgs, frozen=True):
+class MoveRouteArgs(OperationArgs[Any], frozen=True):
     """Put a route before another one, or last. Their numbers in the order change as little as possible."""
 
     id: Annotated[int, argument("The route's id.", "route")]
@@ -69,7 +69,7 @@ class MoveRouteArgs(OperationArgs, frozen=True):
 
 
 @declares("route.test", right=READ, reads=True)
-class RouteTestArgs(OperationArgs, frozen=True):
+class RouteTestArgs(OperationArgs[Any], frozen=True):
     """Explain what would become of a message in the room ADDRESS: who gets it and whether its sender may speak there.
     Exit 1 if it would be refused or wait for somebody who lets its sender in."""
 

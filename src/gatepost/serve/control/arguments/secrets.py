@@ -1,6 +1,6 @@
 """Secrets: set, list, remove, rotate, bind to hosts, and the record of their uses."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
@@ -12,7 +12,7 @@ Host = Annotated[
 
 
 @declares("secret.set", right=WRITE)
-class SetSecretArgs(OperationArgs, frozen=True):
+class SetSecretArgs(OperationArgs[Any], frozen=True):
     """Set a secret. Without VALUE (or with -) it is read from standard input, or asked for on a terminal.
 
     Better without: other users of the machine can see a VALUE on the command line while the command runs, and the shell
@@ -31,19 +31,19 @@ class SetSecretArgs(OperationArgs, frozen=True):
 
 
 @declares("secret.list", right=READ, reads=True)
-class ListSecretsArgs(OperationArgs, frozen=True):
+class ListSecretsArgs(OperationArgs[Any], frozen=True):
     """Secrets, without their values, and to which hosts they are bound."""
 
 
 @declares("secret.log", right=READ, reads=True)
-class SecretLogArgs(OperationArgs, frozen=True):
+class SecretLogArgs(OperationArgs[Any], frozen=True):
     """Uses of secrets: by whom, when and for what, and who asked in vain; oldest first."""
 
     limit: Annotated[int, option("The newest N uses.", least=1, most=100_000)] = 50
 
 
 @declares("secret.rm", right=WRITE)
-class RemoveSecretArgs(OperationArgs, frozen=True):
+class RemoveSecretArgs(OperationArgs[Any], frozen=True):
     """Remove a secret. One of the same name farther up holds from then on."""
 
     name: Name
@@ -53,7 +53,7 @@ class RemoveSecretArgs(OperationArgs, frozen=True):
 
 
 @declares("secret.bind", right=WRITE)
-class BindSecretArgs(OperationArgs, frozen=True):
+class BindSecretArgs(OperationArgs[Any], frozen=True):
     """Put a secret into requests that agents make to HOST, outside their sandbox.
 
     HOST is example.com or example.com:8443, asked over https, or http://box.lan:8080. Inside, https://HOST/path is
@@ -68,7 +68,7 @@ class BindSecretArgs(OperationArgs, frozen=True):
 
 
 @declares("secret.unbind", right=WRITE)
-class UnbindSecretArgs(OperationArgs, frozen=True):
+class UnbindSecretArgs(OperationArgs[Any], frozen=True):
     """Take back a binding; the secret itself stays."""
 
     name: Name
@@ -77,12 +77,12 @@ class UnbindSecretArgs(OperationArgs, frozen=True):
 
 
 @declares("secret.bindings", right=READ, reads=True)
-class ListBindingsArgs(OperationArgs, frozen=True):
+class ListBindingsArgs(OperationArgs[Any], frozen=True):
     """List which secret goes to which host."""
 
 
 @declares("secret.rotate", right=WRITE)
-class RotateKeysArgs(OperationArgs, frozen=True):
+class RotateKeysArgs(OperationArgs[Any], frozen=True):
     """Seal every secret with a new key and drop the old one. The values stay what they are.
 
     If the key ring is kept outside the home (GATEPOST_KEYRING, a systemd credential): add a key there, make it current

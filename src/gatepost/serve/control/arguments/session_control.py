@@ -1,6 +1,6 @@
 """One conversation: show it, say something in it, stop it, reset it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -9,7 +9,7 @@ from gatepost.serve.control.declaration import OperationArgs, argument, declares
 
 
 @declares("session.show", right=READ, judges=True, needs_home=True)
-class ShowSessionArgs(OperationArgs, frozen=True):
+class ShowSessionArgs(OperationArgs[Any], frozen=True):
     """Show one conversation: its messages, its turns with their ends and costs, and the tool calls.
 
     Requests to people and work that was given to others are shown, too.
@@ -23,7 +23,7 @@ class ShowSessionArgs(OperationArgs, frozen=True):
 
 
 @declares("session.send", right=WRITE, offline=False, judges=True)
-class SendToSessionArgs(OperationArgs, frozen=True):
+class SendToSessionArgs(OperationArgs[Any], frozen=True):
     """Say something to the agent of a conversation, under your own name. Its answer goes to the room; your words do
     not. For owners and admins of the agent."""
 
@@ -32,14 +32,14 @@ class SendToSessionArgs(OperationArgs, frozen=True):
 
 
 @declares("session.reset", right=WRITE, offline=False, judges=True)
-class ResetSessionArgs(OperationArgs, frozen=True):
+class ResetSessionArgs(OperationArgs[Any], frozen=True):
     """Stop a session and forget its conversation: the next message begins anew. The ledger keeps what was said."""
 
     id: SessionId
 
 
 @declares("session.stop", right=WRITE, judges=True)
-class StopSessionArgs(OperationArgs, frozen=True):
+class StopSessionArgs(OperationArgs[Any], frozen=True):
     """End the running turn of a session now. The session itself goes on with the next message."""
 
     id: SessionId

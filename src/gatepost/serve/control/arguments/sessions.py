@@ -1,6 +1,6 @@
 """Sessions: list the live ones, set, close, fork, copy or replay one."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, field
 
@@ -11,26 +11,26 @@ SessionId = Annotated[str, argument("The session's id.", "session")]
 
 
 @declares("session.list", right=READ, reads=True)
-class ListSessionsArgs(OperationArgs, frozen=True):
+class ListSessionsArgs(OperationArgs[Any], frozen=True):
     """List the live sessions."""
 
     folder: Annotated[str, option("Only of this group (default: of every group).", scope=True)] = ""
 
 
 @declares("session.stop_all", right=WRITE)
-class StopAllSessionsArgs(OperationArgs, frozen=True):
+class StopAllSessionsArgs(OperationArgs[Any], frozen=True):
     """End every running turn, all at once: none waits for another to be gone."""
 
 
 @declares("session.close", right=WRITE)
-class CloseSessionArgs(OperationArgs, frozen=True):
+class CloseSessionArgs(OperationArgs[Any], frozen=True):
     """Close a session: the next message of the same conversation starts afresh."""
 
     id: SessionId
 
 
 @declares("session.set", right=WRITE)
-class SetSessionArgs(OperationArgs, frozen=True):
+class SetSessionArgs(OperationArgs[Any], frozen=True):
     """Give a session a provider or a model of its own, from its next turn on.
 
     `default` takes it back: the session then goes by its group. Another provider is told what was said before, and
@@ -43,7 +43,7 @@ class SetSessionArgs(OperationArgs, frozen=True):
 
 
 @declares("session.fork", right=WRITE, offline=False)
-class ForkSessionArgs(OperationArgs, frozen=True):
+class ForkSessionArgs(OperationArgs[Any], frozen=True):
     """Fork a session: a new one in the same room, with a topic of its own, that knows what this one knows.
 
     This one goes on as before. The provider's conversation is copied; if it has none, the new one gets the transcript.
@@ -55,7 +55,7 @@ class ForkSessionArgs(OperationArgs, frozen=True):
 
 
 @declares("session.copy", right=WRITE, offline=False)
-class CopySessionArgs(OperationArgs, frozen=True):
+class CopySessionArgs(OperationArgs[Any], frozen=True):
     """Copy a session into a managed agent of its own, which knows what this one knows.
 
     `gatepost agent send` talks to it, and none of its answers goes to a room.
@@ -66,7 +66,7 @@ class CopySessionArgs(OperationArgs, frozen=True):
 
 
 @declares("session.replay", right=WRITE, offline=False)
-class ReplaySessionArgs(OperationArgs, frozen=True):
+class ReplaySessionArgs(OperationArgs[Any], frozen=True):
     """Give the messages of a session to a new one with other settings. Nothing that the new one says is delivered.
 
     Its tools only read, it reaches models and nothing else of the network, and it works on a copy of the group's
@@ -94,7 +94,7 @@ class ReplaySessionArgs(OperationArgs, frozen=True):
 
 
 @declares("session.compare", right=READ, reads=True)
-class CompareReplayArgs(OperationArgs, frozen=True):
+class CompareReplayArgs(OperationArgs[Any], frozen=True):
     """Show a replay beside the session that it repeats, turn by turn: what was asked, both answers, what each cost and
     how long it took."""
 

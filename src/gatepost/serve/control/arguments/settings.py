@@ -1,6 +1,6 @@
 """Settings: what is set, what the running gateway uses, and a change of gatepost.toml."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -10,17 +10,17 @@ LONGEST_VALUE = 20_000  # characters
 
 
 @declares("settings.in_use", right="status.read", offline=False)
-class SettingsInUseArgs(OperationArgs, frozen=True):
+class SettingsInUseArgs(OperationArgs[Any], frozen=True):
     """List the settings that the running gateway uses, which it read when it started."""
 
 
 @declares("settings.list", right="settings.read")
-class ListSettingsArgs(OperationArgs, frozen=True):
+class ListSettingsArgs(OperationArgs[Any], frozen=True):
     """List every setting: its value, where that comes from, its meaning, and what a running gateway uses instead."""
 
 
 @declares("settings.set", right="settings.write")
-class SetSettingArgs(OperationArgs, frozen=True):
+class SetSettingArgs(OperationArgs[Any], frozen=True):
     """Write a setting into gatepost.toml. Everything else in the file stays, comments too.
 
     The value is checked as a start would check it. A running gateway takes it up with its next start, unless the answer
@@ -38,7 +38,7 @@ class SetSettingArgs(OperationArgs, frozen=True):
 
 
 @declares("settings.unset", right="settings.write")
-class UnsetSettingArgs(OperationArgs, frozen=True):
+class UnsetSettingArgs(OperationArgs[Any], frozen=True):
     """Remove a setting from gatepost.toml: it has its default again. Everything else in the file stays, comments too.
 
     The rest of the file is checked as a start would check it. A running gateway takes it up with its next start, unless

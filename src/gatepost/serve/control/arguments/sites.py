@@ -1,6 +1,6 @@
 """Pages of groups: who sees which, and under which host names."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -20,7 +20,7 @@ Limit = Annotated[int, option("How many at most.", least=1, most=MOST_LISTED)]
 
 
 @declares("site.list", right=READ, answers_all=True, needs_home=True)
-class ListSitesArgs(OperationArgs, frozen=True):
+class ListSitesArgs(OperationArgs[Any], frozen=True):
     """The groups that have pages, as far as the caller may see them: public_html/ or private_html/ in their folder."""
 
     after: Annotated[str, option("Only those behind this group."), Meta(max_length=300)] = ""
@@ -28,7 +28,7 @@ class ListSitesArgs(OperationArgs, frozen=True):
 
 
 @declares("site.routes", right=READ, reads=True)
-class ListWebRoutesArgs(OperationArgs, frozen=True):
+class ListWebRoutesArgs(OperationArgs[Any], frozen=True):
     """List pages and who sees them, by path. A path without an entry is for people who are signed in and may see the
     group."""
 
@@ -37,7 +37,7 @@ class ListWebRoutesArgs(OperationArgs, frozen=True):
 
 
 @declares("site.set", right=WRITE)
-class SetWebRouteArgs(OperationArgs, frozen=True):
+class SetWebRouteArgs(OperationArgs[Any], frozen=True):
     """Set who sees a path of a group's pages.
 
     `public` is everybody, `auth` people who are signed in and may see the group, `deny` nobody. `redirect` leads to
@@ -55,7 +55,7 @@ class SetWebRouteArgs(OperationArgs, frozen=True):
 
 
 @declares("site.rm", right=WRITE)
-class RemoveWebRouteArgs(OperationArgs, frozen=True):
+class RemoveWebRouteArgs(OperationArgs[Any], frozen=True):
     """Take back what `site set` or an agent said about a path."""
 
     folder: Folder
@@ -63,7 +63,7 @@ class RemoveWebRouteArgs(OperationArgs, frozen=True):
 
 
 @declares("site.hosts", right=READ, reads=True)
-class ListWebHostsArgs(OperationArgs, frozen=True):
+class ListWebHostsArgs(OperationArgs[Any], frozen=True):
     """The host names that lead to the pages of a group."""
 
     after: Annotated[str, option("Only those behind this name."), Meta(max_length=300)] = ""
@@ -71,7 +71,7 @@ class ListWebHostsArgs(OperationArgs, frozen=True):
 
 
 @declares("site.bind", right=WRITE)
-class BindWebHostArgs(OperationArgs, frozen=True):
+class BindWebHostArgs(OperationArgs[Any], frozen=True):
     """Show the public_html/ of a group under a host name of its own, to everybody. Its DNS must lead to this gateway.
 
     The right is needed at the root: a name belongs to the whole gateway.
@@ -82,7 +82,7 @@ class BindWebHostArgs(OperationArgs, frozen=True):
 
 
 @declares("site.unbind", right=WRITE)
-class UnbindWebHostArgs(OperationArgs, frozen=True):
+class UnbindWebHostArgs(OperationArgs[Any], frozen=True):
     """Take back what `site bind` or an agent said about a host name."""
 
     hostname: Hostname

@@ -1,12 +1,12 @@
 """Money: what may be spent, and what was."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 
 @declares("budget.set", right="budgets.write")
-class SetBudgetArgs(OperationArgs, frozen=True):
+class SetBudgetArgs(OperationArgs[Any], frozen=True):
     """Limit what a group (with all below it), a person or the gateway may spend. Limits that are left out stay as they
     are."""
 
@@ -21,12 +21,12 @@ class SetBudgetArgs(OperationArgs, frozen=True):
 
 
 @declares("budget.show", right="budgets.read", reads=True)
-class ShowBudgetsArgs(OperationArgs, frozen=True):
+class ShowBudgetsArgs(OperationArgs[Any], frozen=True):
     """All budgets, with what is spent and what is set aside for calls that run."""
 
 
 @declares("cost.show", right="budgets.read", reads=True)
-class ShowCostArgs(OperationArgs, frozen=True):
+class ShowCostArgs(OperationArgs[Any], frozen=True):
     """Money spent on models: as measured between the agents and the vendors, and as agents reported it.
 
     A call counts in the day in which it began. Its group is the one that spent it; budgets add up all below a group.

@@ -2,15 +2,66 @@
 
 from typing import Annotated
 
+from msgspec import Struct
+
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store.schedule.tasks import MissedPolicy, TaskContext
+from gatepost.store.schedule.firings import FiringState
+from gatepost.store.schedule.tasks import MissedPolicy, Task, TaskContext
 
 READ, WRITE = "tasks.read", "tasks.write"
 TaskId = Annotated[str, argument("The task's id, as `task list` shows it.", "task")]
 
 
+class TaskView(Task, frozen=True, kw_only=True):
+    """A task. `next_local`: its next time in its own zone."""
+
+    next_local: str | None
+
+
+class AddedTask(TaskView, frozen=True, kw_only=True):
+    """`created`: no, if the same task was active before."""
+
+    created: bool
+
+
+class TaskLogEntry(Struct, frozen=True, kw_only=True):
+    """One run. `times`: how many due times a skipped one stands for. `cost`: in millionths of the currency.
+    `delivery`: what became of a text."""
+
+    due_at: int
+    due_local: str
+    fired_at: int
+    state: FiringState
+    reason: str
+    times: int
+    duration_ms: int | None
+    cost: int
+    delivery: str
+    turn_id: str
+
+
+class TaskDetails(TaskView, frozen=True, kw_only=True):
+    log: list[TaskLogEntry]
+
+
+class ComingFiring(Struct, frozen=True, kw_only=True):
+    """A time that is to come, and in the zone of its task."""
+
+    due_at: int
+    local: str
+    zone: str
+    id: str
+    folder: str
+    what: str
+
+
+class RunningTask(Struct, frozen=True, kw_only=True):
+    id: str
+    fired: int
+
+
 @declares("task.add", right=WRITE)
-class AddTaskArgs(OperationArgs, frozen=True):
+class AddTaskArgs(OperationArgs[AddedTask], frozen=True):
     """Have the agent of FOLDER do something at a time (--prompt), or deliver a text then (--text), which wakes nobody.
 
     Say when with one of --at, --cron and --every.
@@ -56,7 +107,7 @@ class AddTaskArgs(OperationArgs, frozen=True):
 
 
 @declares("task.set", right=WRITE)
-class SetTaskArgs(OperationArgs, frozen=True):
+class SetTaskArgs(OperationArgs[TaskView], frozen=True):
     """Change what a task does, when, or where. Options that are left out change nothing.
 
     Another schedule counts from now. A prompt takes the place of a text, and the other way round. --max-runs 0 and an
@@ -90,7 +141,7 @@ class SetTaskArgs(OperationArgs, frozen=True):
 
 
 @declares("task.list", right=READ, reads=True)
-class ListTasksArgs(OperationArgs, frozen=True):
+class ListTasksArgs(OperationArgs[list[TaskView]], frozen=True):
     """Tasks of FOLDER and the groups below it, or of all groups; active and paused ones."""
 
     folder: Annotated[str, argument("Only of this group and those below it.", scope=True)] = ""
@@ -100,7 +151,7 @@ class ListTasksArgs(OperationArgs, frozen=True):
 
 
 @declares("task.show", right=READ, reads=True)
-class ShowTaskArgs(OperationArgs, frozen=True):
+class ShowTaskArgs(OperationArgs[TaskDetails], frozen=True):
     """One task and its runs, the newest first: when it was due, when it ran, the outcome, its length and cost."""
 
     id: TaskId
@@ -108,32 +159,36 @@ class ShowTaskArgs(OperationArgs, frozen=True):
 
 
 @declares("task.next", right=READ, reads=True)
-class NextFiringsArgs(OperationArgs, frozen=True):
+class NextFiringsArgs(OperationArgs[list[ComingFiring]], frozen=True):
     """The coming times of one task, or of all, in the time zone of each."""
 
     id: Annotated[str, argument("Only of this task.", "task")] = ""
     limit: Annotated[int, option("At most so many.", least=1, most=500)] = 50
 
 
-class _TaskArgs(OperationArgs, frozen=True):
+@declares("task.pause", right=WRITE)
+class PauseTaskArgs(OperationArgs[TaskView], frozen=True):
+    """Hold a task: it does not run until it is resumed. A run that has begun goes on."""
+
     id: TaskId
 
 
-@declares("task.pause", right=WRITE)
-class PauseTaskArgs(_TaskArgs, frozen=True):
-    """Hold a task: it does not run until it is resumed. A run that has begun goes on."""
-
-
 @declares("task.resume", right=WRITE)
-class ResumeTaskArgs(_TaskArgs, frozen=True):
+class ResumeTaskArgs(OperationArgs[TaskView], frozen=True):
     """Let a paused task run again, from its next time on."""
+
+    id: TaskId
 
 
 @declares("task.run", right=WRITE, offline=False)
-class RunTaskArgs(_TaskArgs, frozen=True):
+class RunTaskArgs(OperationArgs[RunningTask], frozen=True):
     """Run a task now, besides its schedule. Needs a running gateway."""
+
+    id: TaskId
 
 
 @declares("task.cancel", right=WRITE)
-class CancelTaskArgs(_TaskArgs, frozen=True):
+class CancelTaskArgs(OperationArgs[TaskView], frozen=True):
     """End a task for good. Runs that wait are withdrawn; one that has begun goes on."""
+
+    id: TaskId

@@ -1,7 +1,7 @@
 """Tokens that let somebody in: invitations, chat links, webhooks."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, field
 
@@ -43,7 +43,7 @@ SigningSecret = Annotated[
 
 
 @declares("invite.create", right=WRITE)
-class AddInvitationArgs(OperationArgs, frozen=True):
+class AddInvitationArgs(OperationArgs[Any], frozen=True):
     """Print the code of an invitation. A person who sends it in a chat becomes a member of the group FOLDER.
 
     People send it alone, as `/join CODE` or as `/start CODE`. With --own-group each of them gets a group of their own
@@ -58,12 +58,12 @@ class AddInvitationArgs(OperationArgs, frozen=True):
 
 
 @declares("invite.list", right=READ, reads=True)
-class ListInvitationsArgs(OperationArgs, frozen=True):
+class ListInvitationsArgs(OperationArgs[Any], frozen=True):
     """All invitations, the newest first. Codes are not kept, so none is shown."""
 
 
 @declares("token.add", right=WRITE)
-class AddTokenArgs(OperationArgs, frozen=True):
+class AddTokenArgs(OperationArgs[Any], frozen=True):
     """Print a link by which people (chat_link) or a program (webhook) may write to the group FOLDER.
 
     A chat link answers at /chat/TOKEN of the web page's address, a webhook at /hook/TOKEN. Pages of --origins may show
@@ -98,7 +98,7 @@ class AddTokenArgs(OperationArgs, frozen=True):
 
 
 @declares("token.sign", right=WRITE)
-class SignTokenArgs(OperationArgs, frozen=True):
+class SignTokenArgs(OperationArgs[Any], frozen=True):
     """Say how a webhook's posts are proved from now on. Posts that are signed with an older secret are refused.
 
     Services such as Stripe show their secret only once they know the link's address.
@@ -111,7 +111,7 @@ class SignTokenArgs(OperationArgs, frozen=True):
 
 
 @declares("token.list", right=READ, reads=True)
-class ListTokensArgs(OperationArgs, frozen=True):
+class ListTokensArgs(OperationArgs[Any], frozen=True):
     """Invitations, chat links and webhooks, the newest first. Secrets are not kept, so none is shown."""
 
     limit: Annotated[int, option("At most so many.", least=1, most=1000)] = 1000
@@ -119,7 +119,7 @@ class ListTokensArgs(OperationArgs, frozen=True):
 
 
 @declares("token.rm", right=WRITE)
-class RevokeTokenArgs(OperationArgs, frozen=True):
+class RevokeTokenArgs(OperationArgs[Any], frozen=True):
     """Revoke an invitation, a chat link or a webhook. People who joined with it stay members."""
 
     id: Annotated[str, argument("Its id, as the list shows it.", "ID")]

@@ -1,6 +1,6 @@
 """People: make one known, give a role, let into a group, bind further identities."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -13,19 +13,19 @@ UserId = Annotated[str, argument("The address of a sender.", "ID", examples=("te
 
 
 @declares("user.list", right=READ, reads=True)
-class ListUsersArgs(OperationArgs, frozen=True):
+class ListUsersArgs(OperationArgs[Any], frozen=True):
     """Everybody who is known."""
 
 
 @declares("user.show", right=READ, reads=True)
-class ShowUserArgs(OperationArgs, frozen=True):
+class ShowUserArgs(OperationArgs[Any], frozen=True):
     """One of them."""
 
     id: UserId
 
 
 @declares("user.add", right=WRITE)
-class AddUserArgs(OperationArgs, frozen=True):
+class AddUserArgs(OperationArgs[Any], frozen=True):
     """Make somebody known. That alone lets nobody in: `role` and `member` do."""
 
     id: UserId
@@ -33,7 +33,7 @@ class AddUserArgs(OperationArgs, frozen=True):
 
 
 @declares("user.rename", right=WRITE)
-class RenameUserArgs(OperationArgs, frozen=True):
+class RenameUserArgs(OperationArgs[Any], frozen=True):
     """Change the name of a person. Their earlier messages keep the old name."""
 
     id: UserId
@@ -41,7 +41,7 @@ class RenameUserArgs(OperationArgs, frozen=True):
 
 
 @declares("user.role", right=WRITE)
-class GiveRoleArgs(OperationArgs, frozen=True):
+class GiveRoleArgs(OperationArgs[Any], frozen=True):
     """Give somebody a role. Owners and admins speak in every room of those groups and give commands there."""
 
     id: UserId
@@ -50,7 +50,7 @@ class GiveRoleArgs(OperationArgs, frozen=True):
 
 
 @declares("user.member", right=WRITE)
-class AddMemberArgs(OperationArgs, frozen=True):
+class AddMemberArgs(OperationArgs[Any], frozen=True):
     """Let somebody into one group: they may speak to it wherever a route leads there. Their own room of the web page is
     led to their only group, unless a group hears them there already."""
 
@@ -59,7 +59,7 @@ class AddMemberArgs(OperationArgs, frozen=True):
 
 
 @declares("user.pair", right=WRITE)
-class PairUserArgs(OperationArgs, frozen=True):
+class PairUserArgs(OperationArgs[Any], frozen=True):
     """Print a code that binds the chat identity which sends it to a person. It works once, within ten minutes.
 
     Send it alone or as `/pair CODE`, in any chat that the gateway is in. With --link it prints an address of the web
@@ -75,13 +75,13 @@ class PairUserArgs(OperationArgs, frozen=True):
 
 
 @declares("user.unpair", right=WRITE)
-class UnpairUserArgs(OperationArgs, frozen=True):
+class UnpairUserArgs(OperationArgs[Any], frozen=True):
     """Take an identity from the person whom a code bound it to. Their roles and memberships stay with them."""
 
     identity: Annotated[str, argument("The identity.", "IDENTITY", examples=("telegram:user/9",))]
 
 
-class SpeakArgs(OperationArgs, frozen=True):
+class SpeakArgs(OperationArgs[Any], frozen=True):
     who: Annotated[
         str,
         argument("An identity, or a platform with a star.", "WHO", examples=("telegram:user/9", "telegram:*")),
@@ -109,7 +109,7 @@ class AllowUserArgs(SpeakArgs, frozen=True):
 
 
 @declares("user.forget", right="users.erase")
-class ForgetUserArgs(OperationArgs, frozen=True):
+class ForgetUserArgs(OperationArgs[Any], frozen=True):
     """Say what is known of a person by all of their identities, and erase it. By default nothing is changed.
 
     Erased are their messages and the answers to them, files, direct rooms, requests, rights, secrets and logins, their

@@ -1,6 +1,6 @@
 """Managed worktrees: copies of repositories that agents work in."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
@@ -8,12 +8,12 @@ READ, WRITE = "worktrees.read", "worktrees.write"
 Archived = Annotated[bool, option("The archived ones, too.", "all")]
 
 
-class WorktreeArgs(OperationArgs, frozen=True):
+class WorktreeArgs(OperationArgs[Any], frozen=True):
     name: Annotated[str, argument("Its name or path.", "worktree")]
 
 
 @declares("worktree.create", right=WRITE, offline=False, of_machine=True)
-class CreateWorktreeArgs(OperationArgs, frozen=True):
+class CreateWorktreeArgs(OperationArgs[Any], frozen=True):
     """Make a worktree on a new branch NAME, on a branch that there is, or on a pull request."""
 
     source: Annotated[
@@ -30,7 +30,7 @@ class CreateWorktreeArgs(OperationArgs, frozen=True):
 
 
 @declares("worktree.list", right=READ, offline=False)
-class ListWorktreesArgs(OperationArgs, frozen=True):
+class ListWorktreesArgs(OperationArgs[Any], frozen=True):
     """List them, the newest first."""
 
     archived: Archived = False

@@ -7,8 +7,9 @@ from gatepost.core import ids
 from gatepost.core.clock import DAY
 from gatepost.core.errors import NotFound, Refused, Unavailable
 from gatepost.messages.text import clean
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.api_tokens import AddApiTokenArgs, ListApiTokensArgs, RevokeApiTokenArgs
-from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps, extend, operation
+from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps, operation
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights import api_tokens

@@ -4,8 +4,9 @@ from msgspec import Struct
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.errands import ListErrandsArgs, ShowErrandArgs
-from gatepost.serve.control.contract import extend, read_operation
+from gatepost.serve.control.contract import read_operation
 from gatepost.store.messages import messages
 from gatepost.store.port import Db
 from gatepost.store.rooms import origins

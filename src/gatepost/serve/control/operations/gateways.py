@@ -5,13 +5,14 @@ from msgspec import Struct
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace
 from gatepost.flow.gateways.group_place import PLACE
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.gateways import (
     DrainGatewayArgs,
     ForgetGatewayArgs,
     ListGatewaysArgs,
     ShowGatewayArgs,
 )
-from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.gateways.gateways import GatewayRow, GatewayState

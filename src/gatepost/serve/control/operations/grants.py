@@ -10,6 +10,7 @@ from gatepost.access.grants import parse
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow import grant_changes
 from gatepost.gate.call_explanation import list_gaps
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.grants import (
     AddAclRowArgs,
     AddGrantRuleArgs,
@@ -19,7 +20,7 @@ from gatepost.serve.control.arguments.grants import (
     RemoveGrantRuleArgs,
     RemoveRoleMemberArgs,
 )
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.serve.control.operations.policy import load_tools
 from gatepost.store.port import Db

@@ -32,6 +32,7 @@ from gatepost.flow.sessions.sandbox.provider_specs import list_provider_names, l
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
     ListGroupsArgs,
@@ -39,7 +40,7 @@ from gatepost.serve.control.arguments.groups import (
     SetGroupArgs,
     ShowGroupArgs,
 )
-from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.messages import destinations, inbox

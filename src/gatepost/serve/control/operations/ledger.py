@@ -3,8 +3,9 @@
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.ledger import STATES, CheckLedgerArgs, ListLedgerArgs, TraceMessageArgs
-from gatepost.serve.control.contract import extend, read_operation
+from gatepost.serve.control.contract import read_operation
 from gatepost.serve.telemetry.trace_ids import make_trace_id
 from gatepost.store import search
 from gatepost.store.messages.inbox import InboxEntry

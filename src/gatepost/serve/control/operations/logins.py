@@ -3,8 +3,9 @@
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.logins import READ, WRITE, EndAllLoginsArgs, EndLoginArgs, ListLoginsArgs
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.people import identities, logins, users
 from gatepost.store.people.logins import BrowserLogin

@@ -5,8 +5,9 @@ import importlib.util
 from msgspec import Struct
 
 from gatepost.core.errors import NotFound, Refused
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.passkeys import READ, WRITE, ListPasskeysArgs, RemovePasskeyArgs
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.people import identities, passkeys, users

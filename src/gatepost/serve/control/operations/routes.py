@@ -19,6 +19,7 @@ from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Verb
 from gatepost.messages.untrusted import is_untrusted, make_untrusted
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.routes import (
     AddRouteArgs,
     ListRoutesArgs,
@@ -26,7 +27,7 @@ from gatepost.serve.control.arguments.routes import (
     RemoveRouteArgs,
     RouteTestArgs,
 )
-from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.people import identities
 from gatepost.store.port import Db, LockKind

@@ -15,6 +15,7 @@ from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
 from gatepost.egress import audio, rules, secret_bindings, speech
 from gatepost.egress.endpoints import BASES, VENDORS, base_in_force, key_origins, read_origin
 from gatepost.egress.rules import EgressTarget
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.secrets import (
     BindSecretArgs,
     ListBindingsArgs,
@@ -25,7 +26,7 @@ from gatepost.serve.control.arguments.secrets import (
     SetSecretArgs,
     UnbindSecretArgs,
 )
-from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.gateways import gateways
 from gatepost.store.gateways.gateway_checks import check_rotation
 from gatepost.store.gateways.gateway_identity import find_mark, render_keys

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from gatepost.access.senders import is_person
 from gatepost.core.clock import iso
@@ -18,18 +18,25 @@ from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest, TaskRul
 from gatepost.flow.schedule.task_rights import agree_to_holds
 from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_new_place, find_task_room
 from gatepost.flow.schedule.times import next_after, parse_zone
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.tasks import (
+    AddedTask,
     AddTaskArgs,
     CancelTaskArgs,
+    ComingFiring,
     ListTasksArgs,
     NextFiringsArgs,
     PauseTaskArgs,
     ResumeTaskArgs,
+    RunningTask,
     RunTaskArgs,
     SetTaskArgs,
     ShowTaskArgs,
+    TaskDetails,
+    TaskLogEntry,
+    TaskView,
 )
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
 from gatepost.store.port import Db
 from gatepost.store.rooms.origins import Origin, OriginChain
 from gatepost.store.schedule import firings, tasks
@@ -40,54 +47,6 @@ from gatepost.store.sessions import agents, groups
 T = TypeVar("T")
 
 EITHER_SILENT = "the agent, or the script before it, chose silence"  # the runner does not report which
-
-
-class TaskView(Task, frozen=True, kw_only=True):
-    """A task. `next_local`: its next time in its own zone."""
-
-    next_local: str | None
-
-
-class AddedTask(TaskView, frozen=True, kw_only=True):
-    """`created`: no, if the same task was active before."""
-
-    created: bool
-
-
-class TaskLogEntry(Struct, frozen=True, kw_only=True):
-    """One run. `times`: how many due times a skipped one stands for. `cost`: in millionths of the currency.
-    `delivery`: what became of a text."""
-
-    due_at: int
-    due_local: str
-    fired_at: int
-    state: FiringState
-    reason: str
-    times: int
-    duration_ms: int | None
-    cost: int
-    delivery: str
-    turn_id: str
-
-
-class TaskDetails(TaskView, frozen=True, kw_only=True):
-    log: list[TaskLogEntry]
-
-
-class ComingFiring(Struct, frozen=True, kw_only=True):
-    """A time that is to come, and in the zone of its task."""
-
-    due_at: int
-    local: str
-    zone: str
-    id: str
-    folder: str
-    what: str
-
-
-class RunningTask(Struct, frozen=True, kw_only=True):
-    id: str
-    fired: int
 
 
 def make_view(task: Task) -> TaskView:

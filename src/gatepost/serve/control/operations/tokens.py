@@ -11,6 +11,7 @@ from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.links import link_tokens
 from gatepost.flow.links.link_tokens import NewLink
 from gatepost.messages.text import clean
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.tokens import (
     AddInvitationArgs,
     AddTokenArgs,
@@ -19,7 +20,7 @@ from gatepost.serve.control.arguments.tokens import (
     RevokeTokenArgs,
     SignTokenArgs,
 )
-from gatepost.serve.control.contract import OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.port import Db
 from gatepost.store.rights import tokens
 from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind, TokenState

@@ -14,6 +14,7 @@ from gatepost.flow.people import personal_routes
 from gatepost.flow.people.person_erasure import ErasureReport, PersonErasure
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
+from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments import routes
 from gatepost.serve.control.arguments.users import (
     AddMemberArgs,
@@ -30,7 +31,7 @@ from gatepost.serve.control.arguments.users import (
     UnblockUserArgs,
     UnpairUserArgs,
 )
-from gatepost.serve.control.contract import OPERATOR, OperationDeps, extend, operation, read_operation
+from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.people import identities, users
 from gatepost.store.people.pairing_codes import LASTS

@@ -6,19 +6,21 @@ A page has no rights of its own. It reads and acts through operations alone, as 
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar, overload
 from urllib.parse import quote
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, may_run
 from gatepost.serve.web.dashboard.view import PageView
 
 PREFIX = "/dashboard"
+R = TypeVar("R")
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -42,9 +44,19 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     describe: Callable[[], Awaitable[Mapping[str, Any]]]
     operations: Registry[Operation] = OPERATIONS
 
-    async def ask(self, operation: str, **args: Any) -> Any:
-        """Return what an operation answers this person, as its JSON is. Raises Refused without the right."""
-        return await self.operations[operation](replace(self.office, caller=self.person), args)
+    @overload
+    async def ask(self, asked: OperationArgs[R]) -> R: ...
+    @overload
+    async def ask(self, asked: str, **args: Any) -> Any: ...
+    async def ask(self, asked: OperationArgs[Any] | str, **args: Any) -> Any:
+        """Return what an operation answers this person. Raises Refused without the right. A name: as its JSON is."""
+        deps = replace(self.office, caller=self.person)
+        if isinstance(asked, str):
+            return await self.operations[asked](deps, args)
+        found = self.operations[asked.info.name]
+        return await found.answer(
+            deps, found.parse(to_builtins(asked))
+        )  # what a visitor wrote is judged like any other
 
     async def may(self, *operations: str, scope: str = ROOT_FOLDER) -> bool:
         """Return True if this person may run all of them for that group."""

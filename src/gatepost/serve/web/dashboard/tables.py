@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gatepost.core.clock import iso
 from gatepost.serve.web.dashboard.contract import render_path
 from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import (
@@ -29,7 +30,7 @@ from gatepost.serve.web.dashboard.view import (
 LONGEST = 160  # characters of a text in a cell
 MOST_FIELDS = 40  # that are looked at for one
 HASH = re.compile("[0-9a-f]{64}")
-Answer = Mapping[str, Any]
+Answer = Any  # a record, or an object of its JSON
 
 
 class TableField(Struct, frozen=True):
@@ -62,33 +63,47 @@ def _list_fields(fields: Mapping[str, Any], above: str = "") -> Iterator[str]:
             yield f"{above}{name} {f'{said[:8]}…' if HASH.fullmatch(said) else said}"
 
 
+def read(row: Answer, name: str) -> Any:
+    """Return a field of a record, or of an object of its JSON."""
+    return row[name] if isinstance(row, Mapping) else getattr(row, name)
+
+
+def _of_value(name: str, label: str, show: Callable[[Any], Cell], **more: bool) -> TableField:
+    return TableField(name, label, lambda row: show(read(row, name)), **more)
+
+
 def text(name: str, label: str) -> TableField:
-    return TableField(name, label, lambda row: shorten(str(row[name])) if row[name] not in (None, "") else None)
+    return _of_value(name, label, lambda value: None if value in (None, "") else shorten(str(value)))
 
 
 def number(name: str, label: str) -> TableField:
-    return TableField(name, label, lambda row: row[name], right=True)
+    return _of_value(name, label, lambda value: value, right=True)
 
 
 def moment(name: str, label: str) -> TableField:
-    return TableField(name, label, lambda row: Moment(row[name]))
+    return _of_value(name, label, make_moment)
+
+
+def make_moment(at: int | str | None) -> Moment:
+    """0 is no moment: what has not been, or never ends."""
+    return Moment(iso(at or None) if isinstance(at, int) else at)
 
 
 def code(name: str, label: str) -> TableField:
-    return TableField(name, label, lambda row: Code(shorten(str(row[name]))) if row[name] else None)
+    return _of_value(name, label, lambda value: Code(shorten(str(value))) if value else None)
 
 
 def money(name: str, label: str) -> TableField:
-    return TableField(name, label, lambda row: Money(row[name]), right=True)
+    return _of_value(name, label, Money, right=True)
 
 
 def badge(name: str, label: str) -> TableField:
-    return TableField(name, label, lambda row: Badge(row[name], get_tone(row[name])) if row[name] else None)
+    return _of_value(name, label, lambda value: Badge(value, get_tone(value)) if value else None)
 
 
 def flag(name: str, label: str, shown: str) -> TableField:
     """A word where it holds, nothing where not."""
-    return TableField(name, label, lambda row: Badge(shown) if row[name] else None)
+    return _of_value(name, label, lambda value: Badge(shown) if value else None)
 
 
 def link(name: str, label: str, path: str, *, by: str = "", shown: Callable[[Answer], str] | None = None) -> TableField:
@@ -96,16 +111,16 @@ def link(name: str, label: str, path: str, *, by: str = "", shown: Callable[[Ans
     hole, key = path.partition("{")[2].partition("}")[0], by or name
 
     def show(row: Answer) -> Cell:
-        if not row[key]:
+        if not (value := read(row, key)):
             return None
-        return Link(shorten(shown(row) if shown else str(row[name])), render_path(path, **{hole: str(row[key])}))
+        return Link(shorten(shown(row) if shown else str(read(row, name))), render_path(path, **{hole: str(value)}))
 
     return TableField(name, label, show)
 
 
 def in_files(name: str) -> TableField:
     """A value that a file has and a page has not: an id behind a link."""
-    return TableField(name, name, lambda row: row[name], in_files=True)
+    return _of_value(name, name, lambda value: value, in_files=True)
 
 
 def made(name: str, label: str, show: Callable[[Answer], Cell]) -> TableField:
