@@ -75,7 +75,7 @@ def from_operation(
             if prepare is not None:
                 args = prepare(home, args, **given)
             found = _call(home, declared, args, timeout(home) if timeout else TIMEOUT_S)
-            answer: R = from_json(get_answer_type(declared), found)
+            answer = _read_answer(declared, found)
             if as_json:
                 output.print_json(found)
             else:
@@ -89,7 +89,15 @@ def from_operation(
 
 def call_operation(home: Home, declared: type[OperationArgs[R]], args: Given, timeout: float = TIMEOUT_S) -> R:
     """Return what an operation answers."""
-    answer: R = from_json(get_answer_type(declared), _call(home, declared, args, timeout))
+    return _read_answer(declared, _call(home, declared, args, timeout))
+
+
+def _read_answer(declared: type[OperationArgs[R]], found: Any) -> R:
+    try:
+        answer: R = from_json(get_answer_type(declared), found)
+    except msgspec.ValidationError as error:
+        why = f"it answers {declared.info.name} as another version does ({error})"
+        raise Unavailable("the gateway", f"{why}; `gatepost down` and `gatepost up` start this one") from None
     return answer
 
 
