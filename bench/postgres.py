@@ -27,7 +27,7 @@ from gatepost.store.postgres.words import make_vector
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.testing.gateway import running_gateway
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost.testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 from growth import reply
 from instant import Instant
 from measure import Figure, at_least, at_most

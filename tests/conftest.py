@@ -157,7 +157,7 @@ def store_path(quick_path: Path, empty_store: Path) -> Path:
 @pytest.fixture(scope="session")
 def database() -> Iterator["EmptyDatabase"]:
     """One server and one database for a worker; a test finds it empty. Skipped where PostgreSQL is not installed."""
-    from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+    from gatepost.testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 
     if find_programs() is None:
         pytest.skip(f"PostgreSQL is not installed: apt-get install {PACKAGE}")

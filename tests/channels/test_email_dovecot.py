@@ -13,9 +13,9 @@ from gatepost.core.errors import Invalid, Refused, Unavailable
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.dovecot import find_dovecot
-from gatepost.testing.platforms.mail_server import PASSWORD, MailServer
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost.testing.servers.dovecot import find_dovecot
+from gatepost.testing.servers.mail_server import PASSWORD, MailServer
 from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = [

@@ -9,8 +9,8 @@ from gatepost.core.errors import NotFound
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Outbound
 from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.irc_server import NgircdPlatform, find_ngircd
 from gatepost.testing.platforms.wiring import listening, make_channel
+from gatepost.testing.servers.irc_server import NgircdPlatform, find_ngircd
 from gatepost.testing.waiting import until
 
 pytestmark = [

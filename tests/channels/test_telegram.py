@@ -25,7 +25,7 @@ from gatepost.messages.inbound import CLICK, AttachmentKind, Inbound, OpenFile, 
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.platforms.telegram_html import read_html
+from gatepost.testing.platforms.wire.telegram_html import read_html
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
 
 ME = TelegramSelf(7, "my_bot", "My bot")

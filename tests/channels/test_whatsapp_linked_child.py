@@ -26,7 +26,7 @@ from gatepost.channels.whatsapp_linked.protocol import (
     SendFile,
     SendText,
 )
-from gatepost.testing.platforms.whatsapp_linked_rules import JUDGE, RULES
+from gatepost.testing.platform_rules.whatsapp_linked import JUDGE, RULES
 from gatepost.testing.waiting import PATIENCE_S
 
 ANN, BOB, ME = "491511111@s.whatsapp.net", "491522222@s.whatsapp.net", "491577777@s.whatsapp.net"

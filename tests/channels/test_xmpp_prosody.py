@@ -14,9 +14,9 @@ from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.testing.channel_suite import GradeState, list_failures, run_suite
 from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.prosody import find_prosody
 from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.platforms.xmpp_server import BOT, REFUSALS, XmppServer
+from gatepost.testing.servers.prosody import find_prosody
+from gatepost.testing.servers.xmpp_server import BOT, REFUSALS, XmppServer
 from gatepost.testing.waiting import PATIENCE_S, until
 
 pytestmark = [

@@ -20,9 +20,9 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import costs
 from gatepost.store.money.costs import NewCost
 from gatepost.testing import fork_server
+from gatepost.testing.clients.web_manners import make_manners
 from gatepost.testing.daemon import DaemonProcess
 from gatepost.testing.waiting import PATIENCE_S
-from gatepost.testing.web_manners import make_manners
 
 
 @pytest.fixture(scope="module")

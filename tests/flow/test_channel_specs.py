@@ -23,7 +23,7 @@ from gatepost.flow.channel_specs import (
 )
 from gatepost.messages.outbound import Feature
 from gatepost.store.rooms.channel_instances import StoredChannel
-from gatepost.testing.beacon import BeaconPlatform, registered_beacon
+from gatepost.testing.storms.beacon import BeaconPlatform, registered_beacon
 from gatepost.testing.waiting import PATIENCE_S
 
 

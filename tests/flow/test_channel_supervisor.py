@@ -34,7 +34,7 @@ from gatepost.testing.emulation import list_emulators, make_platform
 from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
 from gatepost.testing.platforms.hooked import HookedPlatform
 from gatepost.testing.platforms.wiring import ReceivedEvents, make_channel, serve_hooks
-from gatepost.testing.storm_poller import PolledPlatform
+from gatepost.testing.storms.poller import PolledPlatform
 from gatepost.testing.waiting import until
 
 pytestmark = pytest.mark.sqlite

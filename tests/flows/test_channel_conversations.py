@@ -19,8 +19,8 @@ PLATFORMS = {  # the emulator, or what drives a real server
     "discord": "gatepost.testing.platforms.discord:DiscordPlatform",
     "slack": "gatepost.testing.platforms.slack:SlackPlatform",
     "whatsapp": "gatepost.testing.platforms.whatsapp:WhatsAppPlatform",
-    "email": "gatepost.testing.platforms.mail_server:MailServer",
-    "matrix": "gatepost.testing.platforms.matrix_server:MatrixServer",
+    "email": "gatepost.testing.servers.mail_server:MailServer",
+    "matrix": "gatepost.testing.servers.matrix_server:MatrixServer",
 }
 SLOW = frozenset(PLATFORMS) - {"telegram"}
 DRINK = {"question": "Which drink?", "header": "Drink", "options": [{"label": "Tea"}, {"label": "Coffee"}]}

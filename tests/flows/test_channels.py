@@ -25,8 +25,8 @@ from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import secrets
 from gatepost.store.rooms import channel_cursors
-from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
 from gatepost.testing.gateway import open_room, running_gateway, start_channel, wait_for_channel
+from gatepost.testing.storms.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
 from gatepost.testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio

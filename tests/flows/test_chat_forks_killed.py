@@ -12,9 +12,9 @@ from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.sessions.forks import FORKS, Fork
 from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.faults import FaultPoint
 from gatepost.testing.platform import Platform
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.storms.faults import FaultPoint
 
 from .test_errands_killed import kill_at
 from .test_kills import a_place, no_more_in_flight, unaccounted

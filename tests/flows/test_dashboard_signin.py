@@ -9,7 +9,7 @@ from tests.browsers import add_authenticator, needs_chromium
 
 from gatepost.serve.web.signin.oidc import SECRET
 from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcAccount, OidcProvider
+from gatepost.testing.servers.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcAccount, OidcProvider
 from gatepost.testing.waiting import PATIENCE_S
 
 pytestmark = needs_chromium

@@ -20,8 +20,8 @@ from gatepost.store.gateways import group_places
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
 from gatepost.testing.provider import ScriptBuilder
+from gatepost.testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 from gatepost.testing.waiting import until
 
 pytestmark = pytest.mark.skipif(

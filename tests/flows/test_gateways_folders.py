@@ -26,7 +26,7 @@ from gatepost.store.sessions.sessions import SessionMode
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.empty_database import EmptyDatabase
 from gatepost.testing.gateway import running_gateway
-from gatepost.testing.postgres import PACKAGE, find_programs
+from gatepost.testing.servers.postgres import PACKAGE, find_programs
 from gatepost.tools.call import Caller
 
 pytestmark = pytest.mark.skipif(

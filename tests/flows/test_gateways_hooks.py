@@ -16,12 +16,12 @@ import pytest
 
 from gatepost.channels.slack.hooks import sign
 from gatepost.flow.gateways.duties import channel_duty
-from gatepost.testing.cluster import Cluster
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 from gatepost.testing.platforms.slack import SlackPlatform
 from gatepost.testing.platforms.whatsapp import WhatsAppPlatform
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storms import (
+from gatepost.testing.servers.postgres import PACKAGE, find_programs
+from gatepost.testing.storms.cluster import Cluster
+from gatepost.testing.storms.storm import (
     ECHO,
     QUICK,
     SEED,

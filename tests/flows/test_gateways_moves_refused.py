@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.cluster import Cluster
 from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.repositories import repository
+from gatepost.testing.servers.postgres import PACKAGE, find_programs
+from gatepost.testing.storms.cluster import Cluster
 from gatepost.testing.waiting import block_until
 
 from .test_gateways_moved import find_session, get_other, list_kept, list_tree

@@ -14,7 +14,7 @@ from gatepost.store.rights import acl
 from gatepost.store.rooms import rooms
 from gatepost.store.sessions import groups, sessions
 from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.postgres import PACKAGE, find_programs
+from gatepost.testing.servers.postgres import PACKAGE, find_programs
 
 from .test_gateways_commands import ROOM, Pair, running_pair
 

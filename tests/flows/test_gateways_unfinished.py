@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.cluster import Cluster
 from gatepost.testing.platforms.base import ShownMessage
 from gatepost.testing.platforms.slack import SlackPlatform
-from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.storms import QUICK, count_unaccounted, run_command
+from gatepost.testing.servers.postgres import PACKAGE, find_programs
+from gatepost.testing.storms.cluster import Cluster
+from gatepost.testing.storms.storm import QUICK, count_unaccounted, run_command
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 pytestmark = [

@@ -16,13 +16,13 @@ import pytest
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.testing.agent_profiles import AGENTS, run_agent_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.management_client import (
+from gatepost.testing.clients.management_client import (
     ManagementClient,
     connect_client,
     open_management_gateway,
     serve_management,
 )
+from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 
 PATIENCE_S = 100.0

@@ -11,8 +11,8 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.serve.agents import bridge
+from gatepost.testing.clients.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
 from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
 from gatepost.testing.provider import ScriptBuilder
 from gatepost.testing.waiting import PATIENCE_S
 

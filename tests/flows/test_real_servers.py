@@ -33,10 +33,10 @@ pytestmark = pytest.mark.slow
 
 # Its driver, and what tells whether the server is installed.
 SERVERS = {
-    "ejabberd": ("gatepost.testing.platforms.ejabberd", "EjabberdPlatform", "find_libraries"),
-    "InspIRCd": ("gatepost.testing.platforms.inspircd", "InspircdPlatform", "find_inspircd"),
-    "Postfix": ("gatepost.testing.platforms.postfix", "PostfixPlatform", "find_postfix"),
-    "Synapse": ("gatepost.testing.platforms.synapse_platform", "SynapsePlatform", "is_installed"),
+    "ejabberd": ("gatepost.testing.servers.ejabberd", "EjabberdPlatform", "find_libraries"),
+    "InspIRCd": ("gatepost.testing.servers.inspircd", "InspircdPlatform", "find_inspircd"),
+    "Postfix": ("gatepost.testing.servers.postfix", "PostfixPlatform", "find_postfix"),
+    "Synapse": ("gatepost.testing.servers.synapse_platform", "SynapsePlatform", "is_installed"),
 }
 OUTAGE_S = 30.0
 SAID_MEANWHILE = [f"meanwhile {number}" for number in range(1, 4)]

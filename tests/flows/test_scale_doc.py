@@ -13,7 +13,7 @@ import pytest
 
 from gatepost.core import home_lock
 from gatepost.core.home import Home
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost.testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 from gatepost.testing.waiting import PATIENCE_S, block_until
 
 SCALE = Path(__file__).parents[2] / "docs" / "scale.md"

@@ -27,7 +27,7 @@ from gatepost.store.sessions import groups, sessions
 from gatepost.testing.channel import FakeChannel
 from gatepost.testing.clock import FixedClock
 from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.postgres import PACKAGE, find_programs
+from gatepost.testing.servers.postgres import PACKAGE, find_programs
 
 needs_postgres = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

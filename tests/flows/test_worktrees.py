@@ -18,10 +18,10 @@ from gatepost.store.sessions.worktrees import Worktree
 from gatepost.testing.agent_profiles import AGENTS, PATIENCE
 from gatepost.testing.agent_profiles import run_agent_gateway as agents_gateway
 from gatepost.testing.channel import FakeChannel
-from gatepost.testing.file_server import HOST, serve_files
 from gatepost.testing.gateway import wait_until_settled
 from gatepost.testing.models import ModelEndpoint
 from gatepost.testing.repositories import bare, commit, git
+from gatepost.testing.servers.file_server import HOST, serve_files
 
 from .worktree_desk import BY, a_gateway, left_behind, make, needs_bwrap, run, shell, shop
 

@@ -18,7 +18,7 @@ from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions.trace_facts import TraceFacts, find_newest_step, read_page
 from gatepost.testing.counting import CountingDb
-from gatepost.testing.otlp_receiver import OtlpReceiver
+from gatepost.testing.servers.otlp_receiver import OtlpReceiver
 from gatepost.testing.waiting import until
 
 pytestmark = pytest.mark.anyio

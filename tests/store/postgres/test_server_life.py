@@ -19,7 +19,7 @@ from gatepost.store.postgres.gateway_lease import GatewayLease
 from gatepost.store.postgres.migrate import migrate_postgres
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.sessions import turns
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost.testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 from gatepost.testing.waiting import block_until
 
 pytestmark = [

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.testing.certificates import ThrowawayAuthority
-from gatepost.testing.platforms.email_rules import BY_NAME
-from gatepost.testing.platforms.mail_server import PASSWORD
-from gatepost.testing.platforms.postfix import HOST, PostfixPlatform, find_postfix
+from gatepost.testing.platform_rules.email import BY_NAME
+from gatepost.testing.servers.mail_server import PASSWORD
+from gatepost.testing.servers.postfix import HOST, PostfixPlatform, find_postfix
 from gatepost.testing.waiting import PATIENCE_S
 
 pytestmark = [

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from gatepost.testing.platform_rules.mattermost import BY_NAME, UNKNOWN
 from gatepost.testing.platforms.base import GivenFile, NotOffered, PlatformFault
 from gatepost.testing.platforms.mattermost import MattermostPlatform
-from gatepost.testing.platforms.mattermost_rules import BY_NAME, UNKNOWN
 from gatepost.testing.waiting import PATIENCE_S
 
 

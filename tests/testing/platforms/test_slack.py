@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.slack import APP_TOKEN, BOT_TOKEN, SlackPlatform
-from gatepost.testing.platforms.slack_text import read_mrkdwn
+from gatepost.testing.platforms.wire.slack_text import read_mrkdwn
 from gatepost.testing.waiting import PATIENCE_S
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.testing.platforms.base import GivenFile, PlatformFault
 from gatepost.testing.platforms.telegram import TOKEN, TelegramPlatform
-from gatepost.testing.platforms.telegram_api import REACTIONS
+from gatepost.testing.platforms.wire.telegram_api import REACTIONS
 from gatepost.testing.waiting import PATIENCE_S
 
 

@@ -8,7 +8,7 @@ import secrets
 from gatepost.channels.contract import CHANNELS
 from gatepost.core.errors import NotFound, SetupError
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.testing import platforms
+from gatepost.testing import platforms, servers
 from gatepost.testing.platforms.base import EmulatedPlatform
 
 TOY = "toy"  # the example of docs/extend/channel.md; its channel is a plug-in
@@ -37,7 +37,9 @@ def _can_import(kind: str) -> bool:
 
 
 def _get_module_name(kind: str) -> str:
-    return f"{platforms.__name__}.{SERVERS.get(kind, kind.replace('-', '_'))}"
+    if kind in SERVERS:
+        return f"{servers.__name__}.{SERVERS[kind]}"
+    return f"{platforms.__name__}.{kind.replace('-', '_')}"
 
 
 def make_platform(kind: str) -> EmulatedPlatform:

@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gatepost.messages.graphemes import is_boundary
+from gatepost.testing.platform_rules.bluesky import BY_NAME
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage
-from gatepost.testing.platforms.bluesky_rules import BY_NAME
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 BOT_HANDLE = "porter.test"

@@ -18,8 +18,8 @@ from starlette.routing import WebSocketRoute
 
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
-from gatepost.testing.platforms.discord_gateway import EmulatedGateway
-from gatepost.testing.platforms.discord_payloads import MEMBER, list_labels, make_guild, make_ready, read_words
+from gatepost.testing.platforms.wire.discord_gateway import EmulatedGateway
+from gatepost.testing.platforms.wire.discord_payloads import MEMBER, list_labels, make_guild, make_ready, read_words
 
 EPOCH_MS = 1420070400000
 API = "/api/v10"
@@ -369,7 +369,7 @@ class DiscordPlatform(EmulatedPlatform):
             return list(self.typings)
 
     def make_app(self) -> Asgi:
-        from gatepost.testing.platforms.discord_rest import list_routes
+        from gatepost.testing.platforms.wire.discord_rest import list_routes
 
         return Starlette(routes=[*list_routes(self), WebSocketRoute("/", self.gateway.serve)])
 

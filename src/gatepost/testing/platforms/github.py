@@ -29,9 +29,9 @@ from starlette.routing import Route
 
 from gatepost.channels.kit.hooks import sign
 from gatepost.flow.delivery.plain_text import strip_markdown
+from gatepost.testing.platform_rules.github import BY_NAME, INVALID
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
-from gatepost.testing.platforms.github_rules import BY_NAME, INVALID
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 
 TOKEN, SECRET, LOGIN, REPOSITORY = "github_pat_x", "hook-secret", "gatebot", "acme/site"

@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from gatepost.testing.platform_rules.imessage import BY_NAME
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage
-from gatepost.testing.platforms.imessage_rules import BY_NAME
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 TAPBACKS = {"❤️": "love", "👍": "like", "👎": "dislike", "😂": "laugh", "‼️": "emphasize", "❓": "question"}

@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from gatepost.testing.platform_rules.irc import BY_NAME
 from gatepost.testing.platforms.base import (
     EmulatedPlatform,
     GivenMessage,
@@ -17,7 +18,6 @@ from gatepost.testing.platforms.base import (
     PlatformFault,
     ShownMessage,
 )
-from gatepost.testing.platforms.irc_rules import BY_NAME
 from gatepost.testing.platforms.rest import make_id
 
 CAPABILITIES = ("message-tags", "server-time", "account-tag", "echo-message", "sasl")

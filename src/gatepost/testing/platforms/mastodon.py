@@ -16,11 +16,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from gatepost.testing.platform_rules.mastodon import BY_NAME, TAKEN
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, PlatformFault, ShownMessage
-from gatepost.testing.platforms.mastodon_objects import BOT_NAME, describe_account, read_form, render_json
-from gatepost.testing.platforms.mastodon_rules import BY_NAME, TAKEN
 from gatepost.testing.platforms.rest import RestPlatform, make_id
+from gatepost.testing.platforms.wire.mastodon_objects import BOT_NAME, describe_account, read_form, render_json
 
 KEEPS_KEYS_S = 3600.0
 LIMIT = BY_NAME["text length"].limit

@@ -18,10 +18,10 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from gatepost.channels.slack.emoji import NAMES
+from gatepost.testing.platform_rules.mattermost import BY_NAME, UNKNOWN
 from gatepost.testing.platforms.base import Asgi, GivenFile, PlatformFault
-from gatepost.testing.platforms.mattermost_rules import BY_NAME, UNKNOWN
-from gatepost.testing.platforms.mattermost_state import BOT, TEAM, MattermostState
 from gatepost.testing.platforms.rest import make_id
+from gatepost.testing.platforms.wire.mattermost_state import BOT, TEAM, MattermostState
 
 DEDUPLICATES_S = 30.0
 OF_A_STATUS = {  # of faults that any request may have

@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from gatepost.flow.delivery.plain_text import strip_markdown
+from gatepost.testing.platform_rules.ntfy import BY_NAME
 from gatepost.testing.platforms.base import Asgi, GivenFile, NotOffered, PlatformFault, ShownMessage
-from gatepost.testing.platforms.ntfy_rules import BY_NAME
 from gatepost.testing.platforms.rest import RestPlatform, make_id
 
 KEEPALIVE_S = 5.0

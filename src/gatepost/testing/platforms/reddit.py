@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gatepost.testing.platform_rules.reddit import BY_NAME
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault
-from gatepost.testing.platforms.reddit_rules import BY_NAME
-from gatepost.testing.platforms.reddit_state import NAME, SUBREDDIT, RedditState
 from gatepost.testing.platforms.rest import Answer
+from gatepost.testing.platforms.wire.reddit_state import NAME, SUBREDDIT, RedditState
 
 CLIENT_ID = "the-app"
 SECRETS = {"client_secret": "the-app-secret", "password": "the-password"}

@@ -21,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from gatepost.testing.platform_rules.signal import BY_NAME, UNKNOWN_GROUP, UNKNOWN_PERSON
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
-from gatepost.testing.platforms.signal_rules import BY_NAME, UNKNOWN_GROUP, UNKNOWN_PERSON
 
 ACCOUNT, OWN_ID = "+4915112345678", str(uuid.UUID(int=7))
 ALIVE_S = 0.1  # the daemon sends a sign of life every 15 seconds

@@ -16,11 +16,11 @@ from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
 from gatepost.channels.slack.emoji import read_emoji, render_emoji
+from gatepost.testing.platform_rules.slack import check_slash_commands
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
-from gatepost.testing.platforms.slack_rules import check_slash_commands
-from gatepost.testing.platforms.slack_socket import EmulatedSocketMode
-from gatepost.testing.platforms.slack_text import list_labels, read_words
+from gatepost.testing.platforms.wire.slack_socket import EmulatedSocketMode
+from gatepost.testing.platforms.wire.slack_text import list_labels, read_words
 
 BOT_TOKEN, APP_TOKEN, SIGNING_SECRET = "xoxb-emulated", "xapp-emulated", "emulated-signing-secret"
 SENDING = (
@@ -331,7 +331,7 @@ class SlackPlatform(EmulatedPlatform):
             return list(self.typings)
 
     def make_app(self) -> Asgi:
-        from gatepost.testing.platforms.slack_api import list_routes
+        from gatepost.testing.platforms.wire.slack_api import list_routes
 
         return Starlette(routes=[*list_routes(self), WebSocketRoute("/link", self.socket.serve)])
 

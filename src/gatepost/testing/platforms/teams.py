@@ -23,10 +23,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gatepost.flow.delivery.plain_text import strip_markdown
+from gatepost.testing.platform_rules.teams import BY_NAME
 from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 from gatepost.testing.platforms.rest import RestPlatform, make_id
-from gatepost.testing.platforms.teams_rules import BY_NAME
 
 APP_ID, TENANT = "5a0f0f5e-1111-4222-8333-444455556666", "7b1c0a4e-aaaa-4bbb-8ccc-ddddeeeeffff"
 SECRET, BOT, KEY_ID = "the~client~secret", f"28:{APP_ID}", "key-1"

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.broken_answers import abort_connection
-from gatepost.testing.platforms.telegram_api import (
+from gatepost.testing.platforms.wire.telegram_api import (
     LARGEST_UPLOAD,
     METHODS,
     UNFAILING,
@@ -29,7 +29,7 @@ from gatepost.testing.platforms.telegram_api import (
     read_params,
     refuse,
 )
-from gatepost.testing.platforms.telegram_html import count_units
+from gatepost.testing.platforms.wire.telegram_html import count_units
 
 TOKEN = "7000000001:emulated-token-of-a-telegram-bot-aa"
 SENDING = (PlatformFault.FORBIDDEN, PlatformFault.RATE_LIMIT, PlatformFault.BUSY, PlatformFault.NO_ANSWER)

@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gatepost.testing.platform_rules.webhook import BY_NAME
 from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
 from gatepost.testing.platforms.rest import make_id
-from gatepost.testing.platforms.webhook_rules import BY_NAME
 
 MOVED = "moved"  # a room whose program is elsewhere
 REFUSALS = {

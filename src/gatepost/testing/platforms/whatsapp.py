@@ -30,9 +30,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gatepost.channels.kit.hooks import sign
+from gatepost.testing.platform_rules.whatsapp import BY_NAME, TAKEN
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.hooked import Event, HookedPlatform
-from gatepost.testing.platforms.whatsapp_rules import BY_NAME, TAKEN
 
 TOKEN, APP_SECRET, VERIFY_TOKEN = "EAAtoken", "app-secret", "verify-me"
 NUMBER_ID, NUMBER, ACCOUNT = "106540352242922", "15550783881", "102290129340398"

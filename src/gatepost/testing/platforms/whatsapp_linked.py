@@ -47,8 +47,8 @@ from gatepost.channels.whatsapp_linked.protocol import (
     parse_gateway_line,
     render_line,
 )
+from gatepost.testing.platform_rules.whatsapp_linked import BY_NAME, UNKNOWN
 from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, GivenMessage, PlatformFault, ShownMessage
-from gatepost.testing.platforms.whatsapp_linked_rules import BY_NAME, UNKNOWN
 
 ACCOUNT, NAME = "4915112345678", "Gate"
 ALIVE_S = 0.1

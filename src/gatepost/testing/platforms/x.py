@@ -21,9 +21,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from gatepost.testing.platform_rules.x import BY_NAME
 from gatepost.testing.platforms.base import Asgi, GivenMessage, NotOffered, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform
-from gatepost.testing.platforms.x_rules import BY_NAME
 
 KEYS = {
     "api_key": "the-app-key",

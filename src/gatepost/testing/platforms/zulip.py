@@ -15,10 +15,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from gatepost.testing.platform_rules.zulip import BY_NAME
 from gatepost.testing.platforms import pings
 from gatepost.testing.platforms.base import Asgi, GivenFile, GivenMessage, PlatformFault, ShownMessage
 from gatepost.testing.platforms.rest import RestPlatform, make_id
-from gatepost.testing.platforms.zulip_rules import BY_NAME
 
 BOT, BOT_EMAIL = 9, "porter-bot@zulip.test"
 POLL_S = 20.0

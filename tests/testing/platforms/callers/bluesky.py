@@ -2,7 +2,7 @@ from typing import Any
 
 from tests.testing.platforms.http_caller import HttpCaller
 
-from gatepost.testing.platforms import bluesky_rules
+from gatepost.testing.platform_rules import bluesky as bluesky_rules
 from gatepost.testing.platforms.base import EmulatedPlatform
 from gatepost.testing.platforms.bluesky import BOT_HANDLE, BlueskyPlatform
 

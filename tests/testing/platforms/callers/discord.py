@@ -3,7 +3,7 @@ from typing import Any
 
 from tests.testing.platforms.http_caller import HttpCaller
 
-from gatepost.testing.platforms import discord_rules
+from gatepost.testing.platform_rules import discord as discord_rules
 from gatepost.testing.platforms.base import EmulatedPlatform
 from gatepost.testing.platforms.discord import API, TOKEN, DiscordPlatform
 

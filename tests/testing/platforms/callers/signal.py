@@ -2,7 +2,7 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import signal_rules
+from gatepost.testing.platform_rules import signal as signal_rules
 from gatepost.testing.platforms.base import EmulatedPlatform
 from gatepost.testing.platforms.signal import ACCOUNT, SignalPlatform
 

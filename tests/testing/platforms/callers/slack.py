@@ -2,7 +2,7 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import slack_rules
+from gatepost.testing.platform_rules import slack as slack_rules
 from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile
 from gatepost.testing.platforms.slack import APP_TOKEN, BOT_TOKEN, SlackPlatform
 

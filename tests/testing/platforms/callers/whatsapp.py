@@ -3,7 +3,7 @@ from typing import Any
 
 from tests.testing.platforms.http_caller import HttpCaller
 
-from gatepost.testing.platforms import whatsapp_rules
+from gatepost.testing.platform_rules import whatsapp as whatsapp_rules
 from gatepost.testing.platforms.base import EmulatedPlatform
 from gatepost.testing.platforms.whatsapp import NUMBER_ID, TOKEN, VERSION, WhatsAppPlatform
 

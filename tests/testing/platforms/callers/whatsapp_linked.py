@@ -10,7 +10,7 @@ from gatepost.channels.whatsapp_linked.protocol import (
     parse_device_line,
     render_line,
 )
-from gatepost.testing.platforms import whatsapp_linked_rules
+from gatepost.testing.platform_rules import whatsapp_linked as whatsapp_linked_rules
 from gatepost.testing.platforms.base import EmulatedPlatform
 from gatepost.testing.platforms.whatsapp_linked import WhatsAppLinkedDevice
 from gatepost.testing.waiting import PATIENCE_S

@@ -7,10 +7,10 @@ from xml.etree.ElementTree import Element, XMLPullParser
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import xmpp_rules
+from gatepost.testing.platform_rules import xmpp as xmpp_rules
 from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.prosody import DOMAIN, find_prosody
-from gatepost.testing.platforms.xmpp_server import PASSWORD, XmppServer
+from gatepost.testing.servers.prosody import DOMAIN, find_prosody
+from gatepost.testing.servers.xmpp_server import PASSWORD, XmppServer
 from gatepost.testing.waiting import PATIENCE_S
 
 STREAM = (
