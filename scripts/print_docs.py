@@ -33,9 +33,9 @@ from gatepost.serve.control.declaration import OperationArgs, list_fields
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.store.engine.migrate import list_definitions, migrate, render_schema
 from gatepost.store.postgres.printed_schema import render_postgres_schema
-from gatepost.testing import platform_rules as rules_package
-from gatepost.testing.platform_rules.rule import PlatformRule
 from gatepost.tools.contract import TOOLS, Tool, ToolScope
+from gatepost_testing import platform_rules as rules_package
+from gatepost_testing.platform_rules.rule import PlatformRule
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -395,11 +395,11 @@ def slack() -> str:
 
 RULES_HEAD = """# Rules of the platforms
 
-Printed from `gatepost_testing/platform_rules` by `make docs`; do not edit. Each line is something that a platform refuses.
-The emulator of the platform refuses it by this name, in the platform's own words, and
+Printed from `gatepost_testing/platform_rules` by `make docs`; do not edit. Each line is something that a platform
+refuses. The emulator of the platform refuses it by this name, in the platform's own words, and
 `tests/testing/platform_rules/test_rule.py` makes each of these wrong calls. *Compared* is the day on which somebody
-held the rule against its source. A rule without one is as libraries and earlier emulators have it. *Adapter* is where our
-code keeps the rule; empty where it never makes such a call.
+held the rule against its source. A rule without one is as libraries and earlier emulators have it. *Adapter* is where
+our code keeps the rule; empty where it never makes such a call.
 """
 
 

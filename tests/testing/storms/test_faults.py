@@ -6,13 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 # The parent ends as soon as the mark is there, as a daemon does that a test kills; the child is held at its fault.
 HELD = """
 import os, sys, time
 from pathlib import Path
-from gatepost.testing.storms import faults
+from gatepost_testing.storms import faults
 
 mark, parent, pid = Path(sys.argv[1]), os.getpid(), os.fork()
 if pid:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.storms.network_link import FOLDER, NetworkLink, find_link_hindrance
+from gatepost_testing.storms.network_link import FOLDER, NetworkLink, find_link_hindrance
 
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=float(sys.argv[3]))"
 SOON_S, LONG_S = "0.5", "20"  # for what cannot come, and for what must

@@ -1,7 +1,7 @@
 """Who polls, and when: from the record of a platform."""
 
 from gatepost.store.postgres.gateway_lease import LEASE_S
-from gatepost.testing.storms.poller import (
+from gatepost_testing.storms.poller import (
     PlatformPoll,
     PollerCounts,
     PollerTerm,

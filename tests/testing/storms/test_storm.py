@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenMessage, ShownMessage
-from gatepost.testing.storms.kill import KillCounts, Victim
-from gatepost.testing.storms.prove import run_storms
-from gatepost.testing.storms.storm import MODE, SEED, StormPeople, StormSize, StormVerdict, list_overtimes, load_storms
+from gatepost_testing.platforms.base import EmulatedPlatform, GivenMessage, ShownMessage
+from gatepost_testing.storms.kill import KillCounts, Victim
+from gatepost_testing.storms.prove import run_storms
+from gatepost_testing.storms.storm import MODE, SEED, StormPeople, StormSize, StormVerdict, list_overtimes, load_storms
 
 SIZE = StormSize(rooms=2, messages=8, open_turns=0, places=2)
 
