@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from gatepost.inside.providers.contract import PermissionRequestKind
 from gatepost.store.rights.requests import RequestKind
 
-from .source_trees import SOURCE, find_nodes, list_source_files
+from .source_trees import find_nodes, get_place, list_source_files
 
-PACKAGE = SOURCE / "gatepost"
 NAMES = ("state", "status", "mode", "kind", "origin", "op", "direction", "verdict", "policy", "role", "error_class")
 
 
@@ -59,7 +58,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 def trees() -> Iterable[tuple[str, ast.Module]]:
     for each in list_source_files():
-        yield str(each.path.relative_to(PACKAGE)), each.tree
+        yield get_place(each.path).as_posix().removeprefix("gatepost/"), each.tree
 
 
 # A field that may be a plain string, and why.
@@ -86,7 +85,7 @@ OPEN_FIELDS = {
             "inside/acp/protocol.py PermissionOption.kind",
             "inside/acp/protocol.py PlanEntry.status",
             "inside/acp/protocol.py SessionUpdate.status",
-            "testing/model_script.py ModelScriptMessage.role",
+            "gatepost_testing/model_script.py ModelScriptMessage.role",
         ),
         "a vendor's word",
     ),
@@ -106,7 +105,7 @@ OPEN_FIELDS = {
             "serve/control/operations/channels.py ChannelAnswer.kind",
             "serve/control/operations/channels.py ChannelListItem.kind",
             "store/rooms/channel_instances.py StoredChannel.kind",
-            "testing/platforms/base.py EmulatedPlatform.kind",
+            "gatepost_testing/platforms/base.py EmulatedPlatform.kind",
         ),
         "plug-ins: whoever adds a channel adds a kind",
     ),
@@ -145,9 +144,9 @@ OPEN_COMPARISONS = {
     "inside/providers/codex/": "a vendor's word",
     "inside/providers/opencode/": "a vendor's word",
     "serve/http.py": "ListenAddress.kind is a Literal",
-    "testing/model_": "a vendor's word",
-    "testing/platform.py": "the word of a platform that is made up",
-    "testing/platforms/": "a platform's word",
+    "gatepost_testing/model_": "a vendor's word",
+    "gatepost_testing/platform.py": "the word of a platform that is made up",
+    "gatepost_testing/platforms/": "a platform's word",
 }
 
 

@@ -14,9 +14,9 @@ from gatepost.cli.output import Colored
 from gatepost.cli.timeline_renderer import TimelineRenderer
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
-from gatepost.testing import fork_server
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.terminal import CTRL_C, CTRL_D, PtyTerminal
+from gatepost_testing import fork_server
+from gatepost_testing.clients.terminal import CTRL_C, CTRL_D, PtyTerminal
+from gatepost_testing.daemon import DaemonProcess
 
 COMMAND = "rm -rf build\n[Permission 9] It asks to use nothing"
 ASK = {"ask": {"permission": "Bash", "input": {"command": COMMAND}}}

@@ -37,7 +37,7 @@ from gatepost.store.rights import audit
 from gatepost.store.rooms import engagements, rooms, routes
 from gatepost.store.rooms.routes import NEVER_ENDS
 from gatepost.store.sessions import groups, sessions, turn_claims, turns
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 

@@ -13,7 +13,7 @@ from gatepost.flow.channel_listener import run_channel
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
 from gatepost.serve.control.answers import to_json
-from gatepost.testing.waiting import until
+from gatepost_testing.waiting import until
 
 
 @pytest.mark.parametrize(

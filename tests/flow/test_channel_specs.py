@@ -23,8 +23,8 @@ from gatepost.flow.channel_specs import (
 )
 from gatepost.messages.outbound import Feature
 from gatepost.store.rooms.channel_instances import StoredChannel
-from gatepost.testing.beacon import BeaconPlatform, registered_beacon
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.storms.beacon import BeaconPlatform, registered_beacon
+from gatepost_testing.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)

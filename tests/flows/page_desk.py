@@ -37,8 +37,8 @@ from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.waiting import PATIENCE_S
-from gatepost.testing.web_manners import make_async_manners
+from gatepost_testing.clients.web_manners import make_async_manners
+from gatepost_testing.waiting import PATIENCE_S
 
 HOLE = re.compile(r"\{(\w+)\}")
 OF_THE_CODE = {"operation": "task.add"}  # holes that only names of ours fill

@@ -23,9 +23,9 @@ from gatepost.store.rights.requests import BoundFile, BoundReads, NewRequest, Re
 from gatepost.store.rooms import engagements
 from gatepost.store.rooms.engagements import Engagement
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.clock import NOON, FixedClock
-from gatepost.testing.waiting import until
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.clock import NOON, FixedClock
+from gatepost_testing.waiting import until
 
 NEVER = dict.fromkeys(
     (f"keep.{what}_days" for what in ("messages", "steps", "turns", "timeline", "costs", "audit", "media", "sessions")),

@@ -26,7 +26,7 @@ from gatepost.serve.control.contract import Operation, OperationDeps
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.serve.http import HttpServer, bind
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 OPERATIONS: Registry[Operation] = Registry("operation")
 operation = partial(contract.operation, registry=OPERATIONS)

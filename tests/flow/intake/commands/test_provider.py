@@ -10,7 +10,7 @@ from gatepost.store.rights import audit, secrets
 from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, SecretOwner
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .conftest import ADA, ADMIN, GUEST, CommandDesk
 
