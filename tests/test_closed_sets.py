@@ -126,7 +126,7 @@ OPEN_FIELDS = {
     "serve/control/operations/audit.py AuditEntry.verdict": "the audit log's own words",
     "store/sessions/trace_facts.py TracedToolCall.verdict": "the audit log's own words",
     "serve/control/arguments/agents.py FollowAgentArgs.status": "what a client knows: '' at first, and only compared",
-    "serve/control/operations/grants.py RoleMember.role": "whoever grants names roles",
+    "serve/control/arguments/grants.py RoleMember.role": "whoever grants names roles",
     "serve/control/terminal_chat.py ChatOutcome.state": "an inbox row's, or `accepted` before there is one",
     "serve/room_events.py RoomEvent.state": "of either table, or a word for people",
     "store/money/ledger.py LedgerLine.state": "of either table",
