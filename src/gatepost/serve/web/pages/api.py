@@ -5,11 +5,12 @@ from functools import lru_cache
 from typing import Any
 
 from gatepost.core.registry import Registry
+from gatepost.serve.control.arguments.api_tokens import ApiTokenView, ListApiTokensArgs
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import Answer, badge, code, link, made, make_table, moment, text
+from gatepost.serve.web.dashboard.tables import badge, code, link, made, make_table, moment, text
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,
@@ -39,7 +40,7 @@ TOKEN = (
     code("id", "Token"),
     text("label", "Label"),
     text("maker", "As"),
-    made("scopes", "Scopes", lambda token: Code(" ".join(token["scopes"]))),
+    made("scopes", "Scopes", lambda token: Code(" ".join(token.scopes))),
     badge("state", "State"),
     moment("expires_at", "Ends"),
     moment("last_used_at", "Last used"),
@@ -60,7 +61,7 @@ async def show_api(request: PageRequest) -> PageView:
     blocks: list[Block] = [make_table(rows, OPERATION, EmptyState(text="There are no operations."))]
     actions: tuple[Action, ...] = ()
     if await request.may("api_token.list", "api_token.add"):
-        found = await request.ask("api_token.list")
+        found = await request.ask(ListApiTokensArgs())
         blocks.append(make_table(found, TOKEN, NO_TOKEN, actions=list_actions, title="Tokens"))
         actions = (NEW,)
     document = Note(text="The same as an OpenAPI document:", link=Link("openapi.json", "/openapi.json"))
@@ -80,10 +81,10 @@ def describe_operation(operation: Operation) -> dict[str, Any]:
     }
 
 
-def list_actions(token: Answer) -> tuple[Action, ...]:
-    if token["state"] != TokenState.VALID:
+def list_actions(token: ApiTokenView) -> tuple[Action, ...]:
+    if token.state != TokenState.VALID:
         return ()
-    given = {"id": token["id"]}
+    given = {"id": token.id}
     return (Action(label="Revoke", operation="api_token.rm", args=given, asks=True, tone=Tone.BAD),)
 
 
