@@ -1,6 +1,7 @@
 """Access: rules of groups, rows of the access list, roles; and why a call is allowed or not."""
 
 from gatepost.serve.control.arguments.grants import AclListItem, ListGrantsArgs
+from gatepost.serve.control.arguments.policy import ExplainCallArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import badge, code, link, make_table, moment, text
 from gatepost.serve.web.dashboard.view import Action, Block, EmptyState, Note, PageView, Tone
@@ -48,11 +49,10 @@ async def show_access(request: PageRequest) -> PageView:
 
 
 async def _explain(request: PageRequest) -> list[Block]:
-    given = {name: request.query[name] for name in ("folder", "tool") if request.query.get(name)}
-    why = await request.ask("policy.explain", **given)
-    said = f"{why['folder']} may {'' if why['allowed'] else 'not '}call {why['tool']}."
-    note = Note(text=said, tone=Tone.GOOD if why["allowed"] else Tone.BAD)
-    return [note, make_table(why["steps"], STEP, EmptyState(text="No rule says anything."), title="Step by step")]
+    why = await request.ask(ExplainCallArgs(folder=request.query.get("folder", ""), tool=request.query["tool"]))
+    said = f"{why.folder} may {'' if why.allowed else 'not '}call {why.tool}."
+    note = Note(text=said, tone=Tone.GOOD if why.allowed else Tone.BAD)
+    return [note, make_table(why.steps, STEP, EmptyState(text="No rule says anything."), title="Step by step")]
 
 
 def list_rule_actions(rule: GrantRow) -> tuple[Action, ...]:
