@@ -1,10 +1,10 @@
 """People: who is known, by which names, with which roles; and newcomers who wait."""
 
+from gatepost.serve.control.arguments.onboarding import ListNewcomersArgs
 from gatepost.serve.control.arguments.tokens import ListInvitationsArgs
 from gatepost.serve.control.arguments.users import ListUsersArgs, ShowUserArgs, UserDetails
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import (
-    Answer,
     badge,
     code,
     link,
@@ -17,7 +17,7 @@ from gatepost.serve.web.dashboard.tables import (
     text,
 )
 from gatepost.serve.web.dashboard.view import Action, Block, Cell, EmptyState, PageView, Tone
-from gatepost.store.people.newcomers import NewcomerState
+from gatepost.store.people.newcomers import Newcomer, NewcomerState
 
 NEW = Action(label="Add a person", operation="user.add", asks=True, tone=Tone.GOOD)
 INVITE = Action(label="Invite", operation="invite.create", asks=True)
@@ -62,7 +62,7 @@ async def show_people(request: PageRequest) -> PageView:
     found = await request.ask(ListUsersArgs())
     blocks: list[Block] = [make_table(found, PERSON, EMPTY)]
     if await request.may("onboarding.list"):
-        waiting = (await request.ask("onboarding.list"))["newcomers"]
+        waiting = (await request.ask(ListNewcomersArgs())).newcomers
         none = EmptyState(text="Nobody waits to be let in.")
         blocks.append(make_table(waiting, NEWCOMER, none, actions=list_newcomer_actions, title="Newcomers"))
     if await request.may("invite.list"):
@@ -72,10 +72,10 @@ async def show_people(request: PageRequest) -> PageView:
     return PageView(blocks=blocks, actions=(INVITE, NEW))
 
 
-def list_newcomer_actions(newcomer: Answer) -> tuple[Action, ...]:
-    if newcomer["state"] != NewcomerState.QUEUED:
+def list_newcomer_actions(newcomer: Newcomer) -> tuple[Action, ...]:
+    if newcomer.state != NewcomerState.QUEUED:
         return ()
-    given = {"id": newcomer["id"]}
+    given = {"id": newcomer.id}
     return (
         Action(label="Let in", operation="onboarding.allow", args=given, tone=Tone.GOOD),
         Action(label="Deny", operation="onboarding.deny", args=given, asks=True, tone=Tone.BAD),
