@@ -11,7 +11,8 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.home import Home
-from gatepost.flow.people.person_erasure import NOT_LOOKED, PersonErasure
+from gatepost.flow.people.erasure_report import NOT_LOOKED
+from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.upkeep.retention import SESSIONS
 from gatepost.http_apps import make_operation_deps
 from gatepost.serve.control.contract import OPERATIONS
