@@ -18,7 +18,7 @@ import channel_tables
 from gatepost import declarations
 from gatepost.access.subjects import MEANINGS, Subject
 from gatepost.access.tiers import Tier
-from gatepost.channels.slack.manifest import render_slash_commands
+from gatepost.channels.slack.render import render_slash_commands
 from gatepost.cli.commands.settings import render_markdown
 from gatepost.cli.program import gatepost as program
 from gatepost.core.clock import SystemClock

@@ -7,8 +7,7 @@ import pytest
 
 from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason
 from gatepost.channels.irc import ACCOUNT, PASSWORD, adapter, wire
-from gatepost.channels.irc.adapter import IrcChannel
-from gatepost.channels.irc.members import ChannelMembers
+from gatepost.channels.irc.adapter import ChannelMembers, IrcChannel
 from gatepost.channels.irc.wire import CaseMapping, parse_line, read_join, read_mapping, read_message
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival

@@ -14,9 +14,9 @@ pytest.importorskip("nio")
 from gatepost.channels.matrix import InvitePolicy
 from gatepost.channels.matrix.adapter import read_room
 from gatepost.channels.matrix.invitations import may_invite
-from gatepost.channels.matrix.media import EncryptedUpload, decrypt
 from gatepost.channels.matrix.receiving import find_own_arrival
 from gatepost.channels.matrix.render import LARGEST_CONTENT, render_edit, render_file, render_text, render_transaction
+from gatepost.channels.matrix.session import EncryptedUpload, decrypt
 from gatepost.channels.matrix.wire import MatrixFile, RoomFacts, read_event, read_file, strip_fallback
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.messages import address

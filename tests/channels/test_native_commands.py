@@ -11,8 +11,8 @@ import gatepost.flow.intake.command_dispatch  # noqa: F401  it has every command
 from gatepost.channels.contract import HookRequest, MemoryCursor, NativeCommand, SupportsClose, SupportsHook
 from gatepost.channels.discord.adapter import COMMAND_RULES as DISCORD_RULES
 from gatepost.channels.kit.native_commands import CommandRules, fit_commands
-from gatepost.channels.slack.hooks import sign
-from gatepost.channels.slack.manifest import make_slash_commands, render_slash_commands
+from gatepost.channels.slack.adapter import sign
+from gatepost.channels.slack.render import make_slash_commands, render_slash_commands
 from gatepost.channels.telegram.adapter import COMMAND_RULES as TELEGRAM_RULES
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.flow.channel_health import ChannelReport, ChannelState

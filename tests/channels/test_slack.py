@@ -26,9 +26,8 @@ from gatepost.channels.contract import (
     SupportsLookup,
     SupportsTyping,
 )
-from gatepost.channels.slack.adapter import SCOPES, SlackChannel
+from gatepost.channels.slack.adapter import SCOPES, SlackChannel, sign
 from gatepost.channels.slack.emoji import NAMES, read_emoji, render_emoji
-from gatepost.channels.slack.hooks import sign
 from gatepost.channels.slack.rest import SlackHttp
 from gatepost.channels.slack.wire import SlackNames, SlackSelf, read_click, read_message, read_text, read_ts, render_ts
 from gatepost.core.clock import SECOND, SystemClock

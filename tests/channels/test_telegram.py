@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 from gatepost.channels.contract import ChannelEnded, EndReason, MemoryCursor
 from gatepost.channels.telegram import polling
 from gatepost.channels.telegram.adapter import TelegramChannel, join_album
-from gatepost.channels.telegram.reactions import ALLOWED, NEAREST, find_reaction
-from gatepost.channels.telegram.render import LONGEST_DATA, count_shown, render_card, render_keyboard, render_words
+from gatepost.channels.telegram.render import (
+    ALLOWED,
+    LONGEST_DATA,
+    NEAREST,
+    count_shown,
+    find_reaction,
+    render_card,
+    render_keyboard,
+    render_words,
+)
 from gatepost.channels.telegram.sending import run_steps
 from gatepost.channels.telegram.updates import group_albums, is_urgent
 from gatepost.channels.telegram.wire import TelegramSelf, read_update

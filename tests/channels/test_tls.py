@@ -19,7 +19,7 @@ from gatepost.channels.email.smtp import open_smtp
 from gatepost.channels.irc.adapter import IrcChannel
 from gatepost.channels.kit.tls import make_tls
 from gatepost.channels.matrix.session import MatrixSession
-from gatepost.channels.xmpp.files import XmppFiles
+from gatepost.channels.xmpp.adapter import XmppFiles
 from gatepost.channels.xmpp.session import XmppSession, close_connection
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable

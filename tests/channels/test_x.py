@@ -6,8 +6,7 @@ import pytest
 
 from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason, MemoryCursor
 from gatepost.channels.x import adapter, wire
-from gatepost.channels.x.adapter import XAccount
-from gatepost.channels.x.oauth import AccountKeys, sign
+from gatepost.channels.x.adapter import AccountKeys, XAccount, sign
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.messages.inbound import Verb

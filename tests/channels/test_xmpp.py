@@ -10,7 +10,7 @@ from slixmpp.stanza import Presence
 from slixmpp.xmlstream import tostring
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, MemoryCursor
-from gatepost.channels.xmpp.files import XmppFiles
+from gatepost.channels.xmpp.adapter import XmppFiles
 from gatepost.channels.xmpp.receiving import MOST_KNOWN, AskedMark, AskedMarks, KnownMessages
 from gatepost.channels.xmpp.render import render_key, render_reactions, render_slot, render_time, render_words
 from gatepost.channels.xmpp.session import IncomingStanza, XmppConnection, XmppRefusal, XmppSession, read_error

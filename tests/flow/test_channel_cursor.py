@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gatepost.channels.contract import ChannelCursor, ChannelDeps
 from gatepost.channels.github.adapter import ASKED, GitHubComments
-from gatepost.channels.slack.missed_messages import ROOMS, SlackMissedMessages
+from gatepost.channels.slack.rooms import ROOMS, SlackMissedMessages
 from gatepost.channels.teams.session import SERVICES, TeamsSession
 from gatepost.channels.whatsapp import wire
 from gatepost.channels.whatsapp.adapter import REPORTS, WhatsAppCloud

@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.channels.slack.hooks import sign
+from gatepost.channels.slack.adapter import sign
 from gatepost.flow.gateways.duties import channel_duty
 from gatepost_testing.platforms.hooked import Event, HookedPlatform
 from gatepost_testing.platforms.slack import SlackPlatform

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.channels.slack.manifest import make_slash_commands
+from gatepost.channels.slack.render import make_slash_commands
 from gatepost.flow.intake.slash_commands import list_native_commands
 from gatepost_testing.gateway import open_room, running_gateway, start_channel
 from gatepost_testing.platforms.discord import DiscordPlatform

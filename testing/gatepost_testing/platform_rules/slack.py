@@ -334,7 +334,7 @@ RULES = (
         "channel_not_found",
         f"{DOCS}/methods/conversations.info",
         ("conversations.info", {"channel": "C404"}),
-        adapter="channels/slack/names.py",
+        adapter="channels/slack/rooms.py",
     ),
     _rule("known person", "user_not_found", f"{DOCS}/methods/users.info", ("users.info", {"user": "U404"})),
     _rule(

@@ -222,7 +222,7 @@ RULES = (
         read_on="2026-11-17",
         refusal="Bad Request: REACTION_INVALID",
         call=("setMessageReaction", {**TEAM, "message_id": "$own", "reaction": [{"type": "emoji", "emoji": "❤️‍🔥"}]}),
-        adapter="channels/telegram/reactions.py",
+        adapter="channels/telegram/render.py: ALLOWED",
     ),
     PlatformRule(
         name="message to react to",

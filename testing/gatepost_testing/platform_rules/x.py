@@ -40,7 +40,7 @@ RULES = (
         "https://docs.x.com/fundamentals/authentication/oauth-1-0a/creating-a-signature: HMAC-SHA1 of what is asked",
         ("GET /2/users/me", {"headers": "$forged"}),
         status=401,
-        adapter="channels/x/oauth.py: sign",
+        adapter="channels/x/adapter.py: sign",
     ),
     _rule(
         "one use of a nonce",

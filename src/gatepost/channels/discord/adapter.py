@@ -16,9 +16,15 @@ from urllib.parse import quote, urlsplit
 
 from gatepost.channels.contract import MYSELF, BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.discord import API_URL, TOKEN
-from gatepost.channels.discord.application import check_connections, check_intents, render_invitation
-from gatepost.channels.discord.gateway import PORTAL, GatewayConnection, GatewaySession, NextStep
-from gatepost.channels.discord.missed_messages import DiscordMissedMessages
+from gatepost.channels.discord.gateway import (
+    PORTAL,
+    GatewayConnection,
+    GatewaySession,
+    NextStep,
+    check_connections,
+    check_intents,
+    render_invitation,
+)
 from gatepost.channels.discord.render import (
     LARGEST_REQUEST,
     MOST_FILES,
@@ -29,7 +35,7 @@ from gatepost.channels.discord.render import (
     render_receipt,
 )
 from gatepost.channels.discord.rest import DiscordHttp
-from gatepost.channels.discord.rooms import DiscordRooms
+from gatepost.channels.discord.rooms import DiscordMissedMessages, DiscordRooms
 from gatepost.channels.discord.wire import (
     DiscordRoom,
     DiscordSelf,

@@ -16,16 +16,17 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 import httpx2
+from msgspec import Struct
 
 from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.kit.backoff import LONGEST_ASKED_S
-from gatepost.channels.kit.foreign_hosts import find_public_address, pin_request, split_host
 from gatepost.channels.kit.tls import find_bad_certificate, find_certificate_error, list_causes, make_tls
 from gatepost.core.contact import MAY_ACT, always, wait_for_contact
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
+from gatepost.egress.rules import check_address
 
 LARGEST_ANSWER = 8 * 1024 * 1024
 TIMEOUT_S = 25.0  # below delivery.timeout_s, so that the adapter says what happened
@@ -36,6 +37,8 @@ _HOST = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)?(?:[^/?#]*@)?(?P<hos
 READING = frozenset({"GET", "HEAD"})
 FOR_LATER = (408, 425)  # a request that came too slowly, or too early
 NOT_OFFERED = 501  # the server is set so, and answers the same to each repetition
+PORTS = {"http": 80, "https": 443}
+LOOK_UP_S = 10.0
 
 
 def list_socket_options() -> list[tuple[int, int, int]]:
@@ -383,3 +386,53 @@ def _find_detail(answer: Any) -> str:
                 return value
         return ""
     return answer if isinstance(answer, str) and len(answer) <= LONGEST_DETAIL else ""
+
+
+class PinnedRequest(Struct, frozen=True):
+    """A request to one address, under the name that was asked for.
+
+    The name is looked up once, and what was checked is what is connected to: a second look-up could give another
+    answer.
+    """
+
+    url: str
+    host: str  # for the header
+    name: str  # that the certificate must have
+
+
+def split_host(parts: SplitResult) -> tuple[str, int]:
+    """The host as resolvers and certificates write it, and the port."""
+    try:
+        host, port = (parts.hostname or "").encode("idna").decode(), parts.port or PORTS[parts.scheme]
+    except (ValueError, KeyError):
+        raise Invalid("file", "its address is not one of the web") from None
+    if not host:
+        raise Invalid("file", "its address names no host")
+    return host, port
+
+
+async def find_public_address(platform: str, host: str, port: int) -> str:
+    """Return the first address of a host. Raise Refused if one of them is of this machine or a private network.
+
+    A stranger may have chosen the address of a file. Fetched without a look, it would let them reach what only this
+    machine can reach.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(LOOK_UP_S):
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, TimeoutError):
+        raise Unavailable(platform, f"the host of a file is not found ({host[:100]})") from None
+    addresses = [str(each[4][0]) for each in found]
+    if not addresses or any(check_address(each, local=False) for each in addresses):
+        why = "it is not on the public web; a stranger may have chosen the address"
+        raise Refused("this bot", "read a file", host[:100], why)
+    return addresses[0]
+
+
+def pin_request(parts: SplitResult, host: str, port: int, address: str) -> PinnedRequest:
+    """`parts`: of the address asked for. A name and password in it are left out."""
+    numeric = f"[{address}]" if ":" in address else address
+    shown = f"[{host}]" if ":" in host else host
+    url = urlunsplit((parts.scheme, f"{numeric}:{port}", parts.path or "/", parts.query, ""))
+    return PinnedRequest(url, shown if port == PORTS[parts.scheme] else f"{shown}:{port}", host)

@@ -5,8 +5,11 @@ what went wrong.
 """
 
 import asyncio
+import base64
+import hashlib
 import json
 import os
+import secrets
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,15 +18,17 @@ from urllib.parse import quote
 
 import httpx2
 from aiohttp import ClientError
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from nio import AsyncClient, AsyncClientConfig, ErrorResponse, Response
 from nio.store import SqliteMemoryStore, SqliteStore
 
 from gatepost.channels.contract import ChannelDeps, ChannelEnded, EndReason
 from gatepost.channels.kit.http import PlatformHttp, PlatformRefusal
 from gatepost.channels.matrix import API_URL, CA_FILE, PASSWORD, TOKEN, USER
-from gatepost.channels.matrix.media import EncryptedUpload, decrypt, read_chunks
 from gatepost.channels.matrix.wire import USER_ID, MatrixFile, is_id
-from gatepost.core.errors import Unavailable
+from gatepost.core.errors import Invalid, Unavailable
 from gatepost.messages.inbound import OpenFile
 from gatepost.messages.outbound import OutboundFile
 
@@ -32,6 +37,7 @@ API = "_matrix/client/v3"
 WAY_OUT = "set a valid one with `gatepost channel set`"
 REQUEST_S = 25.0
 LOGIN_FILE, KEY_FILE = "login.json", "keys.db"
+CHUNK = 256 * 1024
 
 
 def find_retry_after(_: httpx2.Response, answer: Any) -> float | None:
@@ -301,3 +307,66 @@ class MatrixSession:
 
 def _no_homeserver(url: str, error: PlatformRefusal) -> ChannelEnded:
     return ChannelEnded(EndReason.SETTING, f"{url} does not answer as a homeserver ({error.status})", "check `api_url`")
+
+
+def _decode_base64(text: str) -> bytes:
+    """With or without its padding, in either alphabet."""
+    try:
+        return base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), validate=True)
+    except ValueError:
+        raise Invalid("file", "its key is damaged") from None
+
+
+def _encode(data: bytes, *, url: bool = False) -> str:
+    return (base64.urlsafe_b64encode(data) if url else base64.b64encode(data)).decode().rstrip("=")
+
+
+async def decrypt(chunks: AsyncIterator[bytes], file: MatrixFile) -> AsyncIterator[bytes]:
+    """Yield the bytes of an encrypted file as they come.
+
+    A wrong hash shows at the end and raises: the reader then drops the file.
+    """
+    key, iv = _decode_base64(file.key), _decode_base64(file.iv)
+    if len(key) != 32 or len(iv) != 16:
+        raise Invalid("file", "its key is damaged")
+    cipher, digest = Cipher(AES(key), CTR(iv)).decryptor(), hashlib.sha256()
+    async for chunk in chunks:
+        digest.update(chunk)
+        yield cipher.update(chunk)
+    if digest.digest() != _decode_base64(file.sha256):
+        raise Invalid("file", "it was changed on the server")
+
+
+async def read_chunks(path: Path) -> AsyncIterator[bytes]:
+    with await asyncio.to_thread(path.open, "rb") as source:
+        while chunk := await asyncio.to_thread(source.read, CHUNK):
+            yield chunk
+
+
+class EncryptedUpload:
+    """A file of an encrypted room: read with AES-256 in counter mode, streamed, and hashed as it lies on the server.
+
+    `render` then says how to decrypt it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._key = path, secrets.token_bytes(32)
+        self._iv = secrets.token_bytes(8) + bytes(8)  # the counter's half begins at zero
+        self._digest = hashlib.sha256()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        cipher, self._digest = Cipher(AES(self._key), CTR(self._iv)).encryptor(), hashlib.sha256()
+        async for chunk in read_chunks(self._path):
+            encrypted = cipher.update(chunk)
+            self._digest.update(encrypted)
+            yield encrypted
+
+    def render(self, url: str) -> dict[str, Any]:
+        key = {"kty": "oct", "key_ops": ["encrypt", "decrypt"], "alg": "A256CTR", "k": _encode(self._key, url=True)}
+        return {
+            "url": url,
+            "v": "v2",
+            "key": key | {"ext": True},
+            "iv": _encode(self._iv),
+            "hashes": {"sha256": _encode(self._digest.digest())},
+        }

@@ -5,11 +5,15 @@ and the history is searched for it before one is sent again. A file has no metad
 """
 
 import asyncio
+import hashlib
+import hmac
+import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qs
 
 from gatepost.channels.contract import (
     MYSELF,
@@ -24,11 +28,9 @@ from gatepost.channels.contract import (
 from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.slack import API_URL, APP_TOKEN, MODE, PING_S, SIGNING_SECRET, TOKEN, SlackMode
-from gatepost.channels.slack.hooks import SIGNATURE, is_genuine, is_recent, read_hook
-from gatepost.channels.slack.manifest import fit_slash_commands
-from gatepost.channels.slack.missed_messages import SlackMissedMessages
-from gatepost.channels.slack.names import NameCache
+from gatepost.channels.slack.render import fit_slash_commands
 from gatepost.channels.slack.rest import APPS, SlackHttp
+from gatepost.channels.slack.rooms import NameCache, SlackMissedMessages
 from gatepost.channels.slack.sending import SlackSender, find_channel
 from gatepost.channels.slack.socket_mode import SocketMode, check_alone, find_room, is_command, is_urgent
 from gatepost.channels.slack.wire import (
@@ -78,6 +80,9 @@ SCOPES = {
     "assistant:write": "to use the pane",
     "commands": "to take slash commands",
 }
+WINDOW_S = 300
+COMMAND_FIELDS = ("command", "text", "trigger_id", "team_id", "channel_id", "user_id", "user_name")
+MOMENT, SIGNATURE = "x-slack-request-timestamp", "x-slack-signature"
 
 
 class SlackChannel:
@@ -143,15 +148,15 @@ class SlackChannel:
             await asyncio.sleep(CHECK_S)
 
     async def check_hook_head(self, head: HookRequest) -> HookResponse | None:
-        recent = is_recent(head, self._deps.clock.now() // SECOND)
+        recent = _is_recent(head, self._deps.clock.now() // SECOND)
         return None if recent and head.headers.get(SIGNATURE) else HookResponse(status=401, body=b"not signed")
 
     async def answer_hook(self, request: HookRequest) -> HookResponse:
         secret = await self._deps.secret(SIGNING_SECRET)
-        if not is_genuine(request, secret, self._deps.clock.now() // SECOND):
+        if not _is_genuine(request, secret, self._deps.clock.now() // SECOND):
             return HookResponse(status=401, body=b"not signed")
         request.admit()
-        payload = read_hook(request)
+        payload = _read_hook(request)
         if payload is None:
             return HookResponse(status=400, body=b"not understood")
         if payload.get("type") == "url_verification":
@@ -350,3 +355,36 @@ def _read_self(answer: Payload) -> SlackSelf:
     if not is_id(team) or not is_id(user):
         raise Unavailable("Slack", "it does not say who we are")
     return SlackSelf(team, user, bot, str(answer.get("user") or ""))
+
+
+def sign(secret: str, moment: str, body: bytes) -> str:
+    return "v0=" + hmac.new(secret.encode(), f"v0:{moment}:".encode() + body, hashlib.sha256).hexdigest()
+
+
+def _is_genuine(request: HookRequest, secret: str, now_s: int) -> bool:
+    """Signed with our secret, and not long ago: an old request is somebody's recording."""
+    if not secret or not _is_recent(request, now_s):
+        return False
+    expected = sign(secret, request.headers[MOMENT], request.body)
+    return hmac.compare_digest(expected.encode(), request.headers.get(SIGNATURE, "").encode())
+
+
+def _is_recent(head: HookRequest, now_s: int) -> bool:
+    moment = head.headers.get(MOMENT, "")
+    known = moment.isascii() and moment.isdecimal() and len(moment) <= 12
+    return known and abs(now_s - int(moment)) <= WINDOW_S
+
+
+def _read_hook(request: HookRequest) -> dict[str, Any] | None:
+    """Events are JSON; a click is JSON in a form, and a slash command is a form itself."""
+    body = request.body
+    try:
+        if "form-urlencoded" in request.headers.get("content-type", ""):
+            form = parse_qs(body.decode(), max_num_fields=50)
+            if "payload" not in form and ("command" in form or "ssl_check" in form):  # the latter asks for nothing
+                return {name: form[name][0] for name in COMMAND_FIELDS if name in form}
+            body = (form.get("payload") or [""])[0].encode()
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

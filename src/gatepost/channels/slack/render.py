@@ -1,11 +1,14 @@
-"""Our messages as Slack wants them. Pure."""
+"""Our messages as Slack wants them, and the slash commands as an app's manifest names them. Pure."""
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
+from gatepost.channels.contract import NativeCommand
 from gatepost.channels.kit.dialects import SPACER
 from gatepost.channels.kit.markup import SLACK, render
+from gatepost.channels.kit.native_commands import CommandRules, ShownCommand, fit_commands
 from gatepost.core.errors import Unsupported
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.outbound import Outbound, PromptButton
@@ -17,6 +20,19 @@ LONGEST_TEXT = 4000  # bytes, after escaping
 LONGEST_TITLE, LONGEST_SECTION, LONGEST_FIELD, MOST_FIELDS = 150, 3000, 2000, 50
 LARGEST_BLOCKS = 12_000  # bytes of all blocks of a message; Slack counts some 13,200 characters, and more of its own
 STYLES = frozenset({"primary", "danger"})
+# Slack's own commands: slack.com/help, "Use built-in slash commands". An app's command of such a name
+# would never be reached, or would hide Slack's.
+_BUILT_IN = (
+    "active apps archive away call canvas collapse close dm dnd expand feed feedback huddle invite join kick leave list"
+    " me msg mute open part prefs remind remove rename search share shortcuts shrug star status topic who"
+)
+RULES = CommandRules(
+    name=r"[a-z0-9_-]{1,31}",  # 32 with the slash
+    longest_help=2000,
+    most=50,
+    reserved=frozenset(_BUILT_IN.split()),
+    prefix="agent-",
+)
 
 
 def make_mark(key: str) -> str:
@@ -120,3 +136,26 @@ def _button(at: int, button: CardButton) -> dict[str, Any]:
 
 def render_prompts(prompts: tuple[PromptButton, ...]) -> list[dict[str, str]]:
     return [{"title": each.title[:75], "message": each.message[:2000]} for each in prompts[:MOST_PROMPTS]]
+
+
+def fit_slash_commands(commands: Iterable[NativeCommand]) -> tuple[ShownCommand, ...]:
+    return fit_commands(commands, RULES)
+
+
+def make_slash_commands(commands: Iterable[NativeCommand]) -> list[dict[str, object]]:
+    """Return `features.slash_commands` of the manifest: no API call adds a command. `should_escape` is off: people and
+    rooms stay as typed."""
+    return [
+        {
+            "command": f"/{each.shown}",
+            "description": each.help,
+            **({"usage_hint": each.usage} if each.usage else {}),
+            "should_escape": False,
+        }
+        for each in fit_slash_commands(commands)
+    ]
+
+
+def render_slash_commands(commands: Iterable[NativeCommand]) -> str:
+    """The same as YAML, a line for each."""
+    return "".join(f"    - {json.dumps(each, ensure_ascii=False)}\n" for each in make_slash_commands(commands))

@@ -67,6 +67,6 @@ declare_channel(
         AddCheck.RIGHTS: "rights are given in each chat; privacy mode is told as a note",
     },
     fits_card=import_later("gatepost.channels.telegram.render:fits_card"),
-    explain_reaction=import_later("gatepost.channels.telegram.reactions:explain_reaction"),
+    explain_reaction=import_later("gatepost.channels.telegram.render:explain_reaction"),
     tested_against="our emulator of 2026-11, which python-telegram-bot 22.8 accepts; never run against Telegram itself",
 )

@@ -17,12 +17,12 @@ from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.telegram import API_URL, POLL_S, TOKEN
 from gatepost.channels.telegram.api import BOTFATHER, WAY_OUT, TelegramApi
 from gatepost.channels.telegram.polling import PROBE_S, UpdatePoller, check_conflict, make_hook_error
-from gatepost.channels.telegram.reactions import find_reaction
 from gatepost.channels.telegram.render import (
     CHOOSE,
     DIGEST,
     DONE,
     Keyboard,
+    find_reaction,
     join_choices,
     render_card,
     render_keyboard,

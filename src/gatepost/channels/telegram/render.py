@@ -1,4 +1,4 @@
-"""Our messages as Telegram wants them. Pure."""
+"""Our messages and reactions as Telegram wants them. Pure."""
 
 import hashlib
 import html
@@ -33,6 +33,34 @@ _KINDS = {  # by type: the method, and the field that holds the file
     "audio/mp4": ("sendAudio", "audio"),
 }
 Keyboard = list[list[dict[str, str]]]
+# As https://core.telegram.org/bots/api#reactiontypeemoji lists them, read 2026-11-17: none with U+FE0F.
+_ALLOWED = (
+    "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤‍🔥 "
+    "🌚 🌭 💯 🤣 ⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 "
+    "🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂ 🤷 🤷‍♀ 😡 "
+)
+_NEAR = {  # what stands for the others
+    "👍": "✅ ✔ ☑ 🆗 👊 🤙 ➕ ⬆ 💚",
+    "👎": "❌ ✖ ❎ 🚫 ⛔ ➖ ⬇",
+    "❤": "♥ 🧡 💛 💙 💜 🖤 🤍 💗 💖 💕 😻 ☺",
+    "🔥": "🚀 💪 ✨ 🌟 ⭐ ‼ ❗",
+    "🤣": "😂 😹 😆 😅",
+    "😁": "😀 😃 😄 😊 🙂 😉 😺",
+    "🎉": "🎊 🥳 🍻 🥂 🎈",
+    "🤔": "❓ ❔ 🧐 💭 ⏳ ⌛ 🕐",
+    "👀": "👁 🔍 🔎 👓",
+    "👏": "🙌 👐",
+    "😱": "😮 😯 😲 😧",
+    "😢": "🙁 ☹ 😞 😔 😥 😿",
+    "😡": "😠 👿",
+    "✍": "📝 ✏ 🖊",
+    "👨‍💻": "🛠 🔧 💻 🤖",
+    "🙏": "🤞 🫶",
+    "😴": "💤 🛌",
+}
+_VARIATIONS = str.maketrans(dict.fromkeys([0xFE0F, 0xFE0E, *range(0x1F3FB, 0x1F400)]))  # colours, and how it is drawn
+ALLOWED = {emoji.translate(_VARIATIONS): emoji for emoji in _ALLOWED.split()}  # as Telegram writes them
+NEAREST = {other: near for near, others in _NEAR.items() for other in others.split()}
 
 
 class RenderedText(Struct, frozen=True):
@@ -176,3 +204,17 @@ def render_group(files: Sequence[OutboundFile], caption: str) -> list[dict[str, 
         }
         for at, (_, field) in enumerate(methods)
     ]
+
+
+def explain_reaction(address: str, reaction: str) -> str:
+    """Return what to use in place of a reaction that Telegram does not have, or ''."""
+    plain = reaction.strip().translate(_VARIATIONS)
+    return "" if plain in ALLOWED or plain in NEAREST else "use one of 👍 👎 ❤ 🔥 👏 😁 🤔 🎉 🙏 👌 👀 💯 🤝 🫡"
+
+
+def find_reaction(emoji: str) -> str:
+    """Return what to react with. Raise Unsupported, with what can be used, if nothing is near."""
+    if hint := explain_reaction("", emoji):
+        raise Unsupported(f"react with {emoji[:20]}", "telegram", hint)
+    plain = emoji.strip().translate(_VARIATIONS)
+    return ALLOWED.get(plain) or NEAREST[plain]

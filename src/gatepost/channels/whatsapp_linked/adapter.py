@@ -17,10 +17,10 @@ from gatepost.channels.kit.receiving import skip_invalid
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.whatsapp_linked import ACCEPT_RISK, EMULATOR, LARGEST_FILE, PHONE, wire
 from gatepost.channels.whatsapp_linked.device_process import CHILD, RELAY, WHAT, DeviceProcess, running
-from gatepost.channels.whatsapp_linked.link_status import MOST_REPLACED, find_end, raise_for, render_pairing
 from gatepost.channels.whatsapp_linked.protocol import (
     Alive,
     Answer,
+    AnswerState,
     Arrived,
     Begin,
     DeviceFile,
@@ -42,6 +42,35 @@ from gatepost.messages.text import may_stop
 CHUNK = 64 * 1024
 STEADY_S = 60.0  # a connection that held for so long was no quarrel with another program
 PICTURE = "qr.txt"
+MOST_REPLACED = 3  # times in a row; once may be a process of ours that is left over
+ENDS = {
+    LinkState.NO_LIBRARY: (
+        EndReason.SETTING,
+        "neonize, the library of the linked device, is not installed",
+        "pip install 'gatepost[whatsapp-linked]'",
+    ),
+    LinkState.LOGGED_OUT: (
+        EndReason.TOKEN,
+        "the phone has removed this linked device",
+        "start the channel again and link it anew, with the code in `gatepost channel logs`",
+    ),
+    LinkState.REPLACED: (
+        EndReason.SECOND_POLLER,
+        "another program uses the session of this linked device",
+        "end that program, then start the channel again",
+    ),
+    LinkState.BANNED: (
+        EndReason.RIGHTS,
+        "WhatsApp has banned this number for a while",
+        "look at the phone for how long; use the Cloud API (`gatepost channel add whatsapp`)",
+    ),
+    LinkState.OUTDATED: (
+        EndReason.SETTING,
+        "WhatsApp does not accept this version of neonize any more",
+        "update gatepost, which pins it",
+    ),
+}
+NO_PERSON = "no lid found"  # as the library writes that a number has no account
 
 _log = log.get("whatsapp_linked")
 
@@ -119,7 +148,7 @@ class WhatsAppLinked:
         else:
             if status.picture:
                 await asyncio.to_thread(_write_private, path, status.picture)
-            note = render_pairing(status, path)
+            note = _render_pairing(status, path)
             if note != self._shown:
                 _log.warning("the device waits to be linked", instance=self._deps.instance, way=note)
         self._shown = note
@@ -308,3 +337,37 @@ def _clear_files(folder: Path) -> None:
 def _write_private(path: Path, text: str) -> None:
     path.touch(mode=0o600)
     path.write_text(text, encoding="utf-8")
+
+
+def find_end(status: LinkStatus) -> ChannelEnded | None:
+    """None: it goes on."""
+    found = ENDS.get(status.state)
+    if found is None:
+        return None
+    reason, why, way_out = found
+    detail = " ".join(status.detail.split())
+    return ChannelEnded(reason, f"{why} ({detail})" if detail else why, way_out)
+
+
+def _render_pairing(status: LinkStatus, picture: Path) -> str:
+    """How to link the device now; one line."""
+    where = "on the phone, open Settings > Linked devices > Link a device"
+    if status.code:
+        return f"{where} > Link with phone number, and enter {status.code}"
+    return f"{where}, and scan what `cat {picture}` shows"
+
+
+def raise_for(answer: Answer, address: str) -> None:
+    """Raises what an answer stands for, unless it was done."""
+    detail = " ".join(answer.detail.split())
+    match answer.state:
+        case AnswerState.UNAVAILABLE:
+            wait = answer.retry_after or None
+            raise Unavailable(WHAT, detail, retry_after=wait, everywhere=wait is not None)
+        case AnswerState.UNCERTAIN:
+            raise Unavailable(WHAT, detail, uncertain=True)
+        case AnswerState.REFUSED:
+            raise Refused("this account", "do this", address, detail)
+        case AnswerState.NOT_FOUND:
+            is_person = NO_PERSON in detail.lower()
+            raise NotFound("room or file", address, "this number is not on WhatsApp" if is_person else detail)

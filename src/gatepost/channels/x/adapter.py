@@ -5,20 +5,24 @@ uncertain, and is never made again on suspicion.
 """
 
 import asyncio
+import base64
+import hashlib
+import hmac
 import json
 import secrets
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
+from msgspec import Struct
 
 from gatepost.channels.contract import BotIdentity, ChannelDeps, ChannelEnded, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff
 from gatepost.channels.kit.http import PlatformAnswer, PlatformHttp, PlatformRefusal
 from gatepost.channels.kit.receiving import receive_batch
 from gatepost.channels.x import API_KEY, API_SECRET, API_URL, POLL_S, TOKEN, TOKEN_SECRET, wire
-from gatepost.channels.x.oauth import AccountKeys, sign
 from gatepost.core import log
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unavailable, Unsupported
@@ -38,6 +42,44 @@ FIELDS = {
 MOST_ROOMS = 500
 NEWEST = "newest"  # the name of a cursor: of each conversation the last mention
 FEED = frozenset({Op.POST, Op.QUOTE, Op.REPOST})  # what goes to the account's own feed, whatever room is named
+
+
+class AccountKeys(Struct, frozen=True):
+    """Keys of OAuth 1.0a: they hold until they are revoked.
+
+    Those of OAuth 2.0 would be replaced at each use, and be lost with a crash.
+    """
+
+    key: str
+    secret: str
+    token: str
+    token_secret: str
+
+
+def _quote(text: str) -> str:
+    return quote(text, safe="-._~")
+
+
+def sign(method: str, url: str, params: Mapping[str, str], keys: AccountKeys, nonce: str, at_s: int) -> str:
+    """Return the Authorization header of a request, signed as RFC 5849 says, with HMAC-SHA1.
+
+    `params`: those of the query, and of a form; a JSON body is not signed.
+    """
+    own = {
+        "oauth_consumer_key": keys.key,
+        "oauth_nonce": nonce,
+        "oauth_signature_method": "HMAC-SHA1",
+        "oauth_timestamp": str(at_s),
+        "oauth_token": keys.token,
+        "oauth_version": "1.0",
+    }
+    listed = sorted((_quote(name), _quote(value)) for name, value in {**params, **own}.items())
+    joined = "&".join(f"{name}={value}" for name, value in listed)
+    base = "&".join((method.upper(), _quote(url), _quote(joined)))
+    secret = f"{_quote(keys.secret)}&{_quote(keys.token_secret)}"
+    signature = base64.b64encode(hmac.new(secret.encode(), base.encode(), hashlib.sha1).digest()).decode()
+    fields = sorted({**own, "oauth_signature": signature}.items())
+    return "OAuth " + ", ".join(f'{name}="{_quote(value)}"' for name, value in fields)
 
 
 class XAccount:

@@ -4,7 +4,7 @@ from typing import Any
 from tests.testing.platforms.callers import Refusal
 from tests.testing.platforms.http_caller import HttpCaller
 
-from gatepost.channels.x.oauth import AccountKeys, sign
+from gatepost.channels.x.adapter import AccountKeys, sign
 from gatepost_testing.platform_rules import x as x_rules
 from gatepost_testing.platforms.base import EmulatedPlatform
 from gatepost_testing.platforms.x import KEYS, ME, XPlatform

@@ -1,11 +1,8 @@
-"""Messages that were missed because the channel was away for longer than the platform repeats its events.
-
-They are read from the history of each known room, from its last message on. Answers in threads are not in it, nor are
-edits and reactions.
-"""
+"""The rooms of Slack that an app is in: their names and those of people, and the messages that it missed there."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -13,18 +10,58 @@ from typing import Any
 from gatepost.channels.contract import ChannelCursor, ChannelEnded
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.channels.slack.rest import SlackHttp
-from gatepost.channels.slack.wire import is_id, is_ts
+from gatepost.channels.slack.wire import SlackNames, is_id, is_ts
 from gatepost.core import log
-from gatepost.core.errors import Refused
+from gatepost.core.errors import GatepostError, Refused
 
 LOG = log.get("channels")
 MOST_ROOMS = 100
 PAGE = 100
 MOST_PAGES = 20
 ROOMS = "rooms"
+MOST_NAMES = 10_000
+
+
+class NameCache:
+    """Names of people and rooms: asked for once, and left out where the app may not know."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, str] = OrderedDict()
+
+    async def find(self, http: SlackHttp, channel: str, people: Iterable[str]) -> SlackNames:
+        room = "" if channel.startswith("D") or not is_id(channel) else await self._find(http, channel)
+        return SlackNames(room, {each: await self._find(http, each) for each in people})
+
+    async def _find(self, http: SlackHttp, ident: str) -> str:
+        if ident in self._known:
+            return self._known[ident]
+        try:
+            name = await self._ask(http, ident)
+        except (Refused, ChannelEnded):
+            name = ""  # the app may not know; it stays so until the next start
+        except GatepostError:
+            return ""  # not now
+        self._known[ident] = name
+        if len(self._known) > MOST_NAMES:
+            self._known.popitem(last=False)
+        return name
+
+    async def _ask(self, http: SlackHttp, ident: str) -> str:
+        if ident[0] in "UW":
+            user = (await http.ask("users.info", user=ident)).get("user") or {}
+            profile = user.get("profile") or {}
+            return str(profile.get("display_name") or user.get("real_name") or user.get("name") or "")[:100]
+        channel = (await http.ask("conversations.info", channel=ident)).get("channel") or {}
+        return str(channel.get("name") or "")[:100]
 
 
 class SlackMissedMessages:
+    """Messages that were missed because the channel was away for longer than the platform repeats its events.
+
+    They are read from the history of each known room, from its last message on. Answers in threads are not in it, nor
+    are edits and reactions.
+    """
+
     def __init__(
         self, cursor: ChannelCursor, hand_in: Callable[[dict[str, Any], str], Awaitable[None]], *, shared: bool = False
     ) -> None:
