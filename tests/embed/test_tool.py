@@ -9,8 +9,7 @@ import pydantic
 import pytest
 
 from gatepost.embed import ToolHost
-from gatepost.embed.docstring import parse_docstring
-from gatepost.embed.tool import read_function
+from gatepost.embed.tool import parse_docstring, read_function
 from gatepost.jsonrpc.mcp_clients import configuration, configuration_text
 
 

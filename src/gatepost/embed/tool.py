@@ -8,15 +8,18 @@ import inspect
 import re
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol
 
 import msgspec
 
-from gatepost.embed import docstring
-
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_SECTION = re.compile(r"(args|arguments|parameters|params|returns?|yields?|raises|examples?|notes?)\s*:?\s*", re.I)
+_PARAMETERS = ("arg", "param")
+_GOOGLE = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+_NUMPY = re.compile(r"(\w+)\s*(?::.*)?")
+_SPHINX = re.compile(r":param\s+(?:[^:]*\s)?(\w+)\s*:\s*(.*)")
 
 
 class Progress(Protocol):
@@ -55,7 +58,7 @@ def read_function(function: Callable[..., Any]) -> FunctionTool:
     name = getattr(function, "__name__", "") or getattr(getattr(function, "func", None), "__name__", "")
     name = name or type(function).__name__
     check_name(name)
-    words = docstring.parse_docstring(inspect.getdoc(_plain(function)) or "")
+    words = parse_docstring(inspect.getdoc(_plain(function)) or "")
     hints = typing.get_type_hints(_plain(function), include_extras=True)
     progress, defaults = "", dict[str, Any]()
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
@@ -146,3 +149,71 @@ def _read_foreign(kind: type, value: Any) -> Any:
     if validate is None:
         raise NotImplementedError(f"{kind.__name__} cannot be read from JSON")
     return validate(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocstring:
+    """A docstring, taken apart: the words on the function and on each parameter, in Google, NumPy or Sphinx style."""
+
+    text: str
+    parameters: dict[str, str] = field(default_factory=dict)
+
+
+def parse_docstring(text: str) -> ParsedDocstring:
+    """Parse `text` as inspect.getdoc gives it. Sections on results and errors stay in the text: a model may want
+    them."""
+    kept: list[str] = []
+    found: dict[str, list[str]] = {}
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        if sphinx := _SPHINX.match(line.strip()):
+            at = _read_indented(lines, at + 1, found.setdefault(sphinx[1], [sphinx[2]]))
+        elif _is_section_start(lines, at):
+            at = _section(lines, at + 1, found)
+        else:
+            kept.append(line)
+            at += 1
+    joined = {name: " ".join(part for part in parts if part) for name, parts in found.items()}
+    return ParsedDocstring("\n".join(kept).strip(), joined)
+
+
+def _is_section_start(lines: list[str], at: int) -> bool:
+    line = lines[at]
+    if not _SECTION.fullmatch(line) or not line.lower().startswith(_PARAMETERS):
+        return False
+    return line.rstrip().endswith(":") or (at + 1 < len(lines) and _is_underline(lines[at + 1]))
+
+
+def _is_underline(line: str) -> bool:
+    return bool(re.fullmatch(r"-{3,}\s*", line))
+
+
+def _section(lines: list[str], at: int, found: dict[str, list[str]]) -> int:
+    """The parameters from here on; the first line behind them."""
+    numpy = at < len(lines) and _is_underline(lines[at])
+    at += numpy
+    depth = -1
+    while at < len(lines):
+        line = lines[at]
+        indent = len(line) - len(line.lstrip())
+        if not line.strip():
+            at += 1
+            continue
+        if _SECTION.fullmatch(line) or (indent == 0 and not numpy):
+            break
+        depth = indent if depth < 0 else depth
+        entry = (_NUMPY if numpy else _GOOGLE).fullmatch(line.strip()) if indent == depth else None
+        if entry is None:
+            break
+        at = _read_indented(lines, at + 1, found.setdefault(entry[1], [] if numpy else [entry[2]]), depth)
+    return at
+
+
+def _read_indented(lines: list[str], at: int, parts: list[str], depth: int = 0) -> int:
+    """Lines that stand deeper belong to what was begun."""
+    while at < len(lines) and lines[at].strip() and len(lines[at]) - len(lines[at].lstrip()) > depth:
+        parts.append(lines[at].strip())
+        at += 1
+    return at

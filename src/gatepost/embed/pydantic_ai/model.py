@@ -8,6 +8,7 @@ request has a tool host of its own, so requests may run beside one another.
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,18 @@ from typing import Any
 
 import claude_agent_sdk as sdk
 from pydantic_ai import exceptions
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    RetryPromptPart,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
@@ -24,11 +36,11 @@ from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.usage import RequestUsage
 
 from gatepost.embed.claude import TRANSPORTS, ClaudeTools, Transport
-from gatepost.embed.pydantic_ai.prompt import ClaudePrompt, make_prompt
 from gatepost.embed.pydantic_ai.toolsets import NONE_GIVEN, toolset_tools
 
 _PROFILE = ModelProfile(supports_tools=True, supports_json_schema_output=True, default_structured_output_mode="native")
 LARGEST_LINE = 64 * 1024 * 1024  # of what Claude Code says; a tool's result is one
+Block = dict[str, Any]
 
 
 class ClaudeCodeSettings(ModelSettings, total=False):  # type: ignore[call-arg,unused-ignore] # without pydantic-ai
@@ -60,6 +72,68 @@ class _Toolsets:
     name: str
     transport: Transport
     deps: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudePrompt:
+    """A conversation as one prompt for Claude Code: what was said before as text, the newest words whole."""
+
+    system: str
+    blocks: list[Block]
+
+    def sent(self) -> "str | AsyncIterator[Block]":
+        """Text as text; with images, the one message of a stream."""
+        if all(block["type"] == "text" for block in self.blocks):
+            return "\n\n".join(block["text"] for block in self.blocks)
+        return self._stream()
+
+    async def _stream(self) -> AsyncIterator[Block]:
+        message = {"role": "user", "content": self.blocks}
+        yield {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": ""}
+
+
+def _make_prompt(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ClaudePrompt:
+    system = [part.content for message in messages for part in message.parts if isinstance(part, SystemPromptPart)]
+    told = next((each.instructions for each in reversed(messages) if isinstance(each, ModelRequest)), None)
+    before, blocks = messages[:-1], list[Block]()
+    if lines := [line for message in before for line in _lines(message)]:
+        blocks.append(_text("This was said before:\n\n" + "\n\n".join(lines) + "\n\nNow:"))
+    for part in messages[-1].parts if messages else ():
+        blocks += _blocks(part)
+    return ClaudePrompt("\n\n".join(each for each in [*system, told] if each), blocks or [_text("")])
+
+
+def _lines(message: ModelMessage) -> list[str]:
+    who = "User" if isinstance(message, ModelRequest) else "Assistant"
+    found = []
+    for part in message.parts:
+        blocks = [_text(part.content)] if isinstance(part, TextPart) else _blocks(part)
+        found += [f"{who}: {block['text']}" for block in blocks if block["type"] == "text"]
+    return found
+
+
+def _blocks(part: Any) -> list[Block]:
+    if isinstance(part, UserPromptPart):
+        items = [part.content] if isinstance(part.content, str) else list(part.content)
+        return [_block(item) for item in items]
+    if isinstance(part, RetryPromptPart):
+        return [_text(part.model_response())]
+    if isinstance(part, ToolReturnPart):
+        return [_text(f"{part.tool_name} gave back: {part.model_response_str()}")]
+    return []
+
+
+def _block(item: Any) -> Block:
+    if isinstance(item, str):
+        return _text(item)
+    if isinstance(item, BinaryContent) and item.media_type.startswith("image/"):
+        source = {"type": "base64", "media_type": item.media_type, "data": b64encode(item.data).decode()}
+        return {"type": "image", "source": source}
+    raise exceptions.UserError(f"Claude Code takes text and images in a prompt, not a {type(item).__name__}")
+
+
+def _text(words: str) -> Block:
+    return {"type": "text", "text": words}
 
 
 class ClaudeCodeModel(Model[Any]):
@@ -176,7 +250,7 @@ class ClaudeCodeModel(Model[Any]):
         heard: asyncio.Queue[Any] = asyncio.Queue()
 
         async def listen() -> None:
-            prompt = make_prompt(messages, parameters)
+            prompt = _make_prompt(messages, parameters)
             async with asyncio.timeout(_number(settings, "timeout") or self._timeout):
                 async with self._options(prompt, settings, parameters) as options:
                     said = sdk.query(prompt=prompt.sent(), options=options)
