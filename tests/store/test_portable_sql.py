@@ -23,13 +23,11 @@ OF_ONE_ENGINE = frozenset(
     {
         "sqlite_store",
         "sqlite_db",
-        "sqlite_full_text",
         "sqlite_copy",
         "upkeep",
         "migrate",
         "readonly",
         "backup",
-        "erased_space",
         "damage_check",
     }
 )

@@ -13,8 +13,7 @@ from gatepost.store import search
 from gatepost.store.engine import migrate
 from gatepost.store.engine.full_text import LOOKED_AT
 from gatepost.store.engine.migrate import list_migrations
-from gatepost.store.engine.sqlite_db import SqliteDb, connect
-from gatepost.store.engine.sqlite_full_text import AT_ONCE
+from gatepost.store.engine.sqlite_db import AT_ONCE, SqliteDb, connect
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox, messages
 from gatepost.store.messages import snippets as snippets_of

@@ -19,7 +19,6 @@ import apsw
 
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
-from gatepost.store.engine import erased_space
 from gatepost.store.engine.damage_check import BROKEN, UNREADABLE, describe_broken
 from gatepost.store.engine.deadline import UNIT_S, Deadline, DeadlineExceeded
 from gatepost.store.engine.read_lanes import ReadLanes
@@ -40,6 +39,7 @@ OVERDUE_S = 1.0  # for what was interrupted to end
 CLOSE_S = 3.0  # for what was accepted, when the store is closed
 
 _log = log.get("store")
+LOG_WAIT_MS = 100  # for readers to let go of the log: nobody writes meanwhile
 
 
 def _open_reader(path: Path) -> apsw.Connection:
@@ -141,10 +141,10 @@ class SqliteStore:
         """A file is never away."""
 
     def rewrite_files(self) -> None:
-        erased_space.rewrite(connect(self.path))
+        _rewrite(connect(self.path))
 
     def truncate_log(self) -> bool:
-        return erased_space.truncate_log(connect(self.path))
+        return _truncate_log(connect(self.path))
 
     def close(self, within: float = CLOSE_S) -> str:
         """Write what was accepted, and close. Return '' if that is done. Else return what did not end in time: it is
@@ -358,3 +358,27 @@ def _time_limit(connection: apsw.Connection, seconds: float | None) -> Iterator[
         raise Unavailable("the answer", f"it takes more than {seconds:g} s to find; ask for less at once") from None
     finally:
         connection.set_progress_handler(None)
+
+
+def _truncate_log(connection: apsw.Connection) -> bool:
+    """Write the write-ahead log into the file and cut it to nothing. False: somebody reads what it holds; try again.
+    The connection is closed."""
+    connection.set_busy_timeout(LOG_WAIT_MS)
+    try:
+        rows = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return bool(rows) and rows[0][0] == 0
+    except apsw.BusyError:
+        return False
+    finally:
+        connection.close()
+
+
+def _rewrite(connection: apsw.Connection) -> None:
+    """Write the whole file anew: nothing is left between its rows. Nobody writes meanwhile, so for a gateway that is
+    down. A file that could not give free pages back can from then on. The connection is closed."""
+    try:
+        connection.execute("PRAGMA temp_store=FILE")  # it takes as much as the file
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        connection.execute("VACUUM")
+    finally:
+        connection.close()

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: how they are made, and what each is told.
+"""Connections to PostgreSQL: how they are made, what each is told, and several statements in one round trip.
 
 Nothing here shows a password: errors name host, port and database.
 """
@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 import psycopg
-from psycopg import conninfo, errors, pq
+from psycopg import Error, conninfo, errors, pq
 
 from gatepost.core.errors import SetupError
 from gatepost.core.name_suggestions import did_you_mean
@@ -21,6 +21,8 @@ LAST_PORT = 65535
 TLS_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _UNKNOWN_OPTION = re.compile(r'invalid URI query parameter: "(\w{1,40})"')
 OLDEST = 130_000  # the first version with everything that is used here
+Statement = tuple[bytes, list[bytes | None]]  # the name of a prepared one, and its values
+_BINARY = pq.Format.BINARY
 
 
 def open_connection(url: str, name: str = "gatepost", *, statement_ms: int = 0) -> psycopg.Connection:
@@ -107,3 +109,68 @@ def is_usable(connection: pq.abc.PGconn) -> bool:
 def read_settings(connection: psycopg.Connection, names: Sequence[str]) -> dict[str, str]:
     rows = connection.execute("SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", (list(names),)).fetchall()
     return {str(name): str(value) for name, value in rows}
+
+
+def execute_together(connection: pq.abc.PGconn, statements: Sequence[Statement]) -> list[pq.abc.PGresult]:
+    """Their results, in order. The first that fails is the last: what stands behind it is not run."""
+    connection.enter_pipeline_mode()
+    found: list[pq.abc.PGresult] = []
+    try:
+        for name, values in statements:
+            connection.send_query_prepared(name, values, [_BINARY] * len(values), _BINARY)
+        connection.pipeline_sync()
+        _flush(connection)
+        while True:
+            result = _get_result(connection)
+            if result is None:
+                if connection.status != pq.ConnStatus.OK:
+                    break
+                continue
+            if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                break
+            if result.status != pq.ExecStatus.PIPELINE_ABORTED:
+                found.append(result)
+    finally:
+        _leave_pipeline(connection)
+    return found
+
+
+def send_commit(connection: pq.abc.PGconn) -> None:
+    """End a transaction that has only read. Nobody waits for the answer: `drop_answer`, before the next statement."""
+    connection.send_query(b"COMMIT")
+    _flush(connection)
+
+
+def drop_answer(connection: pq.abc.PGconn) -> None:
+    while _get_result(connection) is not None:
+        pass
+
+
+def _flush(connection: pq.abc.PGconn) -> None:
+    """Send everything that is queued; psycopg's connections do not wait when they send. Answers that come meanwhile are
+    read, so that the two sides do not wait for each other."""
+    while connection.flush():
+        waiting = select.poll()
+        waiting.register(connection.socket, select.POLLIN | select.POLLOUT)
+        if any(event & select.POLLIN for _, event in waiting.poll()):
+            connection.consume_input()
+
+
+def _get_result(connection: pq.abc.PGconn) -> pq.abc.PGresult | None:
+    """psycopg's own `get_result` waits with the interpreter's lock held: nothing else of the process would go on."""
+    if connection.is_busy():
+        waiting = select.poll()
+        waiting.register(connection.socket, select.POLLIN)
+        while connection.is_busy():
+            waiting.poll()
+            connection.consume_input()
+    return connection.get_result()
+
+
+def _leave_pipeline(connection: pq.abc.PGconn) -> None:
+    """One that cannot be left is of no more use."""
+    try:
+        if connection.status == pq.ConnStatus.OK:
+            connection.exit_pipeline_mode()
+    except Error:
+        connection.finish()

@@ -8,7 +8,9 @@ from typing import Any, NoReturn, cast
 from psycopg import errors, pq
 
 from gatepost.store.engine import rule_cache
-from gatepost.store.port import LockKind, Row
+from gatepost.store.engine.full_text import LOOKED_AT, IndexedText, TextCondition
+from gatepost.store.engine.query_tree import parse_query
+from gatepost.store.port import Db, LockKind, Row
 from gatepost.store.postgres.advisory_locks import (
     SHARE,
     TAKE,
@@ -19,10 +21,11 @@ from gatepost.store.postgres.advisory_locks import (
     make_name,
     make_number,
 )
+from gatepost.store.postgres.connection import Statement, drop_answer, execute_together, send_commit
 from gatepost.store.postgres.dialect import translate, translate_definition
-from gatepost.store.postgres.pipeline import Statement, drop_answer, execute_together, send_commit
-from gatepost.store.postgres.postgres_full_text import PostgresFullText
+from gatepost.store.postgres.tsquery import render_exact, render_for_index, render_marks
 from gatepost.store.postgres.values import DECODERS, decode_text, encode
+from gatepost.store.postgres.words import make_vector
 
 MOST_PREPARED = 2000  # statements that a connection keeps
 MOST_TOGETHER = 50  # rows that travel with a COMMIT, which no deadline may end
@@ -34,6 +37,63 @@ Columns = list[tuple[int, Callable[[bytes], Any]]]
 _GOOD = frozenset({pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK})
 _BINARY = pq.Format.BINARY
 _LAST_WORDS = frozenset({b"57P01", b"57P02", b"57P03", b"57P05", b"25P03"})  # after which the server hangs up
+_MATCHES = "f.words @@ CAST(? AS tsquery)"
+
+
+class PostgresFullText:
+    """Full text on PostgreSQL: a `tsvector` of each message, written with it, and a GIN index over them."""
+
+    source = "search f JOIN messages m ON m.id = f.message_id"
+    key = "f.message_id"
+    sees_new = False
+
+    def prepare(self, db: Db) -> None:
+        """Plan by how frequent the words are that are looked for: what is best for one is a hundred times too slow for
+        another."""
+        db.row("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
+
+    def match(self, query: str, marks: Sequence[Sequence[str]]) -> TextCondition:
+        given = render_marks(marks)
+        if not query:
+            return TextCondition(_MATCHES, (" & ".join(given),))
+        tree = parse_query(query)
+        wanted, exact = render_for_index(tree), render_exact(tree)
+        if not exact:
+            return TextCondition("FALSE", ())
+        found = " & ".join([wanted, *given])
+        if wanted == exact:
+            return TextCondition(_MATCHES, (found,))
+        # As a function it is asked only of rows that the index found.
+        return TextCondition(f"{_MATCHES} AND ts_match_vq(f.words, CAST(? AS tsquery))", (found, exact))
+
+    def add(self, db: Db, texts: Sequence[IndexedText]) -> None:
+        for each in texts:
+            if each.text:
+                db.append("INSERT INTO search (message_id, words) VALUES", (each.message_id, make_vector(each)))
+
+    def renew(self, db: Db, message_id: int) -> None:
+        db.flush()  # it may be among those that are new
+        db.run("DELETE FROM search WHERE message_id = ?", (message_id,))
+        row = db.row(
+            f"SELECT id, instance, address, sender, substr(text, 1, {LOOKED_AT}) FROM messages WHERE id = ?",
+            (message_id,),
+        )
+        if row is not None:
+            self.add(db, [IndexedText(*row)])
+
+    def index(self, db: Db, most: int) -> int:
+        """Nothing ever waits."""
+        return 0
+
+    def is_behind(self, db: Db) -> bool:
+        return False
+
+    def list_unindexed(self, db: Db, most: int) -> list[tuple[int, str]]:
+        return []
+
+    def merge(self, db: Db, pages: int) -> bool:
+        """The server's own vacuum does it."""
+        return False
 
 
 class Opening:
