@@ -27,7 +27,7 @@ from gatepost.egress.rules import EgressTarget
 from gatepost.egress.upstream import NO_KEY, Bill, request_headers
 
 from .conftest import connect_line
-from .test_response_scrubber import ask
+from .test_http import ask
 from .test_tls_client_hello import WHOLE, cut
 
 T = TypeVar("T")

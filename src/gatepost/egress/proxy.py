@@ -20,8 +20,16 @@ from gatepost.core.contact import FenceCheck, always, check_contact
 from gatepost.core.errors import Invalid
 from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.core.thread_pools import BoundedThreadPool
-from gatepost.egress import response_scrubber, rules, tls_client_hello
-from gatepost.egress.http import CHUNK, MOST_HEADERS, EgressClient, HttpRefusal, HttpRequestHead
+from gatepost.egress import rules, tls_client_hello
+from gatepost.egress.http import (
+    CHUNK,
+    MOST_HEADERS,
+    NOT_ASKED,
+    EgressClient,
+    HttpRefusal,
+    HttpRequestHead,
+    send_scrubbed_response,
+)
 from gatepost.egress.pace import PacedReader
 from gatepost.egress.rules import EgressTarget, EgressVerdict
 from gatepost.egress.secret_bindings import PORTS, SecretHeader
@@ -177,7 +185,7 @@ class Proxy:
             answer = PacedReader(upstream, client.pace)
             if extra:
                 scrub = SecretStreamScrubber(each.value for each in extra)
-                await response_scrubber.send_scrubbed_response(answer, client, target, scrub, LARGEST_BODY, IDLE_S)
+                await send_scrubbed_response(answer, client, target, scrub, LARGEST_BODY, IDLE_S)
             else:
                 await _relay_response(answer, client, target)
         except OSError as error:
@@ -238,7 +246,7 @@ def _render(head: HttpRequestHead, target: EgressTarget, path: str, usual: int, 
         raise HttpRefusal(400, f"Connection names more than {MOST_HEADERS} headers", str(target))
     dropped = _HOP | {name.strip().lower() for name in named}
     if extra:
-        dropped |= {*response_scrubber.NOT_ASKED, *(each.header for each in extra)}
+        dropped |= {*NOT_ASKED, *(each.header for each in extra)}
     kept = [(name, value) for name, value in head.headers if name not in dropped]
     kept += [("accept-encoding", "identity")] if extra else []
     kept += [(each.header, each.text) for each in extra]
