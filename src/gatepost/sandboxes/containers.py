@@ -23,7 +23,7 @@ from gatepost.core import error_classification
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.settings import setting
 from gatepost.core.unix_sockets import can_refuse_descriptors
-from gatepost.sandboxes import cgroups, mounts, seccomp_profile
+from gatepost.sandboxes import cgroups, mounts, seccomp
 from gatepost.sandboxes.child import Child, cap_rlimit
 from gatepost.sandboxes.contract import SandboxLimits, SandboxPlan
 
@@ -88,7 +88,7 @@ class ContainerFolder:
         for name, text in etc_files(uid, gid).items():
             (self.etc / name).write_text(text)
             (self.etc / name).chmod(0o444)
-        self.filter.write_text(seccomp_profile.make_profile(linger=can_refuse_descriptors()))
+        self.filter.write_text(seccomp.make_profile(linger=can_refuse_descriptors()))
 
     @property
     def container(self) -> str:

@@ -1,13 +1,16 @@
-"""The system call filter of a sandbox, as BPF made here: no library, no compiler.
+"""The system call filter of a sandbox: as BPF made here, without a library or a compiler, and as JSON for engines.
 
 It closes what a user namespace leaves open inside: socket families other than UNIX, INET and INET6, and new namespaces
 and mounts. It also refuses setuid files, which other users of the host could run, and kernel interfaces with a history
-of holes. It is the second wall, behind the namespaces.
+of holes. It is the second wall, behind the namespaces. `make_filter` is for bubblewrap, `make_profile` for container
+engines; both refuse the same calls.
 """
 
 import errno
+import json
 import platform
 import struct
+from collections.abc import Iterable
 from functools import cache
 
 from msgspec import Struct, field
@@ -124,6 +127,11 @@ _AARCH64 = {
     "userfaultfd": 282,
     "kexec_file_load": 294,
 }
+ARCHITECTURES = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64", "arm64": "SCMP_ARCH_AARCH64"}
+FAMILIES = (AF_UNIX, AF_INET, AF_INET6)
+LOWER_HALF = 0xFFFF_FFFF  # the kernel looks at no more of an int, the engine's comparison does
+Argument = dict[str, int | str]
+Rule = dict[str, list[str] | list[Argument] | str | int]
 
 
 class SyscallTable(Struct, frozen=True, kw_only=True):
@@ -245,3 +253,52 @@ def _if(number: int, block: list[Instruction]) -> list[Instruction]:
 def _only(families: tuple[int, ...], code: int) -> list[Instruction]:
     checks = [(_EQUAL, len(families) - index, 0, family) for index, family in enumerate(families)]
     return [_arg(0), *checks, _refuse(code), _ret(_ALLOW)]
+
+
+def make_profile(machine: str = "", *, linger: bool = True) -> str:
+    """Return the filter as the JSON that container engines read, for `--security-opt seccomp=`.
+
+    Everything is allowed but what is listed. Engines join the rules for one call by "or" and cannot say "none of
+    these". So the refused families of sockets are listed, not the allowed ones. Calls of other machine types, as 32-bit
+    programs make them, end the caller. `linger`: as for `make_filter`.
+    """
+    machine = machine or platform.machine()
+    here = MACHINES[machine]
+    rules = [_make_rule(sorted(here.refused), errno.EPERM), _make_rule(["clone3", "openat2"], errno.ENOSYS)]
+    flags = _bits(NEW_NAMESPACES)
+    rules += [_make_rule(["clone", "unshare"], errno.EPERM, _has(0, flag, flag)) for flag in flags]
+    rules += _make_family_rules("socket", FAMILIES)
+    rules += _make_family_rules("socketpair", (AF_UNIX,))
+    requests = (TIOCSTI, TIOCLINUX)
+    rules += [_make_rule(["ioctl"], errno.EPERM, _has(1, LOWER_HALF, request)) for request in requests]
+    if not linger:
+        option = (_has(1, LOWER_HALF, SOL_SOCKET), _has(2, LOWER_HALF, SO_LINGER))
+        rules.append(_make_rule(["setsockopt"], errno.EPERM, *option))
+    for bit in _bits(SET_ID):
+        rules += [_make_rule([name], errno.EPERM, _has(mode, bit, bit)) for name, (_, mode) in here.modes.items()]
+        for name, (_, mode) in here.opens.items():
+            creates = (_has(mode - 1, flag, flag) for flag in _bits(CREATES))
+            rules += [_make_rule([name], errno.EPERM, flag, _has(mode, bit, bit)) for flag in creates]
+    return json.dumps(
+        {"defaultAction": "SCMP_ACT_ALLOW", "architectures": [ARCHITECTURES[machine]], "syscalls": rules}, indent=1
+    )
+
+
+def _make_rule(names: list[str], code: int, *arguments: Argument) -> Rule:
+    rule: Rule = {"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": code}
+    return {**rule, "args": list(arguments)} if arguments else rule
+
+
+def _make_family_rules(name: str, families: Iterable[int]) -> list[Rule]:
+    let = set(families)
+    others = [family for family in range(max(let)) if family not in let]
+    comparisons = [("SCMP_CMP_EQ", family) for family in others] + [("SCMP_CMP_GT", max(let))]
+    return [_make_rule([name], errno.EAFNOSUPPORT, {"index": 0, "value": value, "op": op}) for op, value in comparisons]
+
+
+def _has(index: int, mask: int, value: int) -> Argument:
+    return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+
+
+def _bits(mask: int) -> Iterable[int]:
+    return (1 << place for place in range(mask.bit_length()) if mask & 1 << place)
