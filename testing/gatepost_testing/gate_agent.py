@@ -27,7 +27,8 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.gate.dispatch import Dispatch
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Feature
 from gatepost.store.messages import inbox, messages

@@ -29,7 +29,8 @@ from gatepost.flow.requests.choices import (
 from gatepost.flow.requests.deciding import decide
 from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
 from gatepost.flow.sessions.runner.results import ResultLimits, record_results
-from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.gate.dispatch import Dispatch
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.mailbox.runner_frames import ResultFrame
 from gatepost.messages.outbound import Op
 from gatepost.store.engine.sqlite_store import SqliteStore

@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.core.clock import MINUTE
 from gatepost.core.registry import load_package
-from gatepost.gate.dispatch import ToolAnswer
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.rooms import engagements, routes

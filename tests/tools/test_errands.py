@@ -11,7 +11,7 @@ from gatepost.core.registry import load_package
 from gatepost.flow.errands import giving
 from gatepost.flow.errands.giving import MOST_OPEN, MOST_OPEN_GROUP
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import ToolAnswer
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox, messages
 from gatepost.store.messages.inbox import InboxState

@@ -11,7 +11,7 @@ import pytest
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.sessions import forking
-from gatepost.gate.dispatch import ToolAnswer
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.sessions import forks, session_notes, sessions, turns

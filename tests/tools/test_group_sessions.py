@@ -9,7 +9,8 @@ import pytest
 from gatepost.access.grants import parse
 from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.registry import load_package
-from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.gate.dispatch import INVALID_PARAMS
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox, messages
 from gatepost.store.port import Db

@@ -11,7 +11,8 @@ from gatepost.access.tree_scope import may_watch
 from gatepost.core.registry import load_package
 from gatepost.flow.groups.groups import LARGEST_PROTOTYPE
 from gatepost.flow.schedule.firing import has_way
-from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.gate.dispatch import INVALID_PARAMS
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.rights import acl

@@ -8,7 +8,8 @@ import pytest
 
 from gatepost.access.tiers import Tier
 from gatepost.core.registry import load_package
-from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.gate.dispatch import INVALID_PARAMS
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
 from gatepost.store.people import identities, users

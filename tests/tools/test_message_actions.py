@@ -16,7 +16,8 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, messages, outbox

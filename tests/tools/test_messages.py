@@ -10,7 +10,8 @@ from gatepost.access.tiers import Tier
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.messages.outbound import Feature
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, messages, outbox

@@ -14,7 +14,8 @@ from gatepost.core.bounds import LARGEST_ANSWER
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.thread_pools import FairThreadPool
-from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
+from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions, turns

@@ -6,7 +6,8 @@ from typing import Any
 
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
-from gatepost.gate.dispatch import REPLAY, ToolAnswer
+from gatepost.gate.dispatch import REPLAY
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db

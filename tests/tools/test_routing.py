@@ -10,7 +10,8 @@ import pytest
 
 from gatepost.core.registry import load_package
 from gatepost.flow.intake import routing
-from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.gate.dispatch import INVALID_PARAMS
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.rights import acl

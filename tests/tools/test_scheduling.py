@@ -11,7 +11,7 @@ from gatepost.core.clock import MINUTE
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.schedule.task_changes import MOST_TASKS, pause_task
-from gatepost.gate.dispatch import ToolAnswer
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations
 from gatepost.store.port import Db

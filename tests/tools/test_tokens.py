@@ -14,7 +14,8 @@ from gatepost.flow import invitations
 from gatepost.flow.codes import INVITATION
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.onboarding import Applicant
-from gatepost.gate.dispatch import INVALID_PARAMS, ToolAnswer
+from gatepost.gate.dispatch import INVALID_PARAMS
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.people import pairing_codes, users
 from gatepost.store.port import Db

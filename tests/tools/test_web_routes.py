@@ -14,7 +14,8 @@ from gatepost.flow import grant_changes
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.web import web_routes
 from gatepost.flow.web.web_routes import RouteMaker
-from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.gate.dispatch import Dispatch
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.sessions import groups
 from gatepost.store.web import web_routes as rows

@@ -41,7 +41,7 @@ from gatepost.store.sessions.turns import Turn
 from gatepost.tools.call import Caller, CallHolder, HeldCall, Progress, ReachableRoom, ToolCall, ToolDeps
 from gatepost.tools.contract import Tool, ToolScope
 
-__all__ = ["INVALID_PARAMS", "Dispatch", "ToolAnswer"]
+__all__ = ["INVALID_PARAMS", "Dispatch"]
 
 
 NO_ROUTE = "it has no route to this group or those below it"

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from gatepost.gate.dispatch import ToolAnswer
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.jsonrpc.messages import RequestId, encode
 
 LARGEST_META = 64 * 1024  # bytes

@@ -17,9 +17,10 @@ from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.json_limits import MOST_VALUES, has_few_values
 from gatepost.gate import mcp_messages
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import Dispatch, ToolAnswer, ignore_progress
+from gatepost.gate.dispatch import Dispatch, ignore_progress
 from gatepost.gate.eager_task import run_eagerly
 from gatepost.gate.mcp_messages import CallParams, ListenParams, McpParams
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.jsonrpc import errors, messages
 from gatepost.jsonrpc.eras import SUBSCRIPTION, McpServerInfo, ServerEra
 from gatepost.jsonrpc.errors import JsonRpcFailure

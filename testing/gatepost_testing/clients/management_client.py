@@ -26,7 +26,7 @@ from gatepost.app import Gateway
 from gatepost.core.listen_address import ListenAddress
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
-from gatepost.gate.dispatch import ToolAnswer
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.serve.agents import bridge
 from gatepost.serve.agents.management_endpoint import MANAGER, PATH, make_management_app
 from gatepost.serve.http import HttpServer, open_listener

@@ -9,7 +9,7 @@ import pytest
 
 from gatepost.core.registry import load_package
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import ToolAnswer
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.messages.inbound import MessageKind
 from gatepost.messages.outbound import Op
 from gatepost.store.engine.sqlite_store import SqliteStore

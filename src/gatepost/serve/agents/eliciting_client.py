@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from gatepost.core.errors import Invalid
-from gatepost.gate.dispatch import ToolAnswer
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.serve.agents.elicitation_form import ElicitationForm, FormAction, FormResponse
 
 ARRAYS_SINCE = "2025-11-25"  # the first revision with fields that take several choices

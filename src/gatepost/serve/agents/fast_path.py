@@ -18,9 +18,10 @@ from starlette.types import Scope
 
 from gatepost.gate import mcp_messages
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.eager_task import run_eagerly
 from gatepost.gate.mcp_messages import CallParams, McpParams
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.jsonrpc.eras import CAPABILITIES, ENVELOPE_VERSION, HANDSHAKE_VERSIONS, VERSION, McpServerInfo
 from gatepost.jsonrpc.messages import JsonRpcMessage, RequestId, encode, render_error, render_result
 from gatepost.serve.agents.eliciting_client import ELICITING, CallingClient, RetryClient, StreamClient

@@ -21,9 +21,10 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.json_limits import has_few_values
 from gatepost.gate import mcp_messages
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp_messages import CallParams
 from gatepost.gate.mcp_protocol import TOO_MANY_VALUES
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.jsonrpc.eras import CAPABILITIES
 from gatepost.jsonrpc.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, JsonRpcFailure, render_id_in_use
 from gatepost.jsonrpc.messages import JsonRpcMessage, parse_or_fail, render_error

@@ -38,8 +38,9 @@ from starlette.types import Receive, Scope, Send
 
 from gatepost.core import ids
 from gatepost.gate.caller import Caller
-from gatepost.gate.dispatch import Dispatch, ToolAnswer
+from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp_messages import render_answer
+from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.jsonrpc.eras import HANDSHAKE_VERSIONS
 from gatepost.serve.agents.eliciting_client import RetryClient, StreamClient
 from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, McpHttpSession, RunningCall
