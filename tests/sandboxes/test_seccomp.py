@@ -1,5 +1,6 @@
-"""The filter, run by a small interpreter of its own: so each machine's is tested on every machine. As engines read it, it
-refuses the same calls, each in a form that engines can express.
+"""The filter, run by a small interpreter of its own: so each machine's is tested on every machine.
+
+As engines read it, it refuses the same calls, each in a form that engines can express.
 """
 
 import errno

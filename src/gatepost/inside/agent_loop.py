@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from gatepost.inside import http_client, media, prompt, read_file_tool
+from gatepost.inside import http_client, media, prompt, workspace_files
 from gatepost.inside.conversation import (
     AssistantEntry,
     AssistantToolCall,
@@ -283,8 +283,8 @@ class AgentLoop:
             return ToolResultEntry(
                 turn, use.id, "The arguments are no JSON object. Make the call again with one.", True
             )
-        if use.tool == read_file_tool.READ_FILE.name:
-            answer = read_file_tool.read_file(self._place, use.input)
+        if use.tool == workspace_files.READ_FILE.name:
+            answer = workspace_files.read_file(self._place, use.input)
         else:
             answer = await (await self._connected()).call(use.tool, use.input, use.id)
         text = answer.text
@@ -295,7 +295,7 @@ class AgentLoop:
         return ToolResultEntry(turn, use.id, text, answer.is_error)
 
     async def _listed(self) -> list[McpTool]:
-        return [*await (await self._connected()).list_tools(), read_file_tool.READ_FILE]
+        return [*await (await self._connected()).list_tools(), workspace_files.READ_FILE]
 
     async def _connected(self) -> McpClient:
         if self._tools is None or self._tools.closed:

@@ -15,10 +15,9 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from gatepost import __version__
-from gatepost.inside import programs, prompt
-from gatepost.inside.acp import protocol, workspace_files
-from gatepost.inside.acp.event_builder import AcpEventBuilder
-from gatepost.inside.acp.sent_prompts import AcpSentPromptLog
+from gatepost.inside import programs, prompt, workspace_files
+from gatepost.inside.acp import protocol
+from gatepost.inside.acp.protocol import AcpEventBuilder
 from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions
 from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure, JsonRpcProcess
 from gatepost.inside.mcp_client import McpClient
@@ -32,7 +31,7 @@ from gatepost.inside.providers.contract import (
     ProviderContext,
     Text,
 )
-from gatepost.inside.sent_prompts import SentPrompt
+from gatepost.inside.sent_prompts import AcpSentPromptLog, SentPrompt
 from gatepost.inside.system_prompt import render_rules, system_prompt
 
 FORGOTTEN = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.inside.providers.contract import ProviderContext
-from gatepost.inside.read_file_tool import LARGEST, read_file
+from gatepost.inside.workspace_files import LONGEST_PART, read_file
 from gatepost_testing.provider_context import make_context
 
 
@@ -29,11 +29,11 @@ def test_it_reads_its_own_folder_and_what_came_with_messages(place: ProviderCont
 
 
 def test_a_long_file_comes_in_parts(place: ProviderContext) -> None:
-    (place.agent / "a.md").write_text("x" * LARGEST + "end")
+    (place.agent / "a.md").write_text("x" * LONGEST_PART + "end")
     first = read_file(place, {"path": "a.md"}).text
 
-    assert f"3 characters left; go on with offset {LARGEST}" in first
-    assert read_file(place, {"path": "a.md", "offset": LARGEST}).text == "end"
+    assert f"3 characters left; go on with offset {LONGEST_PART}" in first
+    assert read_file(place, {"path": "a.md", "offset": LONGEST_PART}).text == "end"
 
 
 @pytest.mark.parametrize("path", ["../secret", "link", "missing", "pipe", "binary", "", ".", "a\0b", None])
