@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.flow.worktrees.worktrees import NewWorktree
+from gatepost.flow.worktrees.new_worktree import NewWorktree
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.sessions.worktrees import Worktree
 from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway

@@ -32,9 +32,18 @@ from gatepost.flow.sessions.sandbox.start_folder import (
 )
 from gatepost.flow.worktrees import sandbox_jobs
 from gatepost.flow.worktrees.bundle_summary import render_contents
-from gatepost.flow.worktrees.names import check_branch, make_worktree_name, project_of, slug_of
+from gatepost.flow.worktrees.new_worktree import (
+    LARGEST_SETUP,
+    SETUP_FILE,
+    NewWorktree,
+    SetupCommands,
+    check_branch,
+    make_worktree_name,
+    parse_setup_commands,
+    project_of,
+    slug_of,
+)
 from gatepost.flow.worktrees.sandbox_jobs import SandboxJobResult, SandboxJobs
-from gatepost.flow.worktrees.setup_commands import FILE, LARGEST, SetupCommands, parse_setup_commands
 from gatepost.messages.text import clean, one_line
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import audit
@@ -53,17 +62,6 @@ NOT_RUN = (SetupState.NONE, SetupState.UNTRUSTED, SetupState.TRUSTED)  # it has 
 Clear = Callable[[Path], Awaitable[None]]
 
 _log = log.get("worktrees")
-
-
-class NewWorktree(Struct, frozen=True, kw_only=True):
-    """A worktree to be made: on a new branch `name` off `base`, on a branch that there is, or on a pull request."""
-
-    source: str
-    folder: str
-    name: str = ""
-    base: str = ""
-    branch: str = ""
-    pr: int = 0
 
 
 class SavedBundle(Struct, frozen=True):
@@ -207,10 +205,12 @@ class Worktrees:
     def _recipe(self, project: str, slug: str) -> tuple[SetupCommands | None, str]:
         """None if it cannot be read; and what is to be told about it."""
         with open_untrusted(self._home.worktrees) as root:
-            path = f"{project}/{slug}/{FILE}"
+            path = f"{project}/{slug}/{SETUP_FILE}"
             try:
                 return (
-                    parse_setup_commands(root.read_bytes(path, LARGEST)) if root.exists(path) else (SetupCommands(), "")
+                    parse_setup_commands(root.read_bytes(path, LARGEST_SETUP))
+                    if root.exists(path)
+                    else (SetupCommands(), "")
                 )
             except GatepostError as error:
                 return None, str(error)
@@ -438,7 +438,8 @@ class Worktrees:
 def render_no_setup(found: Worktree) -> str:
     if found.setup_state == SetupState.UNREADABLE:
         return f"the setup of {found.name} cannot be read: {found.setup_output}"
-    return f"{found.name} has no setup: there is none in its {FILE}" + (f" ({o})" if (o := found.setup_output) else "")
+    trouble = f" ({found.setup_output})" if found.setup_output else ""
+    return f"{found.name} has no setup: there is none in its {SETUP_FILE}{trouble}"
 
 
 def _render_way_on(found: Worktree) -> str:

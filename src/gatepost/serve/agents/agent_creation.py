@@ -7,7 +7,7 @@ from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.flow.sessions.sandbox.extra_mounts import may_write
 from gatepost.flow.sessions.sandbox.start_folder import find_start_folder
 from gatepost.flow.sessions.session_deps import SessionDeps
-from gatepost.flow.worktrees.worktrees import NewWorktree as NewWorktree
+from gatepost.flow.worktrees.new_worktree import NewWorktree as NewWorktree
 from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.control.arguments.agents import AgentSpec

@@ -31,8 +31,8 @@ from gatepost.flow.schedule.task_rooms import cancel_agent_tasks
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.flow.sessions.sandbox import effective_group
+from gatepost.flow.worktrees.new_worktree import NewWorktree as NewWorktree
 from gatepost.flow.worktrees.worktrees import ArchivedWorktree, Worktrees
-from gatepost.flow.worktrees.worktrees import NewWorktree as NewWorktree
 from gatepost.messages.text import clean
 from gatepost.serve.agents import agent_creation, pending_requests, providers, views
 from gatepost.serve.agents.agent_spec import check_labels, check_prompt, check_title

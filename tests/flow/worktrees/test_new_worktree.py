@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.errors import Invalid
-from gatepost.flow.worktrees.names import check_branch, check_ref, project_of, slug_of
+from gatepost.flow.worktrees.new_worktree import check_branch, check_ref, project_of, slug_of
 
 
 @pytest.mark.parametrize("name", ["a", "fix-login", "v2/fix-login-3", "a" * 100])
