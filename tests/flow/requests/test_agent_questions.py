@@ -12,7 +12,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.asking import MOST_WAITING
-from gatepost.flow.requests.question_answers import answer
+from gatepost.flow.requests.deciding import answer_question
 from gatepost.gate.dispatch import Dispatch
 from gatepost.messages.inbound import Direction
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -50,7 +50,7 @@ class AskingAgent:
 
     async def answer(self, request_id: str, text: str) -> None:
         now = self.agent.deps.clock.now()
-        await self.agent.store.write(lambda db: answer(db, REACH, request_id, 0, text, "operator", now))
+        await self.agent.store.write(lambda db: answer_question(db, REACH, request_id, 0, text, "operator", now))
         self.agent.deps.bells.requests()
 
     async def find_told(self, request_id: str) -> bool:

@@ -21,9 +21,8 @@ from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.requests.asking import ask
 from gatepost.flow.requests.choices import ALLOW_ONCE
-from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.deciding import answer_question, decide
 from gatepost.flow.requests.held_calls import HeldCalls, get_arguments
-from gatepost.flow.requests.question_answers import answer
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.messages.inbound import Inbound, Verb
@@ -149,8 +148,8 @@ async def test_who_answered_is_not_forgotten_before_the_agent_was_told(store: Sq
     def answer_both(db: Db) -> Request:
         settle(db)
         request = ask_two_things(db)
-        answer(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE)
-        return answer(db, REACH, request.id, 1, "noon", ADA, NOON + 2, HERE).request
+        answer_question(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE)
+        return answer_question(db, REACH, request.id, 1, "noon", ADA, NOON + 2, HERE).request
 
     request = await store.write(answer_both)
     for who in (ADA, EVE):
@@ -184,8 +183,8 @@ async def test_who_answered_one_of_several_questions_leaves_no_word(store: Sqlit
     def answer_both(db: Db) -> None:
         settle(db)
         request = ask_two_things(db)
-        assert answer(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE).kept
-        assert answer(db, REACH, request.id, 1, "noon", ADA, NOON + 2, HERE).decided
+        assert answer_question(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE).kept
+        assert answer_question(db, REACH, request.id, 1, "noon", ADA, NOON + 2, HERE).decided
         requests.record_notified(db, request.id, NOON + 3)
 
     await store.write(answer_both)
@@ -199,7 +198,7 @@ async def test_a_question_of_which_she_answered_a_part_is_withdrawn(store: Sqlit
     def answer_one(db: Db) -> Request:
         settle(db)
         request = ask_two_things(db)
-        assert answer(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE).kept
+        assert answer_question(db, REACH, request.id, 0, "zebra street", EVE, NOON + 1, HERE).kept
         return request
 
     request = await store.write(answer_one)

@@ -15,8 +15,7 @@ from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests.asking import AskingRules, ask, list_approvers
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY, AnswerChoice
-from gatepost.flow.requests.deciding import OPERATOR, decide, expire, notify_agent
-from gatepost.flow.requests.question_answers import answer
+from gatepost.flow.requests.deciding import OPERATOR, answer_question, decide, expire, notify_agent
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound
 from gatepost.store.money import costs
@@ -124,7 +123,7 @@ def test_who_answered_is_behind_the_turn_that_hears_it_and_who_asked_pays(acme: 
     add_member(acme, MAL)
     say(acme, "go", EVE)
     start_turn(acme, "t")
-    done = answer(acme, REACH, put_question(acme, "t").id, 0, "that one", MAL, NOON + 1, ("fake", ROOM))
+    done = answer_question(acme, REACH, put_question(acme, "t").id, 0, "that one", MAL, NOON + 1, ("fake", ROOM))
     assert done.decided and notify_agent(acme, done.request, {}, NOON + 1)
     start_turn(acme, "t2")
     assert list_people(acme, "t2") == [EVE, MAL] and costs.find_payer(acme, "t2") == EVE

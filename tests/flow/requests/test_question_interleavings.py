@@ -13,11 +13,10 @@ from tests.flow.requests.test_interleavings import RULES, STEPS, settle_people
 
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
-from gatepost.flow.requests import question_answers
 from gatepost.flow.requests.agent_questions import AgentQuestions
 from gatepost.flow.requests.asking import ask
 from gatepost.flow.requests.choices import DENY
-from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.deciding import answer_question, decide
 from gatepost.flow.requests.questions import get_answers
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -73,7 +72,7 @@ class AskingAgent:
             await self._write(lambda db: decide(db, REACH, request.id, DENY, by, now))
             return
         given = await self._write(
-            lambda db: question_answers.answer(db, REACH, request.id, part, text, by, now, ("fake", ROOM))
+            lambda db: answer_question(db, REACH, request.id, part, text, by, now, ("fake", ROOM))
         )
         if given is not None and (given.decided or given.kept):
             key = ("Drink", "Name")[part]

@@ -12,7 +12,7 @@ from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
 from gatepost.flow.requests.asking import AskingRules, ask
-from gatepost.flow.requests.question_answers import answer
+from gatepost.flow.requests.deciding import answer_question
 from gatepost.flow.requests.questions import (
     LONGEST_ANSWER,
     AgentQuestion,
@@ -292,7 +292,7 @@ def test_a_sweep_finds_no_question_that_waits_for_ever(db: Db, seed: int) -> Non
         request = chance.choice(known)
         step = chance.randrange(6)
         if step < 3:
-            answer(db, reach_of(), request.id, chance.randrange(4), "x", chance.choice((ADA, EVE)), now)
+            answer_question(db, reach_of(), request.id, chance.randrange(4), "x", chance.choice((ADA, EVE)), now)
         elif step == 3:
             requests.withdraw_for_turn(db, request.session_id or "", request.turn_id, "it ended", now)
         elif step == 4:

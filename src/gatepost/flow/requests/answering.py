@@ -16,7 +16,6 @@ from msgspec import Struct
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import Invalid
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests import question_answers
 from gatepost.flow.requests.asking import SETTLES, show_to
 from gatepost.flow.requests.choices import (
     ALLOW_ONCE,
@@ -27,7 +26,7 @@ from gatepost.flow.requests.choices import (
     list_choices,
     show_beginning,
 )
-from gatepost.flow.requests.deciding import Decision, decide, find_to_decide
+from gatepost.flow.requests.deciding import Decision, answer_question, decide, find_to_decide
 from gatepost.flow.requests.edited_input import is_editable, parse_edited
 from gatepost.flow.requests.questions import (
     AgentQuestion,
@@ -491,7 +490,7 @@ def _get_question(request: Request, part: int) -> AgentQuestion:
 def _answer(
     db: Db, reach: ChannelInstances, request: Request, part: int, text: str, said: PersonMessage, now: int
 ) -> GivenAnswer:
-    decision = question_answers.answer(db, reach, request.id, part, text, said.sender, now, said.where)
+    decision = answer_question(db, reach, request.id, part, text, said.sender, now, said.where)
     if not decision.decided and not decision.kept:
         return GivenAnswer(f"not decided {request.id}", decision.said, decision)
     shown = said.where in decision.rooms  # the card there says it

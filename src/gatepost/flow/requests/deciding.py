@@ -14,7 +14,7 @@ from gatepost.flow import grant_changes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups.groups import OWNER
 from gatepost.flow.requests import approved_plans, refused_hosts, restored_rows, unknown_rooms, unknown_senders
-from gatepost.flow.requests.card_delivery import find_name, show_decision
+from gatepost.flow.requests.card_delivery import find_name, show_answer, show_decision, show_question
 from gatepost.flow.requests.choices import (
     GROUP,
     AnswerChoice,
@@ -24,8 +24,9 @@ from gatepost.flow.requests.choices import (
     render_decision,
 )
 from gatepost.flow.requests.edited_input import check_edited, describe_edit
-from gatepost.flow.requests.questions import ANSWERS, fill_defaults, get_answers
+from gatepost.flow.requests.questions import ANSWERS, fill_defaults, get_answers, parse_questions, render_answered
 from gatepost.flow.schedule import held_text_answers
+from gatepost.messages.text import one_line
 from gatepost.store.messages import inbox, messages
 from gatepost.store.people import identities
 from gatepost.store.port import Db
@@ -43,6 +44,8 @@ NOT_YOURS = "Only an admin of this agent's group or an owner may decide this."
 OUTDATED = "Nobody has to decide this any more: {}."
 KEPT_IN_PART = "Only a part of what {0} asks was kept, so nobody can allow it. Deny it, or ask for less at once."
 NOT_ASKED = "Only people who may speak to this agent here may answer this."
+KEPT_ANSWER = "answer"  # in the audit: of one of several questions
+LONGEST_SHOWN = 300  # characters of an answer that is told again
 
 
 class Decision(Struct, frozen=True):
@@ -125,7 +128,7 @@ def decide(
         request_votes.add_vote(db, request.id, by, now)
         agree = _list_agreeing(db, reach, request)
         if len(agree) < request.quorum:
-            record_decision(db, now, clicked, "vote", request)
+            _record_decision(db, now, clicked, "vote", request)
             said = f"Noted: {len(agree)} of {request.quorum} who must agree."
             return Decision(request, False, said, kept=True)
         by = request_votes.join_names(agree)
@@ -160,7 +163,7 @@ def find_to_decide(
     if request is None:
         raise NotFound("request", request_id[:80], "`gatepost permit ls` shows those that wait")
     if not may_decide(db, reach, request, by, where, group):
-        record_decision(db, now, by, "refused", request)
+        _record_decision(db, now, by, "refused", request)
         return request, Decision(request, False, _refuse(request))
     if outdated := withdraw_outdated(db, reach, request, now):
         return outdated.request, outdated
@@ -222,7 +225,7 @@ def close(
     closed = requests.record_answer(db, request.id, state, words, given, by, now, lasts)
     assert closed is not None  # it was pending in this transaction
     for each in request_votes.split_names(by) if closed.quorum > 1 else [by]:  # a row for each: each can be forgotten
-        record_decision(db, now, each, state, closed)
+        _record_decision(db, now, each, state, closed)
     rooms = show_decision(db, reach, closed, now)
     wake: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -299,7 +302,7 @@ def _find_origins(db: Db, request: Request, session_id: str) -> OriginChain:
     return replace(chain, origins=tuple(dict.fromkeys((*chain.origins, answered))))
 
 
-def record_decision(db: Db, now: int, by: str, verdict: str, request: Request) -> None:
+def _record_decision(db: Db, now: int, by: str, verdict: str, request: Request) -> None:
     details: dict[str, Any] = {
         "request": request.id,
         "kind": request.kind,
@@ -309,3 +312,40 @@ def record_decision(db: Db, now: int, by: str, verdict: str, request: Request) -
     if is_edited(request):
         details |= describe_edit(request)
     audit.append(db, audit.AuditRecord(now, by, "request.decide", verdict, details))
+
+
+def answer_question(
+    db: Db,
+    reach: ChannelInstances,
+    request_id: str,
+    part: int,
+    text: str,
+    by: str,
+    now: int,
+    where: tuple[str, str] | None = None,
+) -> Decision:
+    """Record somebody's answer to one question of a request. The last one decides the request.
+
+    The first answer to a question counts; whoever comes later is told what it was.
+    """
+    request, refusal = find_to_decide(db, reach, request_id, by, where, now)
+    if refusal is not None:
+        return refusal
+    asked, known = parse_questions(request.input), get_answers(request)
+    if part >= len(asked):
+        return Decision(request, False, "There is no such question.")
+    if asked[part].key in known:
+        return Decision(
+            request, False, f"That was answered before: {one_line(known[asked[part].key])[:LONGEST_SHOWN]}."
+        )
+    person = identities.get_person(db, by)
+    given = {ANSWERS: {**known, asked[part].key: text}}
+    if len(given[ANSWERS]) == len(asked):
+        return close(db, reach, request, RequestState.ALLOWED, AnswerLasts.ONCE, person, "", given, now)
+    kept = requests.set_answer(db, request.id, given)
+    assert kept is not None  # it waits in this transaction
+    request_votes.add_vote(db, request.id, person, now)  # who else answered a part of it is known by that
+    _record_decision(db, now, person, KEPT_ANSWER, kept)
+    rooms = (*show_answer(db, reach, kept, person, now), *show_question(db, reach, kept, now))
+    said = render_answered(kept, person, part, find_name(db, person))
+    return Decision(kept, False, said, tuple(dict.fromkeys(rooms)), kept=True)
