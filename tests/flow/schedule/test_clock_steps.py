@@ -9,10 +9,9 @@ from tests.flow.schedule.conftest import TaskDesk
 
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND
 from gatepost.core.settings import Config
-from gatepost.flow.schedule import clock_steps
-from gatepost.flow.schedule.clock_steps import MARGIN, PAGE, find_recounted, is_behind
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.task_changes import MOST_TASKS
+from gatepost.flow.schedule.task_loop import MARGIN, PAGE, find_recounted, is_behind, plan_recount, recount
 from gatepost.flow.schedule.times import list_coming
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
@@ -186,11 +185,11 @@ async def test_a_task_that_somebody_moves_meanwhile_is_left_as_it_is(desk: TaskD
     task = await desk.add("1h", text="x")
     true = desk.clock.now()
     await look_at(desk, true + YEAR)
-    moves, _ = await desk.store.read(clock_steps.plan_recount, "", true + MINUTE)
+    moves, _ = await desk.store.read(plan_recount, "", true + MINUTE)
 
     def pause_and_recount(db: Db) -> int:
         db.run("UPDATE tasks SET state = 'paused'")
-        return clock_steps.recount(db, moves, true + MINUTE)
+        return recount(db, moves, true + MINUTE)
 
     assert len(moves) == 1 and await desk.store.write(pause_and_recount) == 0
     assert (await desk.task(task)).next_at == true + YEAR + HOUR

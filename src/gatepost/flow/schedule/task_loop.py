@@ -6,22 +6,23 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from gatepost.core import log
-from gatepost.core.clock import SECOND, Clock
+from gatepost.core.clock import MINUTE, SECOND, Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import AskingRules
 from gatepost.flow.requests.asking import read_rules as read_asking_rules
-from gatepost.flow.schedule import clock_steps
-from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, count_parts, fire_plans, plan_firing
+from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, count_parts, fire_plans, plan_firing, schedule_of
 from gatepost.flow.schedule.held_texts import HeldText
 from gatepost.flow.schedule.task_changes import read_rules
 from gatepost.flow.schedule.task_rights import judge_tasks
+from gatepost.flow.schedule.times import find_first_from
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms.origins import Origin
-from gatepost.store.schedule import tasks
-from gatepost.store.schedule.tasks import Task
+from gatepost.store.schedule import firings, tasks
+from gatepost.store.schedule.firings import JudgedAhead
+from gatepost.store.schedule.tasks import Task, TaskMove
 
 AT_ONCE = 20  # tasks that one look takes up
 FIRINGS_AT_ONCE = 100  # that one transaction writes, or those of one task; each part of a text counts
@@ -32,6 +33,8 @@ BROKEN = "the gateway had a problem of its own with it, which its log describes"
 USUAL_ASKING = read_asking_rules(Config())
 
 _log = log.get("schedule")
+MARGIN = 5 * MINUTE  # a clock that is corrected by less leaves every task within reach
+PAGE = 50  # tasks that one transaction counts again
 
 
 class TaskLoop:
@@ -103,17 +106,17 @@ class TaskLoop:
 
     async def _follow_clock(self, now: int) -> None:
         """Count times again after the clock was set back: since the last look, or while nobody looked."""
-        seen = self._seen if self._seen is not None else await self._store.read(clock_steps.find_last_seen)
-        if clock_steps.is_behind(now, seen):
+        seen = self._seen if self._seen is not None else await self._store.read(_find_last_seen)
+        if is_behind(now, seen):
             _log.warning(
                 "the clock was set back; the next times of tasks are counted again",
                 seconds=((seen or now) - now) // SECOND,
             )
             after, more = "", True
             while more:
-                moves, after = await self._store.read(clock_steps.plan_recount, after, now)
+                moves, after = await self._store.read(plan_recount, after, now)
                 if moves:
-                    await self._store.write(clock_steps.recount, moves, now, lane=LANE)
+                    await self._store.write(recount, moves, now, lane=LANE)
                 more = bool(after)
         self._seen = now
 
@@ -174,3 +177,54 @@ def split_plans(reach: ChannelInstances, plans: Sequence[FiringPlan], most_late:
         found[-1].append(plan)
         size += writes
     return found
+
+
+def is_behind(now: int, seen: int | None) -> bool:
+    """Return True if the clock was set back since it showed `seen`."""
+    return seen is not None and seen - now > MARGIN
+
+
+def _find_last_seen(db: Db) -> int | None:
+    """The latest time that a clock has shown when something fired."""
+    return firings.find_last_fired(db)
+
+
+def plan_recount(db: Db, after: str, now: int) -> tuple[list[TaskMove], str]:
+    """Return what is to be moved among the next tasks by id, and the last of these ids; '': there are no more.
+
+    A clock that was far ahead was set back: tasks that fired meanwhile wait for times that are far away then. Their
+    next times are counted again, from now on. No time is fired twice: each that was fired, skipped or missed by the
+    clock that was ahead has its row. Times that were judged before that are not looked at again (`JudgedAhead`). A task
+    that runs once keeps its time, and an ended task stays ended.
+    """
+    page = tasks.list_recurring(db, after, now, PAGE)
+    ahead = firings.list_judged_ahead(db, [each.id for each in page], now, now + MARGIN) if page else {}
+    moves = [_move(each, ahead[each.id], now) for each in page if each.id in ahead]
+    return [each for each in moves if each is not None], page[-1].id if len(page) == PAGE else ""
+
+
+def _move(task: Task, ahead: JudgedAhead, now: int) -> TaskMove | None:
+    next_at = find_recounted(task, ahead, now)
+    return TaskMove(task, next_at, "", 0) if next_at is not None else None
+
+
+def find_recounted(task: Task, ahead: JudgedAhead, now: int) -> int | None:
+    """The next time of a task that the clock was ahead for; None if it stays. Pure."""
+    assert task.next_at is not None
+    first = now + 1 if ahead.before_now else ahead.first
+    if first is None:
+        return None
+    try:
+        found = find_first_from(schedule_of(task), task.next_at, max(first, now + 1))
+    except (LookupError, ValueError, OSError):  # it cannot be read any more: told when it is due
+        return None
+    return found if found is not None and found < task.next_at else None
+
+
+def recount(db: Db, moves: Sequence[TaskMove], now: int) -> int:
+    """How many tasks were moved. Their next time was not missed, though the clock that was ahead said so."""
+    moved = tasks.advance(db, moves, now)
+    for each in moves:
+        if each.task.id in moved and each.next_at is not None:
+            firings.remove_skipped(db, each.task.id, each.next_at, now + MARGIN)
+    return len(moved)
