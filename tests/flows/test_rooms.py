@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.flow.sessions.ending import Ending
-from gatepost.flow.sessions.runner import status_lines
+from gatepost.flow.sessions.runner import results
 from gatepost.messages.outbound import Feature, Op, Outbound
 from gatepost.store.messages import destinations, inbox
 from gatepost.store.people import users
@@ -126,7 +126,7 @@ async def test_nanoclaw_d7_a_reaction_to_an_inbound_message_names_the_platforms_
 async def test_a_status_is_one_message_that_is_edited_in_place_until_the_answer_and_none_where_it_cannot_be(
     tmp_path: Path, edits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status_lines, "STATUS_PAUSE", 0)  # a line that comes too soon is left out
+    monkeypatch.setattr(results, "STATUS_PAUSE", 0)  # a line that comes too soon is left out
     channel = FakeChannel(features=EVERYTHING if edits else EVERYTHING - {Feature.EDIT})
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)

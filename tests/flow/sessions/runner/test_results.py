@@ -12,8 +12,7 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.asking import read_rules
 from gatepost.flow.sessions.runner.result_rights import EFFECTS
-from gatepost.flow.sessions.runner.results import RecordedResults, ResultLimits, record_results
-from gatepost.flow.sessions.runner.status_lines import record_status
+from gatepost.flow.sessions.runner.results import RecordedResults, ResultLimits, record_results, record_status
 from gatepost.mailbox import runner_frames
 from gatepost.messages.outbound import Feature, OutboundFile
 from gatepost.store.messages import destinations, inbox, outbox

@@ -25,10 +25,10 @@ from gatepost.flow.sessions.runner import results
 from gatepost.flow.sessions.runner.drafts import SessionDraft
 from gatepost.flow.sessions.runner.result_files import copy_result_files
 from gatepost.flow.sessions.runner.result_order import ResultOrder
+from gatepost.flow.sessions.runner.results import StatusLines
 from gatepost.flow.sessions.runner.runner_requests import RunnerRequests
 from gatepost.flow.sessions.runner.runner_socket import RunnerSocket
 from gatepost.flow.sessions.runner.runner_welcome import make_welcome
-from gatepost.flow.sessions.runner.status_lines import StatusLines
 from gatepost.flow.sessions.runner.turn_timeline import TurnTimeline, clean_value
 from gatepost.flow.sessions.session_deps import BATCH, LEASE, SessionDeps
 from gatepost.gate.call_keys import CallKeys
