@@ -32,9 +32,8 @@ from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting
 from gatepost.flow import channel_specs
-from gatepost.flow.channel_cursor import StoreCursor
 from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_trouble
-from gatepost.flow.channel_listener import record_end, run_channel
+from gatepost.flow.channel_listener import StoreCursor, record_end, run_channel
 from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
 from gatepost.flow.gateways.duties import CHANNEL, Duties, DutyHealth, channel_duty
 from gatepost.flow.intake.slash_commands import list_native_commands

@@ -26,17 +26,24 @@ from gatepost.flow.gateways.duties import (
     plan_duties,
 )
 from gatepost.flow.gateways.keeper import Keeper
-from gatepost.flow.gateways.takeover import Takeover, absorb_earlier, recover_from, release_all
+from gatepost.flow.sessions import turn_settlement
+from gatepost.flow.sessions.crash_recovery import make_restart_cause
 from gatepost.flow.sessions.ending import Ending
+from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
-from gatepost.store.gateways import gateways
-from gatepost.store.gateways.gateways import DutyPause, DutyRow, GatewayIdentity, encode_duty
-from gatepost.store.money import reservations
+from gatepost.store.gateways import commands, gateways
+from gatepost.store.gateways.gateways import DutyPause, DutyRow, GatewayIdentity, GatewayState, encode_duty
+from gatepost.store.money import ledger, reservations
 from gatepost.store.port import Db, Store
-from gatepost.store.sessions import due_sessions
+from gatepost.store.rights import audit
+from gatepost.store.rights.audit import AuditRecord
+from gatepost.store.sessions import due_sessions, sessions, sleeping_turns, turns
+from gatepost.store.sessions.turns import TurnState
 
 AGAIN_S = 1.0
 LOST = "another gateway has taken over from this one"
+
+EndLife = Callable[[Db, str, int], bool]
 
 _log = log.get("gateways")
 
@@ -114,8 +121,8 @@ class GatewayMembership:
     async def recover(self) -> None:
         """At the start: what an earlier life of this gateway left, and what commands beside it did."""
         parts, name = self._sessions.parts, self._lease.name
-        await self._store.write(release_all, parts, name)
-        for earlier in await self._store.write(absorb_earlier, parts, self._lease.identity.home):
+        await self._store.write(_release_all, parts, name)
+        for earlier in await self._store.write(_absorb_earlier, parts, self._lease.identity.home):
             _log.warning("this home had another name, and takes its groups along", was=earlier, gateway=name)
         await self._store.write(reservations.settle_leftovers, parts.clock.now())
 
@@ -170,7 +177,7 @@ class GatewayMembership:
 
     def _leave(self, db: Db) -> None:
         name = self._lease.name
-        release_all(db, self._sessions.parts, name)
+        _release_all(db, self._sessions.parts, name)
         gateways.set_state(db, name, self._lease.epoch, gateways.GatewayState.GONE)
 
     async def _step(self) -> None:
@@ -224,7 +231,7 @@ class GatewayMembership:
     async def _recover_from(self, name: str, epoch: int) -> None:
         await asyncio.to_thread(self._lease.end_connections, name)
         parts = self._sessions.parts
-        done: Takeover | None = await self._store.write(recover_from, parts, name, epoch, self._lease.end_life)
+        done: Takeover | None = await self._store.write(_recover_from, parts, name, epoch, self._lease.end_life)
         if done is None:
             return
         self.takeovers += 1
@@ -310,3 +317,59 @@ class GatewayMembership:
             paused = encode_duty(pauses).decode() if pauses else ""
             if (told, paused) != (row.health, row.paused):
                 await self._store.write(gateways.set_duty_health, name, own, told, paused, durable=False)
+
+
+class Takeover(Struct, frozen=True):
+    """The outcome of a takeover from a dead gateway: one transaction, by the gateway that notices first.
+
+    Its sessions become free for any gateway, and its turns are continued as after a restart. Its reservations for model
+    calls are booked in full, and its duties are free. The next sender to a room looks up the messages that it was
+    sending; those that cannot be found become uncertain.
+    """
+
+    sessions: tuple[str, ...]
+    rooms: tuple[tuple[str, str], ...]  # where somebody is told something
+    turns: int
+    reservations: int
+
+
+def _recover_from(db: Db, parts: SessionDeps, name: str, epoch: int, end_life: EndLife) -> Takeover | None:
+    """None: it lives after all, or another was first."""
+    if not end_life(db, name, epoch):
+        return None
+    return _release_and_seal(db, parts, name, epoch)
+
+
+def _absorb_earlier(db: Db, parts: SessionDeps, home: str) -> list[str]:
+    """Take over what this gateway's home left under other names, and forget these."""
+    earlier = [each for each in gateways.list_earlier(db, home, parts.owner) if each.state is GatewayState.GONE]
+    for each in earlier:
+        _release_and_seal(db, parts, each.name, each.epoch)
+        gateways.remove(db, each.name)
+    return [each.name for each in earlier]
+
+
+def _release_and_seal(db: Db, parts: SessionDeps, name: str, epoch: int) -> Takeover:
+    done, seal = _release_all(db, parts, name), audit.make_seal(db, name)
+    details = {"gateway": name, "epoch": epoch, "turns": done.turns, "sessions": len(done.sessions), "seal": seal}
+    audit.append(db, AuditRecord(parts.clock.now(), f"gateway:{parts.owner}", audit.SEAL, "done", details))
+    return done
+
+
+def _release_all(db: Db, parts: SessionDeps, name: str) -> Takeover:
+    """The same for an earlier life of a gateway, when it starts."""
+    now, rooms, count = parts.clock.now(), list[tuple[str, str]](), 0
+    ledger.reset_due_times(db, now)
+    sleeping_turns.defer_sleeping(db, now)
+    for turn in turns.list_open_of(db, name):
+        session = sessions.get(db, turn.session_id)
+        if session is None or turn.state == TurnState.INTERRUPTED:
+            continue
+        count += 1
+        room = turn_settlement.record_broken_turn(db, parts, session, turn, make_restart_cause(db, parts, turn))
+        rooms += [room] if room is not None else []
+    booked = reservations.settle_leftovers(db, now, name)
+    released = gateways.release_sessions(db, name)
+    gateways.release_duties(db, name, now)
+    commands.free_commands(db, name, now)
+    return Takeover(tuple(released), tuple(rooms), count, booked)
