@@ -14,8 +14,8 @@ from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.registry import Registry
 from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents.agent_spec import check_title
-from gatepost.serve.agents.asking_wait import get_resumed_agent, wait_and_ask
 from gatepost.serve.agents.derived_tools import with_fields_of
+from gatepost.serve.agents.eliciting_client import get_resumed_agent, wait_and_ask
 from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
 from gatepost.serve.agents.schedules import add_schedule_tools
 from gatepost.serve.agents.service import AgentService

@@ -1,13 +1,19 @@
-"""Requests of agents and people, over all of them: as a list to read, and one of them by what somebody calls it."""
+"""Requests of agents and people, over all of them: as a list to read, one of them by what somebody calls it, and a plan
+that was approved.
+"""
 
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.home import Home
+from gatepost.serve.agents.modes import check_mode
 from gatepost.serve.agents.views import PendingRequest, ViewContext, make_pending_request, read_state
+from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests
-from gatepost.store.rights.requests import Request
-from gatepost.store.sessions import sessions
+from gatepost.store.rights.requests import Request, RequestKind
+from gatepost.store.rooms import origins
+from gatepost.store.sessions import agents, sessions
 from gatepost.store.sessions.sessions import SessionState
 
 SHORTEST = 4  # beginning of an id
@@ -74,3 +80,26 @@ def get_only_request(db: Db, session_id: str, named: str) -> Request | None:
 
 def _ambiguous_error(named: str, ids: list[str]) -> Invalid:
     return Invalid("request", f"{named!r} means several requests: {', '.join(ids[:5])}")
+
+
+def apply_approved_plan(db: Db, home: Home, asked: Request, by: str, name: str, now: int) -> bool:
+    """Apply a plan that a person has approved, and return True if the agent gets its answer from here.
+
+    The mode in which the agent goes on and its prompt are written in the transaction of the approval, so neither is
+    there without the other, and each once. The plan came from the sandbox and is not trusted: its words are a prompt of
+    that agent, and its mode must be a known one.
+    """
+    session = sessions.get(db, asked.session_id) if asked.session_id is not None else None
+    if asked.kind != RequestKind.PLAN or session is None:
+        return False
+    if asked.next_mode:
+        try:
+            agents.set_permission_mode(db, session.id, check_mode(home, session.provider, asked.next_mode))
+        except Invalid as error:
+            raise Invalid(
+                "requestId", f"{asked.id} cannot be allowed, only denied: its plan asks for {error}"
+            ) from None
+    if asked.follow_up:
+        chain = origins.get_for_turn(db, asked.turn_id)  # the agent's own words, whoever approves them
+        agents.add_prompt(db, session, asked.follow_up, by, name, inbox.InboxMode.NEXT, now, chain)
+    return bool(asked.next_mode or asked.follow_up)

@@ -25,6 +25,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequests,
     InputRequiredResult,
     JSONRPCMessage,
     ListToolsResult,
@@ -36,15 +40,27 @@ from mcp_types import (
 )
 from starlette.types import Receive, Scope, Send
 
-from gatepost.core import ids
+from gatepost.core import ids, log
+from gatepost.core.errors import Invalid
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp_messages import render_answer
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.jsonrpc.eras import HANDSHAKE_VERSIONS
-from gatepost.serve.agents.eliciting_client import RetryClient, StreamClient
+from gatepost.jsonrpc.errors import INVALID_PARAMS
+from gatepost.serve.agents.elicitation_form import ElicitationForm, FormAction, FormResponse
+from gatepost.serve.agents.eliciting_client import (
+    FORMS_SINCE,
+    NO_ANSWER,
+    CallState,
+    OpenForm,
+    RetryClient,
+    StreamClient,
+    parse_state,
+    render_state,
+    supports_forms,
+)
 from gatepost.serve.agents.fast_path import CANCELLED, IDLE_S, McpHttpSession, RunningCall
-from gatepost.serve.agents.sdk_elicitation import StreamForms, read_forms_version, read_retry, render_wanted
 
 CALLER, SESSION, BEGUN = "gatepost.caller", "gatepost.session", "gatepost.begun"  # in a request's scope
 MOST_EVENTS, MOST_KEPT = 256, 1024 * 1024  # of one session, and their bytes; the newest is kept whatever its size
@@ -52,6 +68,64 @@ MOST_SESSIONS = 10_000
 Context = ServerRequestContext[Any, Any]
 
 _encode = msgspec.json.Encoder().encode
+_log = log.get("mcp")
+
+
+class StreamForms:
+    """The forms of one call, on its own stream, one at a time: elicitation in the words of the official SDK."""
+
+    def __init__(self, ctx: ServerRequestContext[Any, Any]) -> None:
+        self._session, self._request = ctx.session, ctx.request_id
+        self._open: OpenForm | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def set_open(self, wanted: OpenForm | None) -> None:
+        """Ask this one. The client is told that another, which it has not answered, is over."""
+        if wanted is self._open:
+            return
+        self._open, task, self._task = wanted, self._task, None
+        if wanted is not None:
+            self._task = asyncio.get_running_loop().create_task(self._ask(wanted))
+        if task is not None and not task.done():
+            task.cancel()  # the SDK writes the notification, and waits for that only so long
+            await asyncio.wait({task})
+
+    async def _ask(self, wanted: OpenForm) -> None:
+        try:
+            said = await self._session.elicit_form(wanted.form.message, wanted.form.schema, self._request)
+            wanted.answer(_read_result(said))
+        except Exception as error:  # noqa: BLE001  whatever a client makes of it, the request waits as before
+            _log.info("a client did not take a form", request=wanted.form.request_id, error=type(error).__name__)
+            wanted.answer(NO_ANSWER)
+
+
+def _read_forms_version(ctx: ServerRequestContext[Any, Any]) -> str:
+    """The revision that a client speaks, if it can be asked by forms; else nothing."""
+    declared, version = ctx.session.client_capabilities, ctx.session.protocol_version
+    known = declared is not None and supports_forms(declared.model_dump(by_alias=True, exclude_none=True))
+    return version if known and version >= FORMS_SINCE else ""
+
+
+def _read_retry(params: CallToolRequestParams, able: bool) -> RetryClient | None:
+    """A call that is made again has its state, whatever its client declares now: its first part is not done twice."""
+    if params.request_state is None:
+        return RetryClient() if able else None
+    try:
+        state = parse_state(params.request_state)
+    except Invalid as error:
+        raise MCPError(INVALID_PARAMS, str(error)) from None
+    given = (params.input_responses or {}).get(state.request_id)
+    return RetryClient(state, _read_result(given) if isinstance(given, ElicitResult) else NO_ANSWER, able)
+
+
+def _render_wanted(state: CallState, form: ElicitationForm) -> InputRequiredResult:
+    params = ElicitRequestFormParams(message=form.message, requested_schema=form.schema)
+    requests: InputRequests = {form.request_id: ElicitRequest(params=params)}
+    return InputRequiredResult(input_requests=requests, request_state=render_state(state))
+
+
+def _read_result(said: ElicitResult) -> FormResponse:
+    return FormResponse(FormAction(said.action), said.content)
 
 
 class RecentEvents:
@@ -212,16 +286,16 @@ class SdkFallback:
         if running.answer is None:
             raise MCPError(CANCELLED, "Request cancelled")
         if isinstance(running.client, RetryClient) and running.client.wanted is not None:
-            return render_wanted(*running.client.wanted)
+            return _render_wanted(*running.client.wanted)
         return _result(running.answer)
 
     def _make_client(self, ctx: Context, params: CallToolRequestParams) -> StreamClient | RetryClient | None:
         if not self._elicits:
             return None
-        version = read_forms_version(ctx)
+        version = _read_forms_version(ctx)
         if ctx.session.protocol_version in HANDSHAKE_VERSIONS:
             return StreamClient(version) if version else None
-        return read_retry(params, able=bool(version))
+        return _read_retry(params, able=bool(version))
 
     async def _listen(self, ctx: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         folder = _caller(ctx).folder
@@ -235,7 +309,7 @@ class SdkFallback:
         session: McpHttpSession | None = ctx.request.scope.get(SESSION) if ctx.request is not None else None
         if session is not None:
             client = ctx.session  # not the whole context, which holds the request
-            session.forms = read_forms_version(ctx) if self._elicits else ""
+            session.forms = _read_forms_version(ctx) if self._elicits else ""
             session.tools_changed = lambda: self._send_soon(client.send_tool_list_changed())
 
 

@@ -34,11 +34,10 @@ from gatepost.flow.sessions.sandbox import effective_group
 from gatepost.flow.worktrees.new_worktree import NewWorktree as NewWorktree
 from gatepost.flow.worktrees.worktrees import ArchivedWorktree, Worktrees
 from gatepost.messages.text import clean
-from gatepost.serve.agents import agent_creation, pending_requests, providers, views
+from gatepost.serve.agents import agent_spec, pending_requests, providers, views
 from gatepost.serve.agents.agent_spec import check_labels, check_prompt, check_title
 from gatepost.serve.agents.modes import check_mode
-from gatepost.serve.agents.pending_requests import RequestingAgent
-from gatepost.serve.agents.plan_approval import apply_approved_plan
+from gatepost.serve.agents.pending_requests import RequestingAgent, apply_approved_plan
 from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
 from gatepost.serve.agents.questions import HOW_TO_ANSWER, check_answers
 from gatepost.serve.agents.timeline import MOST_READ, limit_entries, merge_entries, render_entries
@@ -102,11 +101,11 @@ class AgentService:
             parent=parent,
         )
         text = check_prompt(wanted.prompt) if wanted.prompt else ""
-        new = agent_creation.parse_new_worktree(wanted, wish.folder) if wanted.worktree else None
+        new = agent_spec.parse_new_worktree(wanted, wish.folder) if wanted.worktree else None
         uid = await group_uid(self._parts.store, config, self._parts.clock, wish.folder)
-        start, notes = agent_creation.check_start(self._parts, "" if new else wanted.cwd, uid)
+        start, notes = agent_spec.check_start(self._parts, "" if new else wanted.cwd, uid)
         wish, group = await self._parts.store.write(
-            agent_creation.check_new_agent, self._parts, wish, not wanted.folder, now
+            agent_spec.check_new_agent, self._parts, wish, not wanted.folder, now
         )
         if lacks := await providers.find_missing_requirement(self._parts, group):
             raise SetupError(f"no agent of {group.provider} can run: {lacks}")
@@ -120,7 +119,7 @@ class AgentService:
             if wanted.notify:
                 agents.set_notify(db, made.id, True)
             if worktree is not None and worktree.setup_state != SetupState.NONE:
-                timeline.add(db, made.id, "", TimelineKind.WORKTREE_SETUP, agent_creation.setup_to_json(worktree), now)
+                timeline.add(db, made.id, "", TimelineKind.WORKTREE_SETUP, agent_spec.setup_to_json(worktree), now)
             if text:
                 agents.add_prompt(db, made, text, by, _name(by), inbox.InboxMode.NEXT, now, self._chain(db, parent))
             _record(db, now, by, "agent.create", made.id, folder=wish.folder, provider=wish.provider, cwd=cwd)
@@ -130,7 +129,7 @@ class AgentService:
         if text:
             self._parts.bells.session(made.id)
         told = await self.status(made.id)
-        return structs.replace(told, notes=notes + (agent_creation.list_setup_notes(worktree) if worktree else []))
+        return structs.replace(told, notes=notes + (agent_spec.list_setup_notes(worktree) if worktree else []))
 
     def _chain(self, db: Db, parent: str) -> OriginChain | None:
         """Return who is behind an agent that is made by another one: those for whom that one works now."""
