@@ -3,7 +3,7 @@
 import pytest
 
 from gatepost.core.clock import DAY, MINUTE, SECOND
-from gatepost.serve.web.links.signatures import WINDOW_S
+from gatepost.serve.web.links.hook import WINDOW_S
 from gatepost.store.port import Db
 from gatepost.store.rights import tokens
 from gatepost.store.rights.tokens import NewToken, TokenKind

@@ -41,9 +41,9 @@ from gatepost.serve.web.error_response import error_response
 from gatepost.serve.web.links import hook
 from gatepost.serve.web.links.hook import HookDeps, HookLinks
 from gatepost.serve.web.links.invite import InviteLinks, show_invitation
+from gatepost.serve.web.links.pairing import PairingLinks
 from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.message_form import UploadTooLarge
-from gatepost.serve.web.pairing import PairingLinks
 from gatepost.serve.web.signin.browser_login import BrowserLoginDeps, BrowserLogins
 from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware

@@ -17,7 +17,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.settings import Config
 from gatepost.flow import pairing
 from gatepost.serve import auth_throttle
-from gatepost.serve.web.signin.oidc import SECRET, check_settings
+from gatepost.serve.web.signin.oidc import SECRET, check_settings, parse_next
 from gatepost.store.people import identities, users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
@@ -27,6 +27,46 @@ from gatepost_testing.servers.oidc_provider import CLIENT_ID, CLIENT_SECRET, Oid
 from gatepost_testing.waiting import PATIENCE_S
 
 ANN, LINKED = "telegram:user/9", "oidc:ann-1"
+AWAY = (
+    "",
+    "evil.example",
+    "//evil.example",
+    "///evil.example",
+    "/\\evil.example",
+    "\\\\evil.example",
+    "/\\/evil.example",
+    "https://evil.example/",
+    "https:evil.example",
+    "javascript:alert(1)",
+    "data:text/html,x",
+    "/%2Fevil.example",
+    "/%5Cevil.example",
+    "/%252Fevil.example",
+    "/%25252525252Fevil.example",
+    "%2F%2Fevil.example",
+    "/\t/evil.example",
+    "/\n/evil.example",
+    "/%09/evil.example",
+    "/%0d%0aset-cookie:x",
+    "/ /evil.example",
+    "/x\r\nlocation: //evil.example",
+    "/x\x00",
+    "/\u2028",
+    "/\uff0fevil.example",
+    "/a" * 5000,
+    "/login",
+    "/login/ways",
+    "/logout",
+    "/api/start",
+)
+OURS = (
+    "/",
+    "/dashboard/tasks",
+    "/dashboard/groups/acme%2Feng?q=a%20b&state=all",
+    "/dashboard/people/web%3Auser%2Fann",
+    "/session#id=s-1",
+    "/pair/abc",
+)
 
 
 @pytest.fixture
@@ -335,3 +375,13 @@ def test_an_issuer_needs_a_client_id_and_its_secret_goes_to_no_agent(home: Home)
         check_settings(Config({"web.oidc_issuer": "http://id.example", "web.oidc_client_id": "us"}))
     check_settings(Config())
     assert is_channel_secret(SECRET)
+
+
+@pytest.mark.parametrize("given", AWAY)
+def test_what_may_lead_away_leads_to_the_first_page(given: str) -> None:
+    assert parse_next(given) == "/"
+
+
+@pytest.mark.parametrize("given", OURS)
+def test_a_page_of_ours_stays_as_it_was_asked_for(given: str) -> None:
+    assert parse_next(given) == given

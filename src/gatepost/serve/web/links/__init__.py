@@ -1,1 +1,1 @@
-"""Pages for tokens that whoever holds them may use: webhooks of programs, and invitations."""
+"""Pages for tokens that whoever holds them may use: webhooks of programs, invitations, and pairing links."""

@@ -8,8 +8,9 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import re
 import shlex
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -26,7 +27,6 @@ from gatepost.serve.web.dashboard.renderer import render_apart
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.signin.contract import PREFIX, SignInDeps, sign_in_way
 from gatepost.serve.web.signin.id_tokens import NotProven, OidcClaim, TokenExpectation, check_token, read_header
-from gatepost.serve.web.signin.next_page import parse_next
 from gatepost.serve.web.signin.provider_client import ClientIdentity, CodeExchange, ProviderClient, check_issuer
 from gatepost.serve.web.signin.ticket_cookies import TicketCookies
 from gatepost.serve.web.signin.tickets import SignInTicket, TicketPurpose, spend
@@ -61,6 +61,12 @@ LONGEST_CODE = 4096
 TOO_LATE = "This sign-in did not begin in this browser, was finished before, or took longer than five minutes."
 TOO_MANY = "too many sign-ins from here have failed; wait a while"
 _log = log.get("oidc")
+FIRST_PAGE = "/"  # for a browser that is signed in and asked for no other
+LONGEST_NEXT = 2000  # characters of such a path
+MOST_DECODED = 3  # times that something may be encoded
+_PATH = re.compile(r"/[!#-\[\]^_a-z|~]*\Z")  # printable ASCII without quotes, backslashes and braces
+_LEADS_AWAY = re.compile(r"[/\\]{2}|/[\s\x00-\x1f]")  # a host, to a browser that reads `\` as `/` or skips white space
+_NO_PAGE = ("/login", "/logout", "/api/", "/static/")
 
 
 def get_identity(value: str) -> str:
@@ -219,3 +225,20 @@ class OidcSignIn:
 
 async def _render_page(outcome: str, status: int, **values: str) -> Response:
     return HTMLResponse(await render_apart("sign_in_result.html", outcome=outcome, **values), status)
+
+
+def parse_next(given: str) -> str:
+    """Return the page for a browser once it is signed in: the given path if it is one of ours, else the first page.
+
+    A path that leads away once decoded is not ours.
+    """
+    if len(given) > LONGEST_NEXT or not _PATH.match(given) or given.startswith(_NO_PAGE):
+        return FIRST_PAGE
+    decoded = given
+    for _ in range(MOST_DECODED + 1):
+        if _LEADS_AWAY.match(decoded):
+            return FIRST_PAGE
+        if (further := unquote(decoded)) == decoded:
+            return given
+        decoded = further
+    return FIRST_PAGE

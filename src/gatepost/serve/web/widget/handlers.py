@@ -7,8 +7,8 @@ secret, in a header. A visitor sees their own room: others with the same link do
 
 import asyncio
 import re
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from starlette.routing import Route
 
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
-from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.flow.links import link_visits
 from gatepost.flow.links.link_visits import LinkFacts, TooManyVisitors
 from gatepost.messages.inbound import Direction, Inbound
@@ -33,7 +34,6 @@ from gatepost.serve.web.browser_streams import render_sse
 from gatepost.serve.web.client_addresses import ClientAddresses
 from gatepost.serve.web.json_body import get_text, read_object
 from gatepost.serve.web.markdown_renderer import MarkdownRenderer
-from gatepost.serve.web.widget.rates import TooFast, WidgetRates
 from gatepost.store.port import Store
 from gatepost.store.web import link_visitors
 from gatepost.store.web.link_visitors import LinkVisitor
@@ -55,6 +55,64 @@ FAILED = frozenset({"failed", "refused", "cancelled"})
 WAITING = frozenset({"accepted", "queued", "working", "retry", "held"})
 MOST_STREAMS = 200  # of all visitors
 MOST_OF_LINK = 50
+FOREVER = float("inf")
+VISITS_OF_LINK = Rate(per_second=0.5, burst=30, patience_s=FOREVER)
+VISITS_OF_PEER = Rate(per_second=0.05, burst=6, patience_s=FOREVER)
+MESSAGES_OF_LINK = Rate(per_second=2, burst=60, patience_s=FOREVER)
+MESSAGES_OF_VISITOR = Rate(per_second=0.5, burst=10, patience_s=FOREVER)
+READS_OF_VISITOR = Rate(per_second=2, burst=30, patience_s=FOREVER)
+MOST_KEYS = 2000  # whose rates are remembered, the latest
+
+
+class TooFast(Unavailable):
+    def __init__(self, retry_after: float) -> None:
+        super().__init__("the chat", "too much comes at once; wait a moment", retry_after=retry_after)
+
+
+class KeyedRate:
+    """One rate for each key."""
+
+    def __init__(self, rate: Rate, now: Callable[[], float]) -> None:
+        self._rate, self._now = rate, now
+        self._buckets: OrderedDict[str, tuple[TokenBucket, float]] = OrderedDict()
+
+    def charge(self, key: str) -> None:
+        """Raises TooFast. '' is nobody's, and has no limit."""
+        if not key:
+            return
+        now = self._now()
+        bucket, free_at = self._buckets.pop(key, (TokenBucket(self._rate, now), 0.0))
+        if now < free_at:
+            self._buckets[key] = (bucket, free_at)
+            raise TooFast(free_at - now)
+        self._buckets[key] = (bucket, now + bucket.charge(1, now))
+        while len(self._buckets) > MOST_KEYS:
+            self._buckets.popitem(last=False)
+
+
+class WidgetRates:
+    """How fast visitors of chat links may come in, write and read: for each link, each address and each visitor.
+
+    A visitor who is too fast is told when to come again. A refused request costs nothing, so a flood does not lengthen
+    its own wait.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._visits_of_link, self._visits_of_peer = KeyedRate(VISITS_OF_LINK, now), KeyedRate(VISITS_OF_PEER, now)
+        self._messages_of_link = KeyedRate(MESSAGES_OF_LINK, now)
+        self._messages_of_visitor = KeyedRate(MESSAGES_OF_VISITOR, now)
+        self._reads_of_visitor = KeyedRate(READS_OF_VISITOR, now)
+
+    def charge_visit(self, link: str, peer: str) -> None:
+        self._visits_of_peer.charge(peer)
+        self._visits_of_link.charge(link)
+
+    def charge_message(self, link: str, visitor: str) -> None:
+        self._messages_of_visitor.charge(visitor)
+        self._messages_of_link.charge(link)
+
+    def charge_read(self, visitor: str) -> None:
+        self._reads_of_visitor.charge(visitor)
 
 
 class VisitorStreams:
