@@ -15,10 +15,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from gatepost.core.clock import SystemClock
+from gatepost.core.home import Home
+from gatepost.core.keyring import Keyring
 from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, bind_host, set_route
 from gatepost.serve.rate_limit import PeerRateLimiter
 from gatepost.serve.web.signin.one_time_link import make_login_url
+from gatepost.serve.web.signin.web_keys import WebKeys
+from gatepost.serve.web.sites.handlers import LONGEST_TICKET, TICKET_LASTS, SiteTickets
 from gatepost.store.people import logins, users
+from gatepost.store.port import Store
 from gatepost.store.sessions import groups
 from gatepost.store.web.web_routes import WebAccess
 from gatepost_testing.waiting import PATIENCE_S
@@ -424,3 +429,54 @@ async def test_by_other_names_than_ours_no_path_is_free_of_the_limit_on_stranger
     await pages.store.write(bind_host, HOST, "acme", PERSON)
     await ask(pages, path, host)
     assert held == [path]
+
+
+@pytest.fixture
+def tickets(home: Home, store: Store) -> SiteTickets:
+    return SiteTickets(WebKeys(Keyring(home, {}), store))
+
+
+async def test_a_ticket_is_for_one_group_and_ends(tickets: SiteTickets) -> None:
+    made = await tickets.issue("browser", "acme", "here", 1)
+    found = await tickets.find(made, "acme", "here", TICKET_LASTS)
+    assert found is not None and found.browser == "browser"
+    assert await tickets.find(made, "acme/eng", "here", 2) is None
+    assert await tickets.find(made, "acme", "elsewhere", 2) is None
+    assert await tickets.find(made, "acme", "here", 1 + TICKET_LASTS) is None
+
+
+async def test_every_gateway_with_the_same_ring_knows_it(tickets: SiteTickets, home: Home, store: Store) -> None:
+    made = await tickets.issue("browser", "acme", "here", 1)
+    other = SiteTickets(WebKeys(Keyring(home, {}), store))  # the same as after a restart
+    assert await other.find(made, "acme", "here", 2) is not None
+
+
+async def test_a_ring_of_another_home_opens_none(
+    tickets: SiteTickets, store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = Keyring(Home(tmp_path_factory.mktemp("elsewhere")), {})
+    elsewhere.add_key()
+    made = await tickets.issue("browser", "acme", "here", 1)
+    assert await SiteTickets(WebKeys(elsewhere, store)).find(made, "acme", "here", 2) is None
+
+
+async def test_the_page_that_has_it_does_not_learn_the_cookie(tickets: SiteTickets) -> None:
+    made = await tickets.issue("token-of-the-cookie", "acme", "here", 1)
+    assert "token" not in made and made != await tickets.issue("token-of-the-cookie", "acme", "here", 1)
+    assert len(await tickets.issue("x" * 64, "acme", "here", 1)) <= LONGEST_TICKET
+
+
+async def test_what_was_changed_opens_nothing(tickets: SiteTickets) -> None:
+    made = await tickets.issue("browser", "acme", "here", 1)
+    key, _, data = made.partition(".")
+    other = "A" if data[0] != "A" else "B"
+    changed = [f"{key}.{data[:-2]}", f"{key}.{other}{data[1:]}", f".{data}", f"{key}.", key, ""]
+    changed += [
+        f"{key}.\N{SNOWMAN}",
+        f"{key}.!!!",
+        f"b3du.{data}",
+        "." * LONGEST_TICKET,
+        "A" * (LONGEST_TICKET + 1) + f".{data}",
+    ]
+    for each in changed:
+        assert await tickets.find(each, "acme", "here", 2) is None, each

@@ -4,18 +4,21 @@ Nothing here has the power of a cookie: a page is shown in a sandbox, and where 
 by a ticket. Under a group's own name there is no sign-in, so public pages are all that is there.
 """
 
+import hashlib
 import os
 from collections.abc import Awaitable, Callable
 
+import msgspec
 from msgspec import Struct
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gatepost.core.clock import Clock
+from gatepost.core.clock import HOUR, Clock
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.keyring import NONCE_BYTES, SealedValue, UnsealError
 from gatepost.core.records import replace
 from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.flow.gateways.folder_check import is_here
@@ -24,6 +27,7 @@ from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, pars
 from gatepost.flow.web.web_routes import SitePage
 from gatepost.serve.web.browser_security import READS, read_allowed
 from gatepost.serve.web.file_response import OpenFile, OpenFileResponse
+from gatepost.serve.web.signin.tickets import decode_text, encode_text
 from gatepost.serve.web.signin.visitors import WebVisitor
 from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.serve.web.sites.site_files import FileAbsence, open_site_file
@@ -34,7 +38,6 @@ from gatepost.serve.web.sites.site_headers import (
     make_site_headers,
     render_frame,
 )
-from gatepost.serve.web.sites.tickets import MARK, SiteTickets, digest_client
 from gatepost.store.port import Store
 from gatepost.store.web import web_routes as rows
 from gatepost.store.web.web_routes import WebAccess
@@ -46,6 +49,55 @@ OUTDATED = "This page was open for too long, or moved to another network. Reload
 INERT = (
     "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 )
+TICKET_LASTS = 2 * HOUR
+LONGEST_TICKET = 600  # characters
+TICKET_MARK = "~"  # no folder begins with it
+TICKET_PURPOSE = "site ticket"
+
+
+class SiteTicket(Struct, frozen=True):
+    """`browser`: the token of its cookie, by which the person is judged anew with each request. `client`: where that
+    browser is, and what it calls itself, as a digest: an address that was passed on is of no use elsewhere."""
+
+    browser: str
+    until: int
+    client: str = ""
+
+
+def _digest_client(address: str, agent: str) -> str:
+    return hashlib.sha256(f"{address}\0{agent}".encode("utf-8", "replace")).hexdigest()[:16]
+
+
+class SiteTickets:
+    """Tickets for pages that are not public. Such a page has no origin, so browsers send no cookie with what it loads.
+
+    A ticket stands in its address instead: for one browser at one place of the network, for one group, and as long as
+    that browser is signed in. The page itself can read its ticket, but not what is sealed in it. It opens nothing but
+    the pages of the same group, which the same agent wrote. Nothing is kept of a ticket, so every gateway with the same
+    key ring knows it.
+    """
+
+    def __init__(self, keys: WebKeys) -> None:
+        self._keys = keys
+
+    async def issue(self, browser: str, folder: str, client: str, now: int) -> str:
+        value = msgspec.json.encode(SiteTicket(browser, now + TICKET_LASTS, client))
+        sealed = (await self._keys.read()).seal(value, (TICKET_PURPOSE, folder))
+        return f"{encode_text(sealed.key_id.encode())}.{encode_text(sealed.nonce + sealed.data)}"
+
+    async def find(self, text: str, folder: str, client: str, now: int) -> SiteTicket | None:
+        """None: it is not ours, for another group or browser, or too old."""
+        key_id, _, data = text.partition(".")
+        if not data or len(text) > LONGEST_TICKET or not text.isascii():
+            return None
+        raw = decode_text(data)
+        sealed = SealedValue(decode_text(key_id).decode("ascii", "replace"), raw[:NONCE_BYTES], raw[NONCE_BYTES:])
+        try:
+            value = (await self._keys.read()).open(sealed, (TICKET_PURPOSE, folder))
+        except UnsealError:
+            return None
+        ticket = msgspec.json.decode(value, type=SiteTicket)
+        return ticket if ticket.until > now and ticket.client == client else None
 
 
 class SiteDeps(Struct, frozen=True, kw_only=True):
@@ -121,14 +173,14 @@ class GroupSites:
         if _is_loaded_by_us(request.headers):
             return PlainTextResponse("No page of the gateway loads this.\n", 403)
         path = parse_site_path(_get_raw_path(request))
-        ticket = path.segments[0].removeprefix(MARK) if path.segments[0].startswith(MARK) else ""
+        ticket = path.segments[0].removeprefix(TICKET_MARK) if path.segments[0].startswith(TICKET_MARK) else ""
         if ticket:
             path = replace(path, segments=path.segments[1:])
         page = await self._deps.store.read(web_routes.find_page, path) if path.segments else None
         if page is None:  # a stranger learns nothing of which groups there are
             known = await self._deps.find_visitor(request, self._deps.get_browser(request))
             return PlainTextResponse(NOTHING, 404) if known is not None else self._deps.make_sign_in()
-        base = render_url(page.kind, *((f"{MARK}{ticket}",) if ticket else ()), *page.folder.split("/"))
+        base = render_url(page.kind, *((f"{TICKET_MARK}{ticket}",) if ticket else ()), *page.folder.split("/"))
         return await self._serve_page(request, _Place(path=path, page=page, base=base, ticket=ticket))
 
     async def _serve_hosted(self, request: Request, folder: str) -> ASGIApp:
@@ -183,12 +235,12 @@ class GroupSites:
         os.close(found.fd)
         text = await self._tickets.issue(browser, folder, self._get_client(request), self._deps.clock.now())
         kind, host = place.page.kind, request.headers.get("host", "")
-        base = render_url(kind, f"{MARK}{text}", *folder.split("/"), slash=True)
-        address = render_url(kind, f"{MARK}{text}", *place.path.segments, slash=place.path.slash)
+        base = render_url(kind, f"{TICKET_MARK}{text}", *folder.split("/"), slash=True)
+        address = render_url(kind, f"{TICKET_MARK}{text}", *place.path.segments, slash=place.path.slash)
         return HTMLResponse(render_frame(folder, address), headers=make_frame_headers(host, base))
 
     def _get_client(self, request: Request) -> str:
-        return digest_client(self._deps.get_address(request.scope), request.headers.get("user-agent", ""))
+        return _digest_client(self._deps.get_address(request.scope), request.headers.get("user-agent", ""))
 
     async def _may_see(self, request: Request, browser: str, folder: str) -> bool:
         """By the rights of now."""
@@ -222,7 +274,7 @@ def _redirect(place: _Place, target: str) -> Response:
     rest = path.segments[page.folder.count("/") + 1 :]
     if place.hosted:
         return _make_redirect(render_url(*rest, slash=path.slash))
-    before = (f"{MARK}{place.ticket}",) if place.ticket else ()
+    before = (f"{TICKET_MARK}{place.ticket}",) if place.ticket else ()
     return _make_redirect(render_url(path.kind, *before, *path.segments, slash=path.slash))
 
 
