@@ -29,8 +29,8 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.answers import is_time
+from gatepost.serve.control.arguments.spending import SpendingReport, SpendingRow
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
-from gatepost.serve.control.operations.spending import SpendingReport
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.dashboard.contract import PAGES, Page, render_path
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
@@ -144,7 +144,8 @@ def make_operations(text: str) -> Registry[Operation]:
 def list_spending(args: Any, text: str) -> SpendingReport:
     """Its rows have a field that is named by an argument."""
     name = "2026-01-01" if args.by == "day" else text
-    row = {args.by: name, "usd": 1.0, "micro": 1_000_000, "estimated_micro": 0}
+    named, counts = {args.by: name}, dict.fromkeys(("calls", "input", "output", "cache_read", "cache_write"), 1)
+    row = SpendingRow(**named, **counts, usd=1.0, micro=1_000_000, estimated_micro=0)
     return SpendingReport(by=args.by, since=None, total_usd=1, total_micro=1_000_000, reserved_usd=1, rows=[row])
 
 
