@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from gatepost.core.log_tail import LogLine
 from gatepost.core.records import replace
 from gatepost.serve.control.arguments.retention import KeptRows, StoreSize
 from gatepost.serve.web.dashboard.tables import make_table
@@ -27,8 +28,9 @@ async def test_the_log_is_shown_by_level_and_words_and_as_text(site: Any) -> Non
 
 
 def test_tracebacks_stand_below_the_lines() -> None:
-    line = {"event": "it broke", "at": "2026-01-01T00:00:00Z", "exception": "Traceback"}
-    [trace] = list_traces([{**line, "exception": ""}, line])
+    at = "2026-01-01T00:00:00Z"
+    line = LogLine(at=at, level="error", logger="app", event="it broke", facts="", exception="Traceback")
+    [trace] = list_traces([replace(line, exception=""), line])
     assert trace.text == "Traceback" and "it broke" in trace.title
 
 
