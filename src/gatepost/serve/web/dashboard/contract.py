@@ -15,6 +15,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, may_run
 from gatepost.serve.web.dashboard.view import PageView
@@ -41,7 +42,7 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     person: str
     params: Mapping[str, str]
     query: Mapping[str, str]
-    describe: Callable[[], Awaitable[Mapping[str, Any]]]
+    describe: Callable[[], Awaitable[DaemonStatus]]
     operations: Registry[Operation] = OPERATIONS
 
     @overload
