@@ -122,7 +122,7 @@ OPEN_FIELDS = {
     "http_apps.py DaemonCommands.status": "a function",
     "serve/control/api.py ApiDeps.status": "a function",
     "serve/control/arguments/ledger.py ListLedgerArgs.state": "of either table",
-    "serve/control/session_timeline.py SessionEvent.state": "of turns, calls, requests, errands and forks",
+    "serve/control/arguments/session_control.py SessionEvent.state": "of turns, calls, requests, errands and forks",
     "serve/control/operations/audit.py AuditEntry.verdict": "the audit log's own words",
     "store/sessions/trace_facts.py TracedToolCall.verdict": "the audit log's own words",
     "serve/control/arguments/agents.py FollowAgentArgs.status": "what a client knows: '' at first, and only compared",

@@ -1,36 +1,60 @@
 """Sessions: list the live ones, set, close, fork, copy or replay one."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import Meta, Struct, field
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.sessions.forks import ForkedSession
+from gatepost.store.sessions.replays import ReplayedTurn, StartedReplay
+from gatepost.store.sessions.sessions import Session
 
 READ, WRITE = "sessions.read", "sessions.write"
 SessionId = Annotated[str, argument("The session's id.", "session")]
 
 
+class StopResult(Struct, frozen=True):
+    id: str
+    stopped: bool
+
+
+class ReplayComparison(Struct, frozen=True, kw_only=True):
+    """`finished`: every turn of the replay has ended."""
+
+    id: str
+    source: str
+    folder: str
+    changes: dict[str, str]
+    finished: bool
+    turns: list[ReplayedTurn]
+
+
+class CloseResult(Struct, frozen=True):
+    id: str
+    closed: bool
+
+
 @declares("session.list", right=READ, reads=True)
-class ListSessionsArgs(OperationArgs[Any], frozen=True):
+class ListSessionsArgs(OperationArgs[list[Session]], frozen=True):
     """List the live sessions."""
 
     folder: Annotated[str, option("Only of this group (default: of every group).", scope=True)] = ""
 
 
 @declares("session.stop_all", right=WRITE)
-class StopAllSessionsArgs(OperationArgs[Any], frozen=True):
+class StopAllSessionsArgs(OperationArgs[list[StopResult]], frozen=True):
     """End every running turn, all at once: none waits for another to be gone."""
 
 
 @declares("session.close", right=WRITE)
-class CloseSessionArgs(OperationArgs[Any], frozen=True):
+class CloseSessionArgs(OperationArgs[CloseResult], frozen=True):
     """Close a session: the next message of the same conversation starts afresh."""
 
     id: SessionId
 
 
 @declares("session.set", right=WRITE)
-class SetSessionArgs(OperationArgs[Any], frozen=True):
+class SetSessionArgs(OperationArgs[Session], frozen=True):
     """Give a session a provider or a model of its own, from its next turn on.
 
     `default` takes it back: the session then goes by its group. Another provider is told what was said before, and
@@ -43,7 +67,7 @@ class SetSessionArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("session.fork", right=WRITE, offline=False)
-class ForkSessionArgs(OperationArgs[Any], frozen=True):
+class ForkSessionArgs(OperationArgs[ForkedSession], frozen=True):
     """Fork a session: a new one in the same room, with a topic of its own, that knows what this one knows.
 
     This one goes on as before. The provider's conversation is copied; if it has none, the new one gets the transcript.
@@ -55,7 +79,7 @@ class ForkSessionArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("session.copy", right=WRITE, offline=False)
-class CopySessionArgs(OperationArgs[Any], frozen=True):
+class CopySessionArgs(OperationArgs[ForkedSession], frozen=True):
     """Copy a session into a managed agent of its own, which knows what this one knows.
 
     `gatepost agent send` talks to it, and none of its answers goes to a room.
@@ -66,7 +90,7 @@ class CopySessionArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("session.replay", right=WRITE, offline=False)
-class ReplaySessionArgs(OperationArgs[Any], frozen=True):
+class ReplaySessionArgs(OperationArgs[StartedReplay], frozen=True):
     """Give the messages of a session to a new one with other settings. Nothing that the new one says is delivered.
 
     Its tools only read, it reaches models and nothing else of the network, and it works on a copy of the group's
@@ -94,7 +118,7 @@ class ReplaySessionArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("session.compare", right=READ, reads=True)
-class CompareReplayArgs(OperationArgs[Any], frozen=True):
+class CompareReplayArgs(OperationArgs[ReplayComparison], frozen=True):
     """Show a replay beside the session that it repeats, turn by turn: what was asked, both answers, what each cost and
     how long it took."""
 

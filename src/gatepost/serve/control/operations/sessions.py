@@ -2,49 +2,33 @@
 
 import asyncio
 
-from msgspec import Struct
-
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.sessions.forking import TOPIC_EXISTS, ForkRequest, SessionForker, parse_topic
 from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.serve.control.arguments.sessions import (
+    CloseResult,
     CloseSessionArgs,
     CompareReplayArgs,
     CopySessionArgs,
     ForkSessionArgs,
     ListSessionsArgs,
+    ReplayComparison,
     ReplaySessionArgs,
     SetSessionArgs,
     StopAllSessionsArgs,
+    StopResult,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.groups import check_provider, end_session
-from gatepost.serve.control.operations.session_control import StopResult
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, replays, sessions
 from gatepost.store.sessions.forks import ForkedSession
-from gatepost.store.sessions.replays import ReplayedTurn
+from gatepost.store.sessions.replays import StartedReplay
 from gatepost.store.sessions.sessions import Session
-from gatepost.tools.call import ReplayWish, StartedReplay
+from gatepost.tools.call import ReplayWish
 
 LONGEST_COMPARED = 20_000  # characters of each text
 DEFAULT = "default"  # what takes a session's own provider or model back
-
-
-class ReplayComparison(Struct, frozen=True, kw_only=True):
-    """`finished`: every turn of the replay has ended."""
-
-    id: str
-    source: str
-    folder: str
-    changes: dict[str, str]
-    finished: bool
-    turns: list[ReplayedTurn]
-
-
-class CloseResult(Struct, frozen=True):
-    id: str
-    closed: bool
 
 
 def _get_live_session(db: Db, session_id: str) -> Session:
