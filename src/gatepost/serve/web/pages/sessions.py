@@ -112,8 +112,8 @@ def list_row_actions(session: Session) -> tuple[Action, ...]:
 @page("/sessions/{id}", "Conversation", Section.CONVERSATIONS, "session.show")
 async def show_session(request: PageRequest) -> PageView:
     before = request.query.get("before", "")
-    number = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 0
-    session = await request.ask(ShowSessionArgs(id=request.params["id"], before=number))
+    older_than = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 0
+    session = await request.ask(ShowSessionArgs(id=request.params["id"], before=older_than))
     steers = await request.may("session.fork", "session.replay", "session.close", scope=session.folder)
     return make_session_view(session, steers=steers)
 
