@@ -11,6 +11,7 @@ from gatepost.cli.operation_runner import zone_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
+from gatepost.serve.control.arguments.replays import CompareReplayArgs, ReplayComparison, ReplaySessionArgs
 from gatepost.serve.control.arguments.session_control import (
     ResetResult,
     ResetSessionArgs,
@@ -20,12 +21,9 @@ from gatepost.serve.control.arguments.session_control import (
 from gatepost.serve.control.arguments.sessions import (
     CloseResult,
     CloseSessionArgs,
-    CompareReplayArgs,
     CopySessionArgs,
     ForkSessionArgs,
     ListSessionsArgs,
-    ReplayComparison,
-    ReplaySessionArgs,
     SetSessionArgs,
 )
 from gatepost.store.sessions.forks import ForkedSession, ForkMethod

@@ -1,12 +1,11 @@
-"""Sessions: list the live ones, set, close, fork, copy or replay one."""
+"""Sessions: list the live ones, set, close, fork or copy one."""
 
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 from gatepost.store.sessions.forks import ForkedSession
-from gatepost.store.sessions.replays import ReplayedTurn, StartedReplay
 from gatepost.store.sessions.sessions import Session
 
 READ, WRITE = "sessions.read", "sessions.write"
@@ -16,17 +15,6 @@ SessionId = Annotated[str, argument("The session's id.", "session")]
 class StopResult(Struct, frozen=True):
     id: str
     stopped: bool
-
-
-class ReplayComparison(Struct, frozen=True, kw_only=True):
-    """`finished`: every turn of the replay has ended."""
-
-    id: str
-    source: str
-    folder: str
-    changes: dict[str, str]
-    finished: bool
-    turns: list[ReplayedTurn]
 
 
 class CloseResult(Struct, frozen=True):
@@ -87,39 +75,3 @@ class CopySessionArgs(OperationArgs[ForkedSession], frozen=True):
 
     id: SessionId
     title: Annotated[str, option("The agent's title."), Meta(max_length=60)] = ""
-
-
-@declares("session.replay", right=WRITE, offline=False)
-class ReplaySessionArgs(OperationArgs[StartedReplay], frozen=True):
-    """Give the messages of a session to a new one with other settings. Nothing that the new one says is delivered.
-
-    Its tools only read, it reaches models and nothing else of the network, and it works on a copy of the group's
-    folder. `gatepost session compare` shows both side by side.
-    """
-
-    id: SessionId
-    model: Annotated[str, option("Another model."), Meta(max_length=200)] = ""
-    provider: Annotated[str, option("Another provider, with its usual model unless one is named.")] = ""
-    agents_md: Annotated[
-        str,
-        option("The text of another AGENTS.md.", metavar="FILE", cli="A file in the place of AGENTS.md.", secret=True),
-        Meta(max_length=100_000),
-    ] = ""
-    skill: Annotated[
-        dict[str, str],
-        option(
-            "The SKILL.md of skills, by their names.",
-            metavar="NAME=FILE",
-            cli="A file in the place of the SKILL.md of this skill; may be repeated.",
-            secret=True,
-        ),
-    ] = field(default_factory=dict)
-    turns: Annotated[int, option("The newest so many turns.", least=1, most=50)] = 20
-
-
-@declares("session.compare", right=READ, reads=True)
-class CompareReplayArgs(OperationArgs[ReplayComparison], frozen=True):
-    """Show a replay beside the session that it repeats, turn by turn: what was asked, both answers, what each cost and
-    how long it took."""
-
-    id: Annotated[str, argument("The replay's id.", "replay")]
