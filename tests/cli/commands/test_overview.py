@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from gatepost.cli.commands.overview import print_health
+from gatepost.core.clock import SECOND
+from gatepost.serve.control.arguments.overview import GatewayOverview, OverviewExtent, PanicState
+from gatepost.serve.health.findings import Finding
 
 
 def test_without_a_gateway_it_says_how_to_start_one(run: Callable[..., Any]) -> None:
@@ -14,11 +17,19 @@ def test_without_a_gateway_it_says_how_to_start_one(run: Callable[..., Any]) -> 
 
 
 def test_what_is_not_well_has_its_way_out_and_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
-    finding = {"level": "warn", "subject": "channels", "text": "tg is deaf\x1b[2J", "way_out": "restart it"}
-    panic = {"since_at": "2027-01-15T08:00:00Z", "reason": "smoke"}
-    print_health({"panic": panic, "findings": [finding], "homeless": 2})
+    finding = Finding(level="warn", subject="channels", text="tg is deaf\x1b[2J", way_out="restart it")
+    found = GatewayOverview(
+        extent=OverviewExtent.ALL,
+        panic=PanicState(since_at=1_800_000_000 * SECOND, reason="smoke"),
+        findings=[finding],
+        counts={},
+        total=0,
+        homeless=2,
+        agents=[],
+    )
+    print_health(found)
     said = capsys.readouterr().out
-    assert "everything is stopped since 2027-01-15T08:00:00Z: smoke\n  → gatepost panic --off" in said
+    assert "everything is stopped since 2027-01-15T08:00:00.000Z: smoke\n  → gatepost panic --off" in said
     assert "channels: tg is deaf␛[2J\n  → restart it" in said
     assert "2 requests that are about no group wait" in said
 

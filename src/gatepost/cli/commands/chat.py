@@ -1,16 +1,19 @@
 """`gatepost chat`: talk to the agents from a terminal, by hand or from a script."""
 
 import sys
-from typing import Any
 
 import click
+from msgspec import UNSET, Struct, UnsetType
 
 from gatepost.cli import output, reasons
-from gatepost.cli.conversation import ANSWERED, ChatTarget, TerminalConversation, poll_outcome
+from gatepost.cli.conversation import ANSWERED, ChatTarget, TerminalConversation, poll_outcome, send
 from gatepost.cli.program import INTERRUPTED
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import find
 from gatepost.core.listen_address import find_control_path
+from gatepost.core.records import replace
+from gatepost.serve.control.answers import to_json
+from gatepost.serve.control.chat_outcome import ChatReply
 from gatepost.serve.control.client import ControlClient
 from gatepost.store.messages.inbox import InboxState
 
@@ -49,37 +52,47 @@ def command(
         text = sys.stdin.read().removesuffix("\n")
     outcome = send_message(control, place, text, key, timeout if wait else None)
     if as_json:
-        output.print_json_line(outcome)
+        output.print_json_line(to_json(outcome))
     elif told := render(outcome, wait):
         output.print_line(told)
-    elif wait and outcome["state"] in ANSWERED:
+    elif wait and outcome.state in ANSWERED:
         output.print_line("(the agent chose to say nothing)", error=True)
-    if wait and outcome["state"] not in ANSWERED:
+    if wait and outcome.state not in ANSWERED:
         if not as_json:
             output.print_line(render_failure(outcome, timeout), error=True)
         ctx.exit(1)
 
 
-def send_message(
-    control: ControlClient, place: ChatTarget, text: str, key: str, timeout: float | None
-) -> dict[str, Any]:
+class SentChat(Struct, frozen=True, kw_only=True):
+    """A message that was sent, and its outcome so far. `asks`: the request that a person has to decide. `halted`: it
+    waits until the panic is over."""
+
+    message: int
+    new: bool
+    state: str
+    reason: str
+    replies: tuple[ChatReply, ...] = ()
+    asks: str | UnsetType = UNSET
+    halted: bool | UnsetType = UNSET
+
+
+def send_message(control: ControlClient, place: ChatTarget, text: str, key: str, timeout: float | None) -> SentChat:
     """Send, and wait for the answer unless `timeout` is None."""
-    receipt = control.post("/v1/chat", place.body(text, key))["result"]
-    number = receipt["message_id"]
-    outcome: dict[str, Any] = {
-        "message": number,
-        "new": receipt["new"],
-        "state": receipt["state"],
-        "reason": receipt["reason"],
-        "replies": [],
-    }
+    receipt = send(control, place, text, key)
+    number = receipt.message_id
+    outcome = SentChat(message=number, new=receipt.new, state=receipt.state, reason=receipt.reason)
     if timeout is None:
         return outcome
     try:
         for answer in poll_outcome(control, number, timeout):
-            outcome |= {name: answer[name] for name in ("state", "reason", "replies")}
-            outcome |= {"asks": answer["asks"]} if answer["asks"] else {}
-            outcome |= {"halted": True} if answer["halted"] else {}
+            outcome = replace(
+                outcome,
+                state=answer.state,
+                reason=answer.reason,
+                replies=answer.replies,
+                asks=answer.asks or outcome.asks,
+                halted=answer.halted or outcome.halted,
+            )
     except Unavailable as error:
         raise Unavailable("the answer", f"message {number} is accepted, but {error}") from None
     except KeyboardInterrupt:
@@ -88,19 +101,19 @@ def send_message(
     return outcome
 
 
-def render(outcome: dict[str, Any], waited: bool) -> str:
+def render(outcome: SentChat, waited: bool) -> str:
     if waited:
-        return "\n".join(reply["text"] for reply in outcome["replies"])
-    known = "" if outcome["new"] else ", seen before"
-    reason = f": {reasons.render_reason(outcome['reason'])}" if outcome["reason"] else ""
-    return f"message {outcome['message']} {outcome['state']}{reason}{known}"
+        return "\n".join(reply.text for reply in outcome.replies)
+    known = "" if outcome.new else ", seen before"
+    reason = f": {reasons.render_reason(outcome.reason)}" if outcome.reason else ""
+    return f"message {outcome.message} {outcome.state}{reason}{known}"
 
 
-def render_failure(outcome: dict[str, Any], timeout: float) -> str:
-    number, state, reason = outcome["message"], outcome["state"], outcome["reason"]
+def render_failure(outcome: SentChat, timeout: float) -> str:
+    number, state, reason = outcome.message, outcome.state, outcome.reason
     if state in (InboxState.FAILED, InboxState.REFUSED, InboxState.CANCELLED):
         return f"message {number} {state}" + (f": {reasons.render_reason(reason)}" if reason else "")
-    how = reasons.render_waiting(state, reason, outcome.get("asks", ""))
-    if outcome.get("halted"):
+    how = reasons.render_waiting(state, reason, outcome.asks or "")
+    if outcome.halted:
         return f"message {number} {how} until `gatepost panic --off`: `gatepost trace {number}`"
     return f"no answer within {timeout:g} s; message {number} {how}: `gatepost trace {number}`"

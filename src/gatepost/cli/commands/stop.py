@@ -1,7 +1,5 @@
 """`gatepost stop`: end what an agent does, now. The session goes on with its next message."""
 
-from typing import Any
-
 import click
 
 from gatepost.cli import output
@@ -9,8 +7,9 @@ from gatepost.cli.operation_command import call_operation
 from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.session_control import StopSessionArgs
-from gatepost.serve.control.arguments.sessions import ListSessionsArgs, StopAllSessionsArgs
+from gatepost.serve.control.arguments.sessions import ListSessionsArgs, StopAllSessionsArgs, StopResult
 
 
 @click.command()
@@ -27,12 +26,11 @@ def command(home: str | None, session: str | None, everything: bool, as_json: bo
     if bool(session) == everything:
         raise click.UsageError("name a SESSION, or say --all")
     place = home_of(home)
-    done: list[dict[str, Any]]
     done = [_stop_one(place, session)] if session else call_operation(place, StopAllSessionsArgs, {})
     if as_json:
-        output.print_json(done)
+        output.print_json(to_json(done))
         return 0
-    stopped = [each["id"] for each in done if each["stopped"]]
+    stopped = [each.id for each in done if each.stopped]
     for each in stopped:
         output.print_line(f"{each} is stopped")
     if not stopped:
@@ -40,12 +38,11 @@ def command(home: str | None, session: str | None, everything: bool, as_json: bo
     return 0
 
 
-def _stop_one(place: Home, beginning: str) -> dict[str, Any]:
-    live: list[dict[str, Any]] = call_operation(place, ListSessionsArgs, {})
-    chosen = [each["id"] for each in live if each["id"].startswith(beginning)]
+def _stop_one(place: Home, beginning: str) -> StopResult:
+    live = call_operation(place, ListSessionsArgs, {})
+    chosen = [each.id for each in live if each.id.startswith(beginning)]
     if len(chosen) != 1:
         raise NotFound(
             "live session", beginning, "several begin like that" if chosen else "`gatepost session list` shows them"
         )
-    stopped: dict[str, Any] = call_operation(place, StopSessionArgs, {"id": chosen[0]})
-    return stopped
+    return call_operation(place, StopSessionArgs, {"id": chosen[0]})

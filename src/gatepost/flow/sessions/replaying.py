@@ -37,9 +37,9 @@ from gatepost.store.rooms import origins
 from gatepost.store.rooms.origins import OriginChain
 from gatepost.store.sessions import replays, session_files, sessions, turns
 from gatepost.store.sessions.groups import Group
-from gatepost.store.sessions.replays import ContextWindow, ObservedMessage, Replay
+from gatepost.store.sessions.replays import ContextWindow, ObservedMessage, Replay, StartedReplay
 from gatepost.store.sessions.sessions import SESSIONS, Session, SessionMode
-from gatepost.tools.call import ReplayWish, StartedReplay, ToolCall, run_to_completion
+from gatepost.tools.call import ReplayWish, ToolCall, run_to_completion
 
 MOST_REPLAYS = setting("sessions.max_replays", 10, help="How many replays a group may have at once; 0: none.")
 REPLAY_MB = setting(

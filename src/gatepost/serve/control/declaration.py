@@ -16,7 +16,7 @@ from msgspec import NODEFAULT, Meta, Struct, json, structs
 from gatepost.core.registry import load_package
 
 _SPEC = "gatepost:argument"
-R = TypeVar("R")
+R = TypeVar("R", covariant=True)
 
 
 class OperationInfo(Struct, frozen=True, kw_only=True):

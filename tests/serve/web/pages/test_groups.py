@@ -1,13 +1,33 @@
 """The pages of groups, as data and over HTTP."""
 
+from types import SimpleNamespace
 from typing import Any
 
+from gatepost.flow.groups.file_records import GroupFileText
+from gatepost.serve.control.arguments.groups import GroupDetails
 from gatepost.serve.web.dashboard.view import FormBlock, TableBlock
 from gatepost.serve.web.pages.groups import list_moves, make_editor_view, make_tree_view
 
 
-def group(folder: str) -> dict[str, Any]:
-    return {"folder": folder, "name": "", "tier": 1, "provider": "", "model": "", "open": False, "created_at": None}
+def group(folder: str, gateway: str = "") -> GroupDetails:
+    return GroupDetails(
+        folder=folder,
+        name="",
+        provider="",
+        model="",
+        sandbox="",
+        options={},
+        open=False,
+        window_messages=None,
+        window_chars=None,
+        created_at=0,
+        tier=1,
+        routes=[],
+        destinations=[],
+        sessions=[],
+        gateway=gateway,
+        moves_to="",
+    )
 
 
 def test_groups_are_a_tree() -> None:
@@ -18,17 +38,17 @@ def test_groups_are_a_tree() -> None:
 
 
 def test_the_editor_sends_the_version_that_it_shows_and_only_who_may_write_has_one() -> None:
-    file = {"folder": "acme", "path": "AGENTS.md", "text": "</textarea><script>", "version": "v1"}
+    file = GroupFileText(folder="acme", path="AGENTS.md", text="</textarea><script>", version="v1")
     [form] = [each for each in make_editor_view(file, writes=True).blocks if isinstance(each, FormBlock)]
     assert form.args == {"folder": "acme", "path": "AGENTS.md", "version": "v1"} and form.keeps
     assert not [each for each in make_editor_view(file, writes=False).blocks if isinstance(each, FormBlock)]
 
 
 def test_a_group_can_be_moved_where_there_is_another_gateway_that_lives() -> None:
-    acme = {"folder": "acme/eng", "gateway": "north"}
-    north, south, west = ({"name": name, "alive": True} for name in ("north", "south", "west"))
-    assert list_moves(acme, [north]) == list_moves(acme, [north, {**south, "alive": False}]) == ()
-    assert list_moves({**acme, "gateway": ""}, [north, south]) == ()
+    acme = group("acme/eng", "north")
+    north, south, west = (SimpleNamespace(name=name, alive=True) for name in ("north", "south", "west"))
+    assert list_moves(acme, [north]) == list_moves(acme, [north, SimpleNamespace(name="south", alive=False)]) == ()
+    assert list_moves(group("acme/eng"), [north, south]) == ()
     [only] = list_moves(acme, [north, south])
     [asks] = list_moves(acme, [north, south, west])
     assert (only.args, asks.args) == ({"folder": "acme/eng", "gateway": "south"}, {"folder": "acme/eng"})

@@ -4,42 +4,49 @@ from typing import Any
 
 import pytest
 
-from gatepost.core.clock import SystemClock
+from gatepost.core.clock import SECOND, SystemClock
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
+from gatepost.serve.control.operations.tokens import TokenView
 from gatepost.serve.web.dashboard.operation_form import make_form
 from gatepost.serve.web.dashboard.result_links import list_shown_once
 from gatepost.serve.web.dashboard.view import Badge, InputKind, Moment
 from gatepost.serve.web.pages.links import LINK, PAGE, list_actions, show_end
 from gatepost.store.rights import tokens
-from gatepost.store.rights.tokens import NewToken, TokenKind
+from gatepost.store.rights.tokens import NewToken, SignatureScheme, TokenKind, TokenState
 from gatepost.store.sessions import groups
 
 
-def make_answer(**given: Any) -> dict[str, Any]:
-    return {
-        "id": "tk-1",
-        "kind": "webhook",
-        "folder": "home",
-        "label": "ci",
-        "signature": "none",
-        "instructions": "",
-        "state": "valid",
-        "expires_at": None,
-        "last_used_at": None,
-        "created_by": "operator",
-        **given,
-    }
+def make_answer(**given: Any) -> TokenView:
+    made = TokenView(
+        id="tk-1",
+        kind=TokenKind.WEBHOOK,
+        folder="home",
+        own_group=False,
+        instance="",
+        address="",
+        identity="",
+        label="ci",
+        uses_left=None,
+        expires_at=None,
+        created_by="operator",
+        created_at=1,
+        revoked_at=None,
+        last_used_at=None,
+        state=TokenState.VALID,
+    )
+    return replace(made, **given)
 
 
 @pytest.mark.parametrize(
     ("given", "labels"),
     [
         ({}, ["Sign", "Revoke"]),
-        ({"kind": "invite"}, ["Revoke"]),
-        ({"kind": "chat_link"}, ["Revoke"]),
-        ({"state": "revoked"}, []),
-        ({"state": "expired"}, []),
+        ({"kind": TokenKind.INVITE}, ["Revoke"]),
+        ({"kind": TokenKind.CHAT_LINK}, ["Revoke"]),
+        ({"state": TokenState.REVOKED}, []),
+        ({"state": TokenState.EXPIRED}, []),
     ],
 )
 def test_what_can_be_done_to_a_link_depends_on_its_kind_and_state(given: dict[str, Any], labels: list[str]) -> None:
@@ -51,14 +58,14 @@ def test_what_can_be_done_to_a_link_depends_on_its_kind_and_state(given: dict[st
 def test_how_a_link_is_signed_is_shown_if_it_is() -> None:
     (signed,) = [each for each in LINK if each.name == "signature"]
     assert signed.show(make_answer()) is None
-    assert str(getattr(signed.show(make_answer(signature="stripe")), "text", "")) == "stripe"
+    assert str(getattr(signed.show(make_answer(signature=SignatureScheme.STRIPE)), "text", "")) == "stripe"
 
 
 def test_a_link_shows_when_it_ends_or_what_has_ended_it() -> None:
-    at = "2026-01-01T00:00:00Z"
+    at = 1_767_225_600 * SECOND
     assert show_end(make_answer()) is None
-    assert show_end(make_answer(expires_at=at)) == Moment(at)
-    assert show_end(make_answer(expires_at=at, state="used_up")) == Badge("used up")
+    assert show_end(make_answer(expires_at=at)) == Moment("2026-01-01T00:00:00.000Z")
+    assert show_end(make_answer(expires_at=at, state=TokenState.USED_UP)) == Badge("used up")
 
 
 def test_what_most_people_say_of_a_link_stands_in_front_in_its_form() -> None:

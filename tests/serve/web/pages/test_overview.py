@@ -5,7 +5,23 @@ from typing import Any
 import pytest
 
 from gatepost.core.clock import MINUTE, SystemClock, iso
+from gatepost.core.periods import Period
+from gatepost.core.records import replace
 from gatepost.core.registry import load_package
+from gatepost.flow.overview.agent_states import AgentStanding, SafeStep
+from gatepost.messages.inbound import Direction
+from gatepost.serve.control.arguments.overview import (
+    AgentOverview,
+    GatewayOverview,
+    OverviewBudget,
+    OverviewExtent,
+    OverviewMessage,
+    OverviewRequest,
+    OverviewStep,
+    OverviewWait,
+    PanicState,
+)
+from gatepost.serve.health.findings import Finding
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import AgentCards, Badge, Fact, Link, Money, Share, Tone
 from gatepost.serve.web.pages.overview import list_notes, make_card, make_view, render_summary
@@ -14,47 +30,56 @@ from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, switches
 from gatepost.store.rights.acl import AclRow
+from gatepost.store.rights.requests import RequestKind
 from gatepost.store.sessions import groups
 
 NOW = 1_800_000_000_000_000
-AGO = iso(NOW - 3 * MINUTE)
+AGO = NOW - 3 * MINUTE
 ADA = "telegram:user/9"
 EVIL = '"><script>alert(1)</script>'
 
 
-def make_agent(**more: Any) -> dict[str, Any]:
-    return {
-        "id": "acme/eng",
-        "folder": "acme/eng",
-        "title": "Engineering",
-        "managed": False,
-        "provider": "claude",
-        "state": "asleep",
-        "since_at": AGO,
-        "active_at": AGO,
-        "last": {"id": 1, "direction": "in", "by": "Bob", "text": "hello", "at": AGO},
-        "queued": 0,
-        "sandboxes": 0,
-        "spent": 120_000,
-        "budget": None,
-        "requests": 0,
-        "request": None,
-        "waits": [],
-        "failure": "",
-        "next": None,
-        **more,
-    }
+def make_agent(**more: Any) -> AgentOverview:
+    made = AgentOverview(
+        id="acme/eng",
+        folder="acme/eng",
+        title="Engineering",
+        managed=False,
+        provider="claude",
+        state=AgentStanding.ASLEEP,
+        since_at=AGO,
+        active_at=AGO,
+        last=OverviewMessage(id=1, direction=Direction.IN, by="Bob", text="hello", at=AGO),
+        queued=0,
+        sandboxes=0,
+        spent=120_000,
+        budget=None,
+        requests=0,
+        request=None,
+        waits=[],
+        failure="",
+        next=None,
+    )
+    return replace(made, **more)
 
 
-def make_answer(*agents: dict[str, Any], **more: Any) -> dict[str, Any]:
-    found = {"extent": "all", "panic": None, "findings": [], "counts": {"asleep": len(agents)}, "homeless": 0}
-    return {**found, "total": len(agents), "agents": list(agents), **more}
+def make_answer(*agents: AgentOverview, **more: Any) -> GatewayOverview:
+    found = GatewayOverview(
+        extent=OverviewExtent.ALL,
+        panic=None,
+        findings=[],
+        counts={"asleep": len(agents)},
+        homeless=0,
+        total=len(agents),
+        agents=list(agents),
+    )
+    return replace(found, **more)
 
 
 def test_a_card_has_the_last_words_the_state_and_what_it_costs() -> None:
-    budget = {"folder": "acme", "period": "day", "limit": 2_000_000, "spent": 500_000}
-    card = make_card(make_agent(state="working", sandboxes=1, queued=2, budget=budget), NOW)
-    assert (card.title, card.by, card.last, card.last_at) == ("Engineering", "Bob", "hello", AGO)
+    budget = OverviewBudget(folder="acme", period=Period.DAY, limit=2_000_000, spent=500_000)
+    card = make_card(make_agent(state=AgentStanding.WORKING, sandboxes=1, queued=2, budget=budget), NOW)
+    assert (card.title, card.by, card.last, card.last_at) == ("Engineering", "Bob", "hello", iso(AGO))
     assert card.state == Badge("Working, 3 min", Tone.GOOD)
     assert card.facts == [
         Fact("Agent", "claude"),
@@ -66,14 +91,14 @@ def test_a_card_has_the_last_words_the_state_and_what_it_costs() -> None:
 
 
 def test_a_card_says_what_is_asked_who_waits_and_offers_the_step() -> None:
-    request = {"id": "p-1", "kind": "tool", "what": "Bash", "why": "it deletes files", "asked_at": AGO}
+    request = OverviewRequest(id="p-1", kind=RequestKind.TOOL, what="Bash", why="it deletes files", asked_at=AGO)
     waits = [
-        {"who": "acme/eng", "whom": "a person", "what": "tool Bash", "count": 3, "since_at": AGO},
-        {"who": "acme/eng", "whom": "beta", "what": "errand", "count": 1, "since_at": AGO},
-        {"who": "acme", "whom": "acme/eng", "what": "errand", "count": 1, "since_at": None},
+        OverviewWait(who="acme/eng", whom="a person", what="tool Bash", count=3, since_at=AGO),
+        OverviewWait(who="acme/eng", whom="beta", what="errand", count=1, since_at=AGO),
+        OverviewWait(who="acme", whom="acme/eng", what="errand", count=1, since_at=None),
     ]
-    step = {"step": "answer", "operation": "permit.answer", "args": {"id": "p-1"}, "command": "…"}
-    card = make_card(make_agent(state="waiting", requests=3, request=request, waits=waits, next=step), NOW)
+    step = OverviewStep(step=SafeStep.ANSWER, operation="permit.answer", args={"id": "p-1"}, command="…")
+    card = make_card(make_agent(state=AgentStanding.WAITING, requests=3, request=request, waits=waits, next=step), NOW)
     assert card.waits == (
         "Asks: tool Bash (it deletes files) and 2 more, 3 min · Waits for beta: errand, 3 min"
         " · acme waits for it: errand"
@@ -87,10 +112,10 @@ def test_a_managed_agent_leads_to_its_session_and_a_failure_is_told() -> None:
     assert (managed.href, managed.title) == ("/dashboard/agents/s-1", "acme/eng")
     assert make_card(make_agent(), NOW).href == "/dashboard/groups/acme%2Feng"
     assert make_card(make_agent(title="eng"), NOW).title == "acme/eng"  # there may be beta/eng, too
-    step = {"step": "trace", "operation": "ledger.trace", "args": {"message": "42"}, "command": "…"}
-    shown = make_card(make_agent(state="failing", next=step), NOW)
+    step = OverviewStep(step=SafeStep.TRACE, operation="ledger.trace", args={"message": "42"}, command="…")
+    shown = make_card(make_agent(state=AgentStanding.FAILING, next=step), NOW)
     assert (shown.link, shown.action) == (Link("Look at the message", "/dashboard/ledger/42"), None)
-    assert make_card(make_agent(state="failing", failure="no  key\n"), NOW).trouble == "no key"
+    assert make_card(make_agent(state=AgentStanding.FAILING, failure="no  key\n"), NOW).trouble == "no key"
     assert make_card(make_agent(failure="no key"), NOW).trouble == ""
 
 
@@ -109,9 +134,9 @@ def test_the_lead_answers_whether_everything_is_well(counts: dict[str, int], not
 
 
 def test_a_panic_comes_first_and_can_be_ended_and_findings_are_few() -> None:
-    finding = {"level": "warn", "subject": "disk", "text": "0.5 GB free", "way_out": "free `some`"}
-    findings = [{**finding, "level": "fail"}, *[finding] * 9]
-    notes = list_notes(make_answer(panic={"since_at": AGO, "reason": "smoke"}, findings=findings, homeless=2), NOW)
+    finding = Finding(level="warn", subject="disk", text="0.5 GB free", way_out="free `some`")
+    findings = [replace(finding, level="fail"), *[finding] * 9]
+    notes = list_notes(make_answer(panic=PanicState(since_at=AGO, reason="smoke"), findings=findings, homeless=2), NOW)
     assert notes[0].action is not None and notes[0].action.operation == "panic.off" and notes[0].action.asks
     assert notes[0].text == "Everything is stopped, since 3 min. Messages are kept. The operator's words: smoke"
     assert notes[1].text.startswith("2 requests wait that are about no group")
@@ -128,11 +153,11 @@ def test_more_agents_than_one_page_lead_to_the_next_with_the_same_choice() -> No
 
 
 def test_words_of_strangers_stay_words() -> None:
-    last = {"id": 1, "direction": "in", "by": EVIL, "text": EVIL, "at": AGO}
-    waits = [{"who": "acme/eng", "whom": "a person", "what": EVIL, "count": 1, "since_at": AGO}]
-    agent = make_agent(title=EVIL, last=last, waits=waits, state="failing", failure=EVIL, provider=EVIL)
-    findings = [{"level": "fail", "subject": EVIL, "text": EVIL, "way_out": EVIL}]
-    found = make_answer(agent, findings=findings, panic={"since_at": AGO, "reason": EVIL})
+    last = OverviewMessage(id=1, direction=Direction.IN, by=EVIL, text=EVIL, at=AGO)
+    waits = [OverviewWait(who="acme/eng", whom="a person", what=EVIL, count=1, since_at=AGO)]
+    agent = make_agent(title=EVIL, last=last, waits=waits, state=AgentStanding.FAILING, failure=EVIL, provider=EVIL)
+    findings = [Finding(level="fail", subject=EVIL, text=EVIL, way_out=EVIL)]
+    found = make_answer(agent, findings=findings, panic=PanicState(since_at=AGO, reason=EVIL))
     shown = render(
         "fragment.html",
         view=make_view(found, EVIL, NOW, {"q": EVIL}, 0),

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from gatepost.core.errors import NotFound
+from gatepost.serve.control.answers import extend
+from gatepost.serve.control.arguments.routes import RouteListItem
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.operations.routes import plan_move
 from gatepost.serve.web.dashboard.view import FormBlock, TableBlock
@@ -48,8 +50,7 @@ async def test_a_move_is_recorded_and_what_is_not_there_is_named(office: Any) ->
 
 
 def test_rows_are_dragged_or_moved_by_buttons_and_the_ends_have_one() -> None:
-    found = [{**dict.fromkeys(("match", "target", "mode", "also", "fault", "created_by"), ""), "id": n, "seq": n}
-             for n in (4, 5, 6)]  # fmt: skip
+    found = [extend(RouteListItem, route(n, n), fault="") for n in (4, 5, 6)]
     view = make_routes_view(found, {"address": "web:home", "text": "<b>"}, None)
     [table] = [each for each in view.blocks if isinstance(each, TableBlock)]
     assert (table.moves, [row.key for row in table.rows]) == ("route.move", ["4", "5", "6"])

@@ -5,28 +5,34 @@ from typing import Any
 import pytest
 from tests.serve.control.test_session_control import ADA, ADMIN, seed
 
-from gatepost.core.clock import SystemClock
+from gatepost.core.clock import SECOND, SystemClock
+from gatepost.core.records import replace
 from gatepost.flow.web.page_logins import issue_for_person
+from gatepost.serve.control.arguments.replays import ReplayComparison
+from gatepost.serve.control.arguments.session_control import SessionDetails, SessionEvent, SessionEventKind
 from gatepost.serve.web.dashboard.text_difference import MOST_WORDS, mark_difference
 from gatepost.serve.web.dashboard.view import CompareBlock, FormBlock, TextPart, TimelineBlock, Tone
 from gatepost.serve.web.pages.replays import make_replay_view
 from gatepost.serve.web.pages.sessions import make_session_view
+from gatepost.store.sessions.replays import ReplayedTurn, TurnOutcome
+from gatepost.store.sessions.sessions import SessionState
+from gatepost.store.sessions.turns import TurnState
 
-AT = "2026-01-01T00:00:00.000Z"
+AT = 1_767_225_600 * SECOND
 
 
-def event(kind: str, **more: Any) -> dict[str, Any]:
-    return {"at": AT, "kind": kind, "who": "", "text": "", "state": "", "ref": "7", "cost": None, **more}
+def event(kind: str, ref: str = "7", **more: Any) -> SessionEvent:
+    return SessionEvent(at=AT, kind=SessionEventKind(kind), ref=ref, **more)
 
 
-def session(**more: Any) -> dict[str, Any]:
-    made = {
-        "id": "s-1", "agent": "Acme", "folder": "acme", "title": "", "instance": "tg", "address": "tg:group/7",
-        "thread": "", "provider": "", "model": "", "state": "idle", "running": False, "waiting": 0, "cost": 0,
-        "created_at": AT, "active_at": AT, "closed_at": None, "parent": "", "managed": False, "speaks": True,
-        "older": 0, "events": [],
-    }  # fmt: skip
-    return {**made, **more}
+def session(**more: Any) -> SessionDetails:
+    made = SessionDetails(
+        id="s-1", agent="Acme", folder="acme", title="", instance="tg", address="tg:group/7",
+        thread="", provider="", model="", state=SessionState.IDLE, running=False, waiting=0, cost=0,
+        created_at=AT, active_at=AT, closed_at=None, parent="", managed=False, speaks=True,
+        older=0, events=[],
+    )  # fmt: skip
+    return replace(made, **more)
 
 
 def test_what_happened_is_shown_newest_first_with_its_outcome_and_cost() -> None:
@@ -64,14 +70,15 @@ def test_who_is_nobody_to_the_agent_has_no_form_to_speak() -> None:
 
 
 def test_a_replay_stands_beside_what_it_repeats_and_changed_words_are_marked() -> None:
-    def outcome(answer: str, error: str = "") -> dict[str, Any]:
-        return {"state": "done", "error": error, "answer": answer, "micro": 2_000_000, "took": 1_500_000}
+    def outcome(answer: str, error: str = "") -> TurnOutcome:
+        return TurnOutcome(state=TurnState.DONE, error=error, answer=answer, micro=2_000_000, took=1_500_000)
 
     turns = [
-        {"number": 1, "input": "hi", "original": outcome("a red fox"), "replayed": outcome("a blue fox")},
-        {"number": 2, "input": "go", "original": outcome("", "broken"), "replayed": None},
+        ReplayedTurn(number=1, input="hi", original=outcome("a red fox"), replayed=outcome("a blue fox")),
+        ReplayedTurn(number=2, input="go", original=outcome("", "broken"), replayed=None),
     ]
-    view = make_replay_view({"id": "r", "source": "s-1", "changes": {"model": "x"}, "finished": False, "turns": turns})
+    found = ReplayComparison(id="r", source="s-1", folder="acme", changes={"model": "x"}, finished=False, turns=turns)
+    view = make_replay_view(found)
     first, second = [each for each in view.blocks if isinstance(each, CompareBlock)]
     assert [each.text for each in first.left.parts if each.changed] == ["red"]
     assert [each.text for each in first.right.parts if each.changed] == ["blue"]

@@ -1,13 +1,24 @@
 """Messages that were refused."""
 
-from typing import Annotated, Any
+from typing import Annotated
+
+from msgspec import Struct
 
 from gatepost.serve.control.declaration import OperationArgs, declares, option
-from gatepost.store.messages.dropped import DroppedBy
+from gatepost.store.messages.dropped import DroppedBy, DroppedCount, DroppedMessage
+
+
+class DroppedReport(Struct, frozen=True, kw_only=True):
+    total: int
+    only_counted: int  # of these: not written down one by one
+    counts: list[DroppedCount]
+    newest: list[DroppedMessage]  # oldest first
+    last: int  # rows of the inbox and of the audit log: whoever follows goes on behind them
+    last_audit: int
 
 
 @declares("dropped.list", right="ledger.read", reads=True)
-class ListDroppedArgs(OperationArgs[Any], frozen=True):
+class ListDroppedArgs(OperationArgs[DroppedReport], frozen=True):
     """Count every message that was refused, by its reason, its room or its sender, and show the newest.
 
     Only the first messages of an unknown sender are recorded in each hour. The rest is counted as only_counted when the

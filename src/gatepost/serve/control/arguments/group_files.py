@@ -1,9 +1,10 @@
 """Files of a group that people write: its AGENTS.md and its skills."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
+from gatepost.flow.groups.file_records import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.serve.control.arguments.groups import READ, WRITE, Folder
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
@@ -15,14 +16,14 @@ FilePath = Annotated[
 
 
 @declares("group.files", right=READ, needs_home=True)
-class ListGroupFilesArgs(OperationArgs[Any], frozen=True):
+class ListGroupFilesArgs(OperationArgs[list[GroupFile]], frozen=True):
     """List what people may read and change here of a group's folder: AGENTS.md and skills/."""
 
     folder: Folder
 
 
 @declares("group.read_file", right=READ, needs_home=True)
-class ReadGroupFileArgs(OperationArgs[Any], frozen=True):
+class ReadGroupFileArgs(OperationArgs[GroupFileText], frozen=True):
     """Read AGENTS.md or a file of a skill. `version` names what was read, for who changes it."""
 
     folder: Folder
@@ -30,7 +31,7 @@ class ReadGroupFileArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("group.write_file", right=WRITE)
-class WriteGroupFileArgs(OperationArgs[Any], frozen=True):
+class WriteGroupFileArgs(OperationArgs[WrittenGroupFile], frozen=True):
     """Write AGENTS.md or a file of a skill, whole. Agents that are awake take it up after their turn.
 
     It is refused if the file is not the version that was read: the agent or somebody else has changed it meanwhile.

@@ -1,12 +1,20 @@
 """Names by which the agent of a group gives work to that of another one."""
 
-from typing import Annotated, Any
+from typing import Annotated
+
+from msgspec import Struct
 
 from gatepost.serve.control.arguments.groups import WRITE, Folder
 from gatepost.serve.control.declaration import OperationArgs, argument, declares
 
 
-class _LinkArgs(OperationArgs[Any], frozen=True):
+class GroupLink(Struct, frozen=True):
+    folder: str
+    name: str
+    group: str
+
+
+class _LinkArgs(OperationArgs[GroupLink], frozen=True):
     folder: Folder
     name: Annotated[str, argument("The name of the other group for its agent.", examples=("helpdesk",))]
 

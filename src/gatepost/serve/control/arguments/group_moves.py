@@ -1,13 +1,28 @@
 """Groups that move to another gateway."""
 
-from typing import Annotated, Any
+from typing import Annotated
+
+from msgspec import Struct
 
 from gatepost.serve.control.arguments.groups import WRITE
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.gateways.group_moves import GroupMoveState
+
+
+class GroupMoveView(Struct, frozen=True, kw_only=True):
+    """`state`: arrived or done, if the target has it."""
+
+    world: str
+    source: str
+    target: str
+    state: GroupMoveState
+    files: int
+    bytes: int
+    note: str = ""
 
 
 @declares("group.move", right=WRITE)
-class MoveGroupArgs(OperationArgs[Any], frozen=True):
+class MoveGroupArgs(OperationArgs[GroupMoveView], frozen=True):
     """Move a group with its whole world, their files and what providers remember, to another gateway.
 
     A world is the group at the top and all below it. Turns may end for a quarter of a minute; what is open then goes on

@@ -1,15 +1,48 @@
 """Groups: the agents and their folders."""
 
-from typing import Annotated, Any
+from typing import Annotated
+
+from msgspec import Struct
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.messages.destinations import Destination
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session
 
 READ, WRITE = "groups.read", "groups.write"
 Folder = Annotated[str, argument("The group's place.", scope=True, examples=("acme/eng",))]
 
 
+class GroupView(Group, frozen=True, kw_only=True):
+    tier: int
+
+
+class GroupDetails(GroupView, frozen=True, kw_only=True):
+    """A group with what leads to it, where it may send, and what it has going on. `gateway`: that has its folder, of
+    several with folders of their own. `moves_to`: the one that it is on its way to."""
+
+    routes: list[Route]
+    destinations: list[Destination]
+    sessions: list[Session]
+    gateway: str
+    moves_to: str
+
+
+class SetGroupResult(GroupView, frozen=True, kw_only=True):
+    notes: list[str]
+
+
+class GroupRemoval(Struct, frozen=True, kw_only=True):
+    folder: str
+    closed: int
+    kept: str  # the group's own files
+    removed: dict[str, int]
+    left: list[str]  # what could not be removed
+
+
 @declares("group.add", right=WRITE)
-class AddGroupArgs(OperationArgs[Any], frozen=True):
+class AddGroupArgs(OperationArgs[GroupView], frozen=True):
     """Add a group, with AGENTS.md, work.md and skills/ in its folder. FOLDER is its place, like acme/eng."""
 
     folder: Folder
@@ -21,19 +54,19 @@ class AddGroupArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("group.list", right=READ, reads=True)
-class ListGroupsArgs(OperationArgs[Any], frozen=True):
+class ListGroupsArgs(OperationArgs[list[GroupView]], frozen=True):
     """All groups, by folder."""
 
 
 @declares("group.show", right=READ, reads=True)
-class ShowGroupArgs(OperationArgs[Any], frozen=True):
+class ShowGroupArgs(OperationArgs[GroupDetails], frozen=True):
     """One group: what holds for it, its files, routes and live sessions."""
 
     folder: Folder
 
 
 @declares("group.set", right=WRITE)
-class SetGroupArgs(OperationArgs[Any], frozen=True):
+class SetGroupArgs(OperationArgs[SetGroupResult], frozen=True):
     """Change a group: name, provider, model, sandbox, open, window_messages, window_chars, mounts, limits.NAME,
     options.KEY.
 
@@ -59,7 +92,7 @@ class SetGroupArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("group.rm", right=WRITE)
-class RemoveGroupArgs(OperationArgs[Any], frozen=True):
+class RemoveGroupArgs(OperationArgs[GroupRemoval], frozen=True):
     """Remove a group with its routes, tasks, sessions, secrets, their folders and media. Its own folder stays, and
     its messages in the ledger."""
 

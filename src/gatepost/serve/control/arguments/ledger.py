@@ -1,18 +1,36 @@
 """The ledger: is every message accounted for, and what became of each."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 from gatepost.store.messages import inbox, outbox
+from gatepost.store.messages.inbox import InboxEntry
+from gatepost.store.messages.messages import Message
+from gatepost.store.messages.outbox import OutboxEffect
+from gatepost.store.money.costs import ModelCall
+from gatepost.store.money.ledger import LedgerLine, LedgerStatus, TraceEvent
 
 READ = "ledger.read"
 STATES = (*dict.fromkeys(("queued", "working", "held", "retry", *inbox.END, "pending", "sending", *outbox.END)),)
 
 
+class TraceMoment(TraceEvent, frozen=True, kw_only=True):
+    offset_ms: float  # since the message was accepted
+
+
+class MessageTraceView(Struct, frozen=True):
+    message: Message
+    entries: list[InboxEntry]
+    moments: list[TraceMoment]
+    model_calls: list[ModelCall]
+    effects: list[OutboxEffect]
+    trace_id: str  # by which a receiver of OpenTelemetry knows it
+
+
 @declares("ledger.check", right=READ, reads=True)
-class CheckLedgerArgs(OperationArgs[Any], frozen=True):
+class CheckLedgerArgs(OperationArgs[LedgerStatus], frozen=True):
     """Count what is not accounted for. Exit 1 unless that is 0."""
 
     running: Annotated[bool, option("A gateway runs; without one nothing is late.", hidden=True)] = True
@@ -22,7 +40,7 @@ class CheckLedgerArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("ledger.list", right=READ, reads=True)
-class ListLedgerArgs(OperationArgs[Any], frozen=True):
+class ListLedgerArgs(OperationArgs[list[LedgerLine]], frozen=True):
     """The newest rows, oldest first: direction, room, state, reason, text. Texts are cut; --json has them whole."""
 
     state: Annotated[str, option(f"Only rows in this state: {', '.join(STATES)}.")] = ""
@@ -34,7 +52,7 @@ class ListLedgerArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("ledger.trace", right=READ, reads=True)
-class TraceMessageArgs(OperationArgs[Any], frozen=True):
+class TraceMessageArgs(OperationArgs[MessageTraceView], frozen=True):
     """Show one message's whole life: every step, the model calls and tool calls of its turn, the sent messages and the
     cost.
 

@@ -1,14 +1,28 @@
 """Messages that failed: try one again."""
 
-from typing import Annotated, Any
+from typing import Annotated
+
+from msgspec import Struct
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 WRITE = "ledger.write"
 
 
+class RetryResult(Struct, frozen=True, kw_only=True):
+    """`sent`: deliveries that are on their way again. `given`: agents that get it again, by their conversations.
+    `doubtful`: it may arrive twice."""
+
+    message: int
+    instance: str
+    address: str
+    sent: int
+    given: list[str]
+    doubtful: bool
+
+
 @declares("ledger.retry", right=WRITE)
-class RetryMessageArgs(OperationArgs[Any], frozen=True):
+class RetryMessageArgs(OperationArgs[RetryResult], frozen=True):
     """Send a message that failed again, or give it to its agent again.
 
     A message of an agent is sent once more, as it stands in the ledger. If its delivery was uncertain, the room may

@@ -1,15 +1,84 @@
 """Routes: which group gets a message."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
+from msgspec import Struct
+
+from gatepost.flow.intake.message_outcome import DecidedBy, MessageOutcome
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions.sessions import MODES
 
 READ, WRITE = "routes.read", "routes.write"
 
 
+class RouteListItem(Route, frozen=True, kw_only=True):
+    fault: str  # why it matches nothing, if it cannot be read
+
+
+class RouteTestRow(Route, frozen=True, kw_only=True):
+    held: bool
+    why: str
+
+
+class RouteTestGroup(Struct, frozen=True, kw_only=True):
+    """A group to which routes lead, and what becomes of the message there. `rights`: of the sender. `denied_by`: the
+    row of the access list that shuts the sender out."""
+
+    folder: str
+    route: int
+    observe: bool
+    topic: str | None
+    session: str
+    outcome: MessageOutcome
+    rights: str
+    reason: str
+    sentence: str
+    denied_by: int | None
+
+
+class RouteTestSender(Struct, frozen=True):
+    """`person`: the one who has this identity. `known`: whether they are somebody here; `untrusted`: nothing proves who
+    it is."""
+
+    id: str
+    person: str
+    known: bool
+    untrusted: bool
+
+
+class RouteTestEngagement(Struct, frozen=True):
+    """A group that is in the conversation; `until`: null if that never ends. `route`: by which it was spoken to."""
+
+    folder: str
+    until: str | None
+    route: int | None
+
+
+class RouteTestResult(Struct, frozen=True, kw_only=True):
+    """The groups that would get such a message, whether its sender may speak there, and what each route says to it.
+    `decided_by`: route, engagement, or what the sender chose or says. `engaged`: who is in the conversation of that
+    room and thread. `sender`: null if none was named, and then nobody was judged. `halted`: no agent works until the
+    panic is over."""
+
+    why: str
+    outcome: MessageOutcome
+    reason: str
+    sentence: str
+    decided_by: DecidedBy
+    sender: RouteTestSender | None
+    policy: RoomPolicy
+    command: str
+    halted: bool
+    engaged: list[RouteTestEngagement]
+    dropped: bool
+    groups: list[RouteTestGroup]
+    routes: list[RouteTestRow]
+
+
 @declares("route.add", right=WRITE)
-class AddRouteArgs(OperationArgs[Any], frozen=True):
+class AddRouteArgs(OperationArgs[Route], frozen=True):
     """Add a route. Unknown keys and groups that do not exist are refused."""
 
     match: Annotated[
@@ -49,19 +118,19 @@ class AddRouteArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("route.list", right=READ, reads=True)
-class ListRoutesArgs(OperationArgs[Any], frozen=True):
+class ListRoutesArgs(OperationArgs[list[RouteListItem]], frozen=True):
     """All routes, in the order in which they are asked."""
 
 
 @declares("route.rm", right=WRITE)
-class RemoveRouteArgs(OperationArgs[Any], frozen=True):
+class RemoveRouteArgs(OperationArgs[Route], frozen=True):
     """Remove a route by its id."""
 
     id: Annotated[int, argument("The route's id.", "route")]
 
 
 @declares("route.move", right=WRITE)
-class MoveRouteArgs(OperationArgs[Any], frozen=True):
+class MoveRouteArgs(OperationArgs[list[RouteListItem]], frozen=True):
     """Put a route before another one, or last. Their numbers in the order change as little as possible."""
 
     id: Annotated[int, argument("The route's id.", "route")]
@@ -69,7 +138,7 @@ class MoveRouteArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("route.test", right=READ, reads=True)
-class RouteTestArgs(OperationArgs[Any], frozen=True):
+class RouteTestArgs(OperationArgs[RouteTestResult], frozen=True):
     """Explain what would become of a message in the room ADDRESS: who gets it and whether its sender may speak there.
     Exit 1 if it would be refused or wait for somebody who lets its sender in."""
 

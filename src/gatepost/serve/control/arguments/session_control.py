@@ -1,15 +1,81 @@
 """One conversation: show it, say something in it, stop it, reset it."""
 
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from gatepost.serve.control.arguments.sessions import READ, WRITE, SessionId
+from gatepost.serve.control.arguments.sessions import READ, WRITE, SessionId, StopResult
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.sessions.sessions import SessionState
+
+
+class ResetResult(Struct, frozen=True):
+    id: str
+    stopped: bool
+
+
+class SentToSession(Struct, frozen=True):
+    """`message`: its number in the ledger."""
+
+    id: str
+    message: int
+
+
+class SessionEventKind(StrEnum):
+    MESSAGE = "message"  # somebody wrote
+    ANSWER = "answer"  # the agent did
+    NOTE = "note"  # the gateway itself
+    TURN = "turn"
+    CALL = "call"
+    REQUEST = "request"
+    ERRAND = "errand"
+    FORK = "fork"
+    REPLAY = "replay"
+
+
+class SessionEvent(Struct, frozen=True, kw_only=True):
+    """`ref`: the id of the message, turn, request, errand or session that it is about. `cost`: of a turn, in
+    millionths."""
+
+    at: int
+    kind: SessionEventKind
+    who: str = ""
+    text: str = ""
+    state: str = ""
+    ref: str = ""
+    cost: int | None = None
+
+
+class SessionDetails(Struct, frozen=True, kw_only=True):
+    """`running`: a turn is open. `waiting`: messages that no turn has yet. `cost`: of the whole conversation, in
+    millionths. `speaks`: the caller may say something. `older`: the number before which there is more; 0: nothing."""
+
+    id: str
+    agent: str
+    folder: str
+    title: str
+    instance: str
+    address: str
+    thread: str
+    provider: str
+    model: str
+    state: SessionState
+    running: bool
+    waiting: int
+    cost: int
+    created_at: int
+    active_at: int
+    closed_at: int | None
+    parent: str
+    managed: bool
+    speaks: bool
+    older: int
+    events: list[SessionEvent]
 
 
 @declares("session.show", right=READ, judges=True, needs_home=True)
-class ShowSessionArgs(OperationArgs[Any], frozen=True):
+class ShowSessionArgs(OperationArgs[SessionDetails], frozen=True):
     """Show one conversation: its messages, its turns with their ends and costs, and the tool calls.
 
     Requests to people and work that was given to others are shown, too.
@@ -23,7 +89,7 @@ class ShowSessionArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("session.send", right=WRITE, offline=False, judges=True)
-class SendToSessionArgs(OperationArgs[Any], frozen=True):
+class SendToSessionArgs(OperationArgs[SentToSession], frozen=True):
     """Say something to the agent of a conversation, under your own name. Its answer goes to the room; your words do
     not. For owners and admins of the agent."""
 
@@ -32,14 +98,14 @@ class SendToSessionArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("session.reset", right=WRITE, offline=False, judges=True)
-class ResetSessionArgs(OperationArgs[Any], frozen=True):
+class ResetSessionArgs(OperationArgs[ResetResult], frozen=True):
     """Stop a session and forget its conversation: the next message begins anew. The ledger keeps what was said."""
 
     id: SessionId
 
 
 @declares("session.stop", right=WRITE, judges=True)
-class StopSessionArgs(OperationArgs[Any], frozen=True):
+class StopSessionArgs(OperationArgs[StopResult], frozen=True):
     """End the running turn of a session now. The session itself goes on with the next message."""
 
     id: SessionId

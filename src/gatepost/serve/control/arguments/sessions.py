@@ -1,36 +1,48 @@
-"""Sessions: list the live ones, set, close, fork, copy or replay one."""
+"""Sessions: list the live ones, set, close, fork or copy one."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import Meta, Struct
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.sessions.forks import ForkedSession
+from gatepost.store.sessions.sessions import Session
 
 READ, WRITE = "sessions.read", "sessions.write"
 SessionId = Annotated[str, argument("The session's id.", "session")]
 
 
+class StopResult(Struct, frozen=True):
+    id: str
+    stopped: bool
+
+
+class CloseResult(Struct, frozen=True):
+    id: str
+    closed: bool
+
+
 @declares("session.list", right=READ, reads=True)
-class ListSessionsArgs(OperationArgs[Any], frozen=True):
+class ListSessionsArgs(OperationArgs[list[Session]], frozen=True):
     """List the live sessions."""
 
     folder: Annotated[str, option("Only of this group (default: of every group).", scope=True)] = ""
 
 
 @declares("session.stop_all", right=WRITE)
-class StopAllSessionsArgs(OperationArgs[Any], frozen=True):
+class StopAllSessionsArgs(OperationArgs[list[StopResult]], frozen=True):
     """End every running turn, all at once: none waits for another to be gone."""
 
 
 @declares("session.close", right=WRITE)
-class CloseSessionArgs(OperationArgs[Any], frozen=True):
+class CloseSessionArgs(OperationArgs[CloseResult], frozen=True):
     """Close a session: the next message of the same conversation starts afresh."""
 
     id: SessionId
 
 
 @declares("session.set", right=WRITE)
-class SetSessionArgs(OperationArgs[Any], frozen=True):
+class SetSessionArgs(OperationArgs[Session], frozen=True):
     """Give a session a provider or a model of its own, from its next turn on.
 
     `default` takes it back: the session then goes by its group. Another provider is told what was said before, and
@@ -43,7 +55,7 @@ class SetSessionArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("session.fork", right=WRITE, offline=False)
-class ForkSessionArgs(OperationArgs[Any], frozen=True):
+class ForkSessionArgs(OperationArgs[ForkedSession], frozen=True):
     """Fork a session: a new one in the same room, with a topic of its own, that knows what this one knows.
 
     This one goes on as before. The provider's conversation is copied; if it has none, the new one gets the transcript.
@@ -55,7 +67,7 @@ class ForkSessionArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("session.copy", right=WRITE, offline=False)
-class CopySessionArgs(OperationArgs[Any], frozen=True):
+class CopySessionArgs(OperationArgs[ForkedSession], frozen=True):
     """Copy a session into a managed agent of its own, which knows what this one knows.
 
     `gatepost agent send` talks to it, and none of its answers goes to a room.
@@ -63,39 +75,3 @@ class CopySessionArgs(OperationArgs[Any], frozen=True):
 
     id: SessionId
     title: Annotated[str, option("The agent's title."), Meta(max_length=60)] = ""
-
-
-@declares("session.replay", right=WRITE, offline=False)
-class ReplaySessionArgs(OperationArgs[Any], frozen=True):
-    """Give the messages of a session to a new one with other settings. Nothing that the new one says is delivered.
-
-    Its tools only read, it reaches models and nothing else of the network, and it works on a copy of the group's
-    folder. `gatepost session compare` shows both side by side.
-    """
-
-    id: SessionId
-    model: Annotated[str, option("Another model."), Meta(max_length=200)] = ""
-    provider: Annotated[str, option("Another provider, with its usual model unless one is named.")] = ""
-    agents_md: Annotated[
-        str,
-        option("The text of another AGENTS.md.", metavar="FILE", cli="A file in the place of AGENTS.md.", secret=True),
-        Meta(max_length=100_000),
-    ] = ""
-    skill: Annotated[
-        dict[str, str],
-        option(
-            "The SKILL.md of skills, by their names.",
-            metavar="NAME=FILE",
-            cli="A file in the place of the SKILL.md of this skill; may be repeated.",
-            secret=True,
-        ),
-    ] = field(default_factory=dict)
-    turns: Annotated[int, option("The newest so many turns.", least=1, most=50)] = 20
-
-
-@declares("session.compare", right=READ, reads=True)
-class CompareReplayArgs(OperationArgs[Any], frozen=True):
-    """Show a replay beside the session that it repeats, turn by turn: what was asked, both answers, what each cost and
-    how long it took."""
-
-    id: Annotated[str, argument("The replay's id.", "replay")]

@@ -29,7 +29,7 @@ from gatepost.serve.control.arguments.connect import (
     ListConnectableArgs,
     TryConnectArgs,
 )
-from gatepost.serve.control.arguments.groups import SetGroupArgs
+from gatepost.serve.control.arguments.groups import SetGroupArgs, SetGroupResult
 from gatepost.serve.control.arguments.secrets import SetSecretArgs
 from gatepost.serve.control.connectable_agents import (
     KEYS,
@@ -59,7 +59,7 @@ class TrialCancellation(Struct, frozen=True):
 
 
 class ConnectResult(Struct, frozen=True):
-    group: group_operations.SetGroupResult
+    group: SetGroupResult
     secret: str  # the name of the key that was stored
 
 

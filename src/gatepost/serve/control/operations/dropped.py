@@ -4,11 +4,9 @@ import re
 from collections import defaultdict
 from datetime import UTC, datetime
 
-from msgspec import Struct
-
 from gatepost.core.clock import DAY, HOUR, MINUTE, SECOND
 from gatepost.core.errors import Invalid
-from gatepost.serve.control.arguments.dropped import ListDroppedArgs
+from gatepost.serve.control.arguments.dropped import DroppedReport, ListDroppedArgs
 from gatepost.serve.control.contract import read_operation
 from gatepost.store.messages import dropped
 from gatepost.store.messages.dropped import ONLY_COUNTED, DroppedBy, DroppedCount, DroppedMessage
@@ -18,15 +16,6 @@ from gatepost.store.rights import audit
 MOST_COUNTED = 10_000  # rows of the audit log that stand for many
 _AGE = re.compile(r"(\d{1,6})([mhd])")
 _UNITS = {"m": MINUTE, "h": HOUR, "d": DAY}
-
-
-class DroppedReport(Struct, frozen=True, kw_only=True):
-    total: int
-    only_counted: int  # of these: not written down one by one
-    counts: list[DroppedCount]
-    newest: list[DroppedMessage]  # oldest first
-    last: int  # rows of the inbox and of the audit log: whoever follows goes on behind them
-    last_audit: int
 
 
 @read_operation

@@ -2,10 +2,8 @@
 
 import re
 
-from msgspec import Struct
-
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.serve.control.arguments.group_links import LinkGroupArgs, UnlinkGroupArgs
+from gatepost.serve.control.arguments.group_links import GroupLink, LinkGroupArgs, UnlinkGroupArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.messages import destinations
 from gatepost.store.messages.destinations import DestinationKind
@@ -13,12 +11,6 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import groups
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?\Z")
-
-
-class GroupLink(Struct, frozen=True):
-    folder: str
-    name: str
-    group: str
 
 
 def check_link_name(name: str) -> str:

@@ -2,13 +2,11 @@
 
 import asyncio
 
-from msgspec import Struct
-
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.gateways.folder_check import NOWHERE, FolderElsewhere
 from gatepost.flow.gateways.group_place import PLACE
 from gatepost.flow.groups.groups import complete_folders
-from gatepost.serve.control.arguments.group_moves import MoveGroupArgs
+from gatepost.serve.control.arguments.group_moves import GroupMoveView, MoveGroupArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.gateways import gateways, group_moves, group_places, lost_worlds
 from gatepost.store.gateways.gateway_checks import is_living
@@ -22,18 +20,6 @@ ALONE = "this store is a file of one machine, so it has one gateway; docs/scale.
 SHARED = "groups lie in a folder that all gateways share (groups.place), so each of them runs them; nothing is to move"
 LOST = "; if it never comes back, --without-files moves the group without them"
 _SETTLED = (GroupMoveState.ARRIVED, GroupMoveState.DONE, GroupMoveState.FAILED)
-
-
-class GroupMoveView(Struct, frozen=True, kw_only=True):
-    """`state`: arrived or done, if the target has it."""
-
-    world: str
-    source: str
-    target: str
-    state: GroupMoveState
-    files: int
-    bytes: int
-    note: str = ""
 
 
 def make_view(move: GroupMove) -> GroupMoveView:

@@ -1,19 +1,20 @@
 """The ledger: is every message accounted for, and what became of each."""
 
-from msgspec import Struct
-
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.serve.control.answers import extend
-from gatepost.serve.control.arguments.ledger import STATES, CheckLedgerArgs, ListLedgerArgs, TraceMessageArgs
+from gatepost.serve.control.arguments.ledger import (
+    STATES,
+    CheckLedgerArgs,
+    ListLedgerArgs,
+    MessageTraceView,
+    TraceMessageArgs,
+    TraceMoment,
+)
 from gatepost.serve.control.contract import read_operation
 from gatepost.serve.telemetry.trace_ids import make_trace_id
 from gatepost.store import search
-from gatepost.store.messages.inbox import InboxEntry
-from gatepost.store.messages.messages import Message
-from gatepost.store.messages.outbox import OutboxEffect
 from gatepost.store.money import ledger
-from gatepost.store.money.costs import ModelCall
-from gatepost.store.money.ledger import LedgerLine, LedgerStatus, MessageTrace, TraceEvent
+from gatepost.store.money.ledger import LedgerLine, LedgerStatus, MessageTrace
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
 
@@ -22,19 +23,6 @@ GAPS = (
     "; what comes in, what goes out and what the gateway itself writes share their numbers, so one that is missing is"
     " no message lost"
 )
-
-
-class TraceMoment(TraceEvent, frozen=True, kw_only=True):
-    offset_ms: float  # since the message was accepted
-
-
-class MessageTraceView(Struct, frozen=True):
-    message: Message
-    entries: list[InboxEntry]
-    moments: list[TraceMoment]
-    model_calls: list[ModelCall]
-    effects: list[OutboxEffect]
-    trace_id: str  # by which a receiver of OpenTelemetry knows it
 
 
 @read_operation

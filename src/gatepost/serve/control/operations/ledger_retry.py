@@ -5,14 +5,12 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec import Struct
-
 from gatepost.access.senders import Rights, check_sender, is_person
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow import sender_rights
 from gatepost.messages.inbound import MessageKind
-from gatepost.serve.control.arguments.ledger_retry import RetryMessageArgs
+from gatepost.serve.control.arguments.ledger_retry import RetryMessageArgs, RetryResult
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.inbox import InboxEntry, InboxMode, InboxState
@@ -24,18 +22,6 @@ from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import sessions
 
 AGAIN = (EffectState.FAILED, EffectState.UNCERTAIN)
-
-
-class RetryResult(Struct, frozen=True, kw_only=True):
-    """`sent`: deliveries that are on their way again. `given`: agents that get it again, by their conversations.
-    `doubtful`: it may arrive twice."""
-
-    message: int
-    instance: str
-    address: str
-    sent: int
-    given: list[str]
-    doubtful: bool
 
 
 @operation

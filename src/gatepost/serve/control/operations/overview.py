@@ -1,7 +1,6 @@
 """The overview: how every agent stands, who waits for whom, and whether the gateway is well."""
 
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
@@ -12,6 +11,7 @@ from gatepost.core.periods import Period, start_of
 from gatepost.core.settings import Config
 from gatepost.flow.groups.groups import WORLD
 from gatepost.flow.operation_rights import read_operation_rights
+from gatepost.flow.overview.agent_states import BUSY, IDLE, NEEDS_SOMEBODY, AgentStanding, SafeStep
 from gatepost.flow.overview.facts import (
     AwakeSandbox,
     OpenWork,
@@ -21,12 +21,7 @@ from gatepost.flow.overview.facts import (
     read_open_work,
 )
 from gatepost.flow.overview.standing import (
-    BUSY,
-    IDLE,
-    NEEDS_SOMEBODY,
     AgentFacts,
-    AgentStanding,
-    SafeStep,
     StandingAgent,
     StepAdvice,
     count_standings,
@@ -40,18 +35,29 @@ from gatepost.messages.inbound import Direction
 from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ShowAgentArgs
 from gatepost.serve.control.arguments.connect import KeepConnectionArgs
 from gatepost.serve.control.arguments.ledger import TraceMessageArgs
-from gatepost.serve.control.arguments.overview import READ, OverviewPart, ShowOverviewArgs
+from gatepost.serve.control.arguments.overview import (
+    READ,
+    AgentOverview,
+    GatewayOverview,
+    OverviewBudget,
+    OverviewExtent,
+    OverviewMessage,
+    OverviewPart,
+    OverviewRequest,
+    OverviewStep,
+    OverviewWait,
+    PanicState,
+    ShowOverviewArgs,
+)
 from gatepost.serve.control.arguments.session_control import StopSessionArgs
 from gatepost.serve.control.arguments.spending import SetBudgetArgs
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.declaration import OperationInfo
 from gatepost.serve.control.rights import may_run
-from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.health_check import HealthCheck
 from gatepost.store.money.budgets import BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.rights import switches
-from gatepost.store.rights.requests import RequestKind
 from gatepost.store.web import overview
 from gatepost.store.web.overview import LastMessage, ShownRequest
 
@@ -65,103 +71,6 @@ PARTS = {
     OverviewPart.BUSY: BUSY,
     OverviewPart.IDLE: IDLE,
 }
-
-
-class OverviewExtent(StrEnum):
-    """How much of the gateway the caller may see."""
-
-    ALL = "all"
-    SOME = "some"
-    NOTHING = "nothing"
-
-
-class OverviewMessage(Struct, frozen=True):
-    """The last message. `text` is cut."""
-
-    id: int
-    direction: Direction
-    by: str
-    text: str
-    at: int
-
-
-class OverviewBudget(Struct, frozen=True):
-    """The budget that is nearest to its end, in millionths of a USD. `folder` '': of the whole gateway."""
-
-    folder: str
-    period: Period
-    limit: int
-    spent: int
-
-
-class OverviewRequest(Struct, frozen=True):
-    """The oldest that waits."""
-
-    id: str
-    kind: RequestKind
-    what: str
-    why: str
-    asked_at: int
-
-
-class OverviewWait(Struct, frozen=True):
-    """A party that waits for another, since when at the longest."""
-
-    who: str
-    whom: str
-    what: str
-    count: int
-    since_at: int | None
-
-
-class OverviewStep(Struct, frozen=True):
-    """The safe next step: an operation with its arguments, and the same for a terminal."""
-
-    step: SafeStep
-    operation: str
-    args: dict[str, Any]
-    command: str
-
-
-class AgentOverview(Struct, frozen=True, kw_only=True):
-    """`id`: a group's folder, or a managed agent's id. `spent`: today, in millionths of a USD."""
-
-    id: str
-    folder: str
-    title: str
-    managed: bool
-    provider: str
-    state: AgentStanding
-    since_at: int | None
-    active_at: int | None
-    last: OverviewMessage | None
-    queued: int
-    sandboxes: int  # awake
-    spent: int
-    budget: OverviewBudget | None
-    requests: int
-    request: OverviewRequest | None
-    waits: list[OverviewWait]
-    failure: str
-    next: OverviewStep | None
-
-
-class PanicState(Struct, frozen=True):
-    since_at: int
-    reason: str
-
-
-class GatewayOverview(Struct, frozen=True, kw_only=True):
-    """`counts`: agents by state, before `part` and `words` choose among them. `total`: after that. `homeless`: requests
-    that are about no group, such as a room that goes nowhere."""
-
-    extent: OverviewExtent
-    panic: PanicState | None
-    findings: list[Finding]
-    counts: dict[str, int]
-    total: int
-    homeless: int
-    agents: list[AgentOverview]
 
 
 class _Step(Struct, frozen=True):

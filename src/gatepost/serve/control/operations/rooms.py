@@ -1,21 +1,12 @@
 """Rooms: list them, and say who may talk in one."""
 
-from msgspec import Struct
-
 from gatepost.flow.channel_specs import check_platform
 from gatepost.messages import address as addresses
-from gatepost.serve.control.arguments.rooms import ListRoomsArgs, RoomPolicyArgs
+from gatepost.serve.control.arguments.rooms import ListRoomsArgs, RoomPolicyArgs, RoomPolicyResult
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.port import Db
 from gatepost.store.rooms import rooms
-from gatepost.store.rooms.rooms import Room, RoomPolicy
-
-
-class RoomPolicyResult(Struct, frozen=True):
-    instance: str
-    address: str
-    policy: RoomPolicy
-    new: bool  # nothing was said there yet
+from gatepost.store.rooms.rooms import Room
 
 
 @read_operation

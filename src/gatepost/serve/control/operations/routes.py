@@ -3,18 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.intake import route_explanation, routing
-from gatepost.flow.intake.decision_explanation import MessageOutcome
 from gatepost.flow.intake.engagement import parse_ttl
 from gatepost.flow.intake.refusal_reasons import render_reason
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
-from gatepost.flow.intake.target_decision import DecidedBy
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Verb
@@ -25,7 +21,13 @@ from gatepost.serve.control.arguments.routes import (
     ListRoutesArgs,
     MoveRouteArgs,
     RemoveRouteArgs,
+    RouteListItem,
     RouteTestArgs,
+    RouteTestEngagement,
+    RouteTestGroup,
+    RouteTestResult,
+    RouteTestRow,
+    RouteTestSender,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.engine.rule_cache import RuleCache
@@ -43,70 +45,6 @@ if TYPE_CHECKING:
 
 # Verbs of messages with a text; all others are actions.
 SPOKEN = frozenset((Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.COMMENT, Verb.POST, Verb.UNTRUSTED))
-
-
-class RouteListItem(Route, frozen=True, kw_only=True):
-    fault: str  # why it matches nothing, if it cannot be read
-
-
-class RouteTestRow(Route, frozen=True, kw_only=True):
-    held: bool
-    why: str
-
-
-class RouteTestGroup(Struct, frozen=True, kw_only=True):
-    """A group to which routes lead, and what becomes of the message there. `rights`: of the sender. `denied_by`: the
-    row of the access list that shuts the sender out."""
-
-    folder: str
-    route: int
-    observe: bool
-    topic: str | None
-    session: str
-    outcome: MessageOutcome
-    rights: str
-    reason: str
-    sentence: str
-    denied_by: int | None
-
-
-class RouteTestSender(Struct, frozen=True):
-    """`person`: the one who has this identity. `known`: whether they are somebody here; `untrusted`: nothing proves who
-    it is."""
-
-    id: str
-    person: str
-    known: bool
-    untrusted: bool
-
-
-class RouteTestEngagement(Struct, frozen=True):
-    """A group that is in the conversation; `until`: null if that never ends. `route`: by which it was spoken to."""
-
-    folder: str
-    until: str | None
-    route: int | None
-
-
-class RouteTestResult(Struct, frozen=True, kw_only=True):
-    """The groups that would get such a message, whether its sender may speak there, and what each route says to it.
-    `decided_by`: route, engagement, or what the sender chose or says. `engaged`: who is in the conversation of that
-    room and thread. `sender`: null if none was named, and then nobody was judged. `halted`: no agent works until the
-    panic is over."""
-
-    why: str
-    outcome: MessageOutcome
-    reason: str
-    sentence: str
-    decided_by: DecidedBy
-    sender: RouteTestSender | None
-    policy: RoomPolicy
-    command: str
-    halted: bool
-    engaged: list[RouteTestEngagement]
-    dropped: bool
-    groups: list[RouteTestGroup]
-    routes: list[RouteTestRow]
 
 
 def parse_window(text: str) -> tuple[int | None, int | None]:

@@ -5,7 +5,6 @@ their name; its answer goes to the room.
 """
 
 import msgspec
-from msgspec import Struct
 
 from gatepost.access.senders import Rights
 from gatepost.core.errors import Invalid, NotFound, Refused
@@ -13,14 +12,18 @@ from gatepost.flow.codes import mask_codes
 from gatepost.messages.inbound import Direction
 from gatepost.messages.text import clean
 from gatepost.serve.control.arguments.session_control import (
+    ResetResult,
     ResetSessionArgs,
     SendToSessionArgs,
+    SentToSession,
+    SessionDetails,
     ShowSessionArgs,
     StopSessionArgs,
 )
+from gatepost.serve.control.arguments.sessions import StopResult
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.session_rights import SessionStanding, find_session
-from gatepost.serve.control.session_timeline import SessionEvent, read_timeline
+from gatepost.serve.control.session_timeline import read_timeline
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.money import costs, reservations
@@ -28,54 +31,10 @@ from gatepost.store.people import identities
 from gatepost.store.port import Db
 from gatepost.store.rights import requests
 from gatepost.store.sessions import groups, sessions, turns
-from gatepost.store.sessions.sessions import Session, SessionState
+from gatepost.store.sessions.sessions import Session
 
 MOST_WAITING, LARGEST_WAITING = 50, 1_000_000  # messages, and their characters, that wait in one conversation
 OVER = "the conversation has ended"
-
-
-class StopResult(Struct, frozen=True):
-    id: str
-    stopped: bool
-
-
-class ResetResult(Struct, frozen=True):
-    id: str
-    stopped: bool
-
-
-class SentToSession(Struct, frozen=True):
-    """`message`: its number in the ledger."""
-
-    id: str
-    message: int
-
-
-class SessionDetails(Struct, frozen=True, kw_only=True):
-    """`running`: a turn is open. `waiting`: messages that no turn has yet. `cost`: of the whole conversation, in
-    millionths. `speaks`: the caller may say something. `older`: the number before which there is more; 0: nothing."""
-
-    id: str
-    agent: str
-    folder: str
-    title: str
-    instance: str
-    address: str
-    thread: str
-    provider: str
-    model: str
-    state: SessionState
-    running: bool
-    waiting: int
-    cost: int
-    created_at: int
-    active_at: int
-    closed_at: int | None
-    parent: str
-    managed: bool
-    speaks: bool
-    older: int
-    events: list[SessionEvent]
 
 
 @operation

@@ -1,50 +1,27 @@
-"""Sessions: list the live ones, stop them all, set the provider and model of one, close, fork, copy or replay one."""
+"""Sessions: list the live ones, stop them all, set the provider and model of one, close, fork or copy one."""
 
 import asyncio
 
-from msgspec import Struct
-
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.sessions.forking import TOPIC_EXISTS, ForkRequest, SessionForker, parse_topic
-from gatepost.flow.sessions.replaying import SessionReplayer
 from gatepost.serve.control.arguments.sessions import (
+    CloseResult,
     CloseSessionArgs,
-    CompareReplayArgs,
     CopySessionArgs,
     ForkSessionArgs,
     ListSessionsArgs,
-    ReplaySessionArgs,
     SetSessionArgs,
     StopAllSessionsArgs,
+    StopResult,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.serve.control.operations.groups import check_provider, end_session
-from gatepost.serve.control.operations.session_control import StopResult
 from gatepost.store.port import Db
-from gatepost.store.sessions import groups, replays, sessions
+from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.forks import ForkedSession
-from gatepost.store.sessions.replays import ReplayedTurn
 from gatepost.store.sessions.sessions import Session
-from gatepost.tools.call import ReplayWish, StartedReplay
 
-LONGEST_COMPARED = 20_000  # characters of each text
 DEFAULT = "default"  # what takes a session's own provider or model back
-
-
-class ReplayComparison(Struct, frozen=True, kw_only=True):
-    """`finished`: every turn of the replay has ended."""
-
-    id: str
-    source: str
-    folder: str
-    changes: dict[str, str]
-    finished: bool
-    turns: list[ReplayedTurn]
-
-
-class CloseResult(Struct, frozen=True):
-    id: str
-    closed: bool
 
 
 def _get_live_session(db: Db, session_id: str) -> Session:
@@ -131,33 +108,3 @@ def _get_forker(deps: OperationDeps) -> SessionForker:
     forker = deps.extra.get("forker")
     assert isinstance(forker, SessionForker), "only a running gateway forks"
     return forker
-
-
-@operation
-async def replay(deps: OperationDeps, args: ReplaySessionArgs) -> StartedReplay:
-    replayer = deps.extra.get("replayer")
-    assert isinstance(replayer, SessionReplayer), "only a running gateway replays"
-    wish = ReplayWish(
-        provider=check_provider(deps.home, args.provider),
-        model=args.model,
-        agents_md=args.agents_md,
-        skills=args.skill,
-        turns=args.turns,
-    )
-    return await replayer.start(args.id, wish, deps.caller, deps.write)
-
-
-@read_operation
-def compare(db: Db, args: CompareReplayArgs, now: int) -> ReplayComparison:
-    found = replays.get(db, args.id)
-    if found is None:
-        raise NotFound("replay", args.id, "`gatepost session replay ID` makes one")
-    both = replays.compare(db, found, LONGEST_COMPARED)
-    return ReplayComparison(
-        id=found.session_id,
-        source=found.source_id,
-        folder=found.folder,
-        changes=found.changes,
-        finished=all(each.replayed is not None and each.replayed.took is not None for each in both),
-        turns=both,
-    )

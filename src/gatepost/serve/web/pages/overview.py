@@ -1,12 +1,22 @@
 """The overview: is everything well, who needs somebody, and what is the next step."""
 
-from typing import Any
 from urllib.parse import urlencode
 
 from gatepost.access.budgets import render_about_usd
-from gatepost.flow.overview.standing import BUSY, IDLE, NEEDS_SOMEBODY, AgentStanding, SafeStep
-from gatepost.serve.control.arguments.overview import LONGEST_SEARCH, OverviewPart
-from gatepost.serve.control.operations.overview import OverviewExtent
+from gatepost.core.clock import iso
+from gatepost.flow.overview.agent_states import BUSY, IDLE, NEEDS_SOMEBODY, AgentStanding, SafeStep
+from gatepost.serve.control.arguments.overview import (
+    LONGEST_SEARCH,
+    AgentOverview,
+    GatewayOverview,
+    OverviewBudget,
+    OverviewExtent,
+    OverviewPart,
+    OverviewStep,
+    OverviewWait,
+    ShowOverviewArgs,
+)
+from gatepost.serve.health.findings import Finding
 from gatepost.serve.web.dashboard.ages import render_span
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.view import (
@@ -73,29 +83,30 @@ NOTHING = EmptyState(
 
 @page("/", "Overview", Section.NOW, "overview.show", order=1)
 async def show_overview(request: PageRequest) -> PageView:
-    part, words = request.query.get("part", ""), request.query.get("q", "")
-    start = request.query.get("start", "")
-    wanted = {"part": part} if part in PARTS else {}
+    part, words, start = (request.query.get(name, "") for name in ("part", "q", "start"))
+    part = part if part in PARTS else ""
     place = int(start) if start.isascii() and start.isdigit() and len(start) < 7 else 0
-    found = await request.ask("overview.show", words=words[:LONGEST_SEARCH], start=place, limit=LIMIT, **wanted)
-    return make_view(found, request.person, request.now, {**wanted, "q": words}, place)
+    wanted = ShowOverviewArgs(
+        part=OverviewPart(part or OverviewPart.ALL), words=words[:LONGEST_SEARCH], start=place, limit=LIMIT
+    )
+    return make_view(await request.ask(wanted), request.person, request.now, {"part": part, "q": words}, place)
 
 
-def make_view(found: dict[str, Any], person: str, now: int, query: dict[str, str], start: int) -> PageView:
-    if found["extent"] == OverviewExtent.NOTHING:
+def make_view(found: GatewayOverview, person: str, now: int, query: dict[str, str], start: int) -> PageView:
+    if found.extent is OverviewExtent.NOTHING:
         empty = EmptyState(text=NOTHING.text, command=NOTHING.command.format(person=person))
         return PageView(
             lead=f"You are signed in as {person}. Your own conversations are in the chat.",
             blocks=[AgentCards(cards=[], empty=empty)],
         )
-    after = start + len(found["agents"])
-    more = f"?{urlencode({**_drop_empty(query), 'start': after})}" if after < found["total"] else ""
-    cards = AgentCards(cards=[make_card(each, now) for each in found["agents"]], empty=_get_empty(query), more=more)
+    after = start + len(found.agents)
+    more = f"?{urlencode({**_drop_empty(query), 'start': after})}" if after < found.total else ""
+    cards = AgentCards(cards=[make_card(each, now) for each in found.agents], empty=_get_empty(query), more=more)
     return PageView(
-        lead=render_summary(found["counts"], len(found["findings"]) + bool(found["panic"]) + bool(found["homeless"])),
+        lead=render_summary(found.counts, len(found.findings) + bool(found.panic) + bool(found.homeless)),
         banner=tuple(list_notes(found, now)),
         blocks=[cards],
-        filters=(_make_filter(found["counts"], query.get("part", "")),),
+        filters=(_make_filter(found.counts, query.get("part", "")),),
         searches=True,
     )
 
@@ -137,16 +148,16 @@ def _make_filter(counts: dict[str, int], chosen: str) -> Filter:
 # The banner.
 
 
-def list_notes(found: dict[str, Any], now: int) -> list[Note]:
+def list_notes(found: GatewayOverview, now: int) -> list[Note]:
     notes: list[Note] = []
-    if panic := found["panic"]:
-        why = f" The operator's words: {_cut(panic['reason'])}" if panic["reason"] else ""
-        text = f"Everything is stopped, since {render_span(panic['since_at'], now)}. Messages are kept.{why}"
+    if panic := found.panic:
+        why = f" The operator's words: {_cut(panic.reason)}" if panic.reason else ""
+        text = f"Everything is stopped, since {render_span(panic.since_at, now)}. Messages are kept.{why}"
         notes.append(Note(text=text, tone=Tone.BAD, action=GO_ON))
-    if found["homeless"]:
-        notes.append(_make_homeless(found["homeless"]))
-    notes += [_make_note(each) for each in found["findings"][:MOST_NOTES]]
-    if (left := len(found["findings"]) - MOST_NOTES) > 0:
+    if found.homeless:
+        notes.append(_make_homeless(found.homeless))
+    notes += [_make_note(each) for each in found.findings[:MOST_NOTES]]
+    if (left := len(found.findings) - MOST_NOTES) > 0:
         notes.append(Note(text=f"{_count(left, 'more finding', 'more findings')}.", hint="gatepost doctor lists them"))
     return notes
 
@@ -156,12 +167,12 @@ def _make_homeless(count: int) -> Note:
     return Note(text=text, tone=Tone.WARN, link=Link(LOOK, render_path(REQUESTS_PAGE)))
 
 
-def _make_note(finding: dict[str, Any]) -> Note:
-    text = f"{finding['subject'].capitalize()}: {_cut(finding['text'])}"
-    hint = _cut(finding["way_out"].replace("`", ""))
-    page_path = SUBJECT_PAGES.get(finding["subject"])
+def _make_note(finding: Finding) -> Note:
+    text = f"{finding.subject.capitalize()}: {_cut(finding.text)}"
+    hint = _cut(finding.way_out.replace("`", ""))
+    page_path = SUBJECT_PAGES.get(finding.subject)
     link = Link(LOOK, render_path(page_path)) if page_path else None
-    return Note(text=text, hint=hint, tone=Tone.BAD if finding["level"] == "fail" else Tone.WARN, link=link)
+    return Note(text=text, hint=hint, tone=Tone.BAD if finding.level == "fail" else Tone.WARN, link=link)
 
 
 def _cut(text: str) -> str:
@@ -172,82 +183,82 @@ def _cut(text: str) -> str:
 # A card.
 
 
-def make_card(agent: dict[str, Any], now: int) -> AgentCard:
-    last, step = agent["last"], agent["next"]
+def make_card(agent: AgentOverview, now: int) -> AgentCard:
+    last, step = agent.last, agent.next
     return AgentCard(
-        key=agent["id"],
+        key=agent.id,
         title=_make_title(agent),
         href=_get_href(agent),
         state=make_badge(agent, now),
         facts=list_facts(agent),
-        by=_cut(last["by"])[:60] if last else "",
-        last=_cut(last["text"]) if last else "",
-        last_at=last["at"] if last else None,
-        waits=" · ".join(render_wait(each, agent, now) for each in agent["waits"]),
-        trouble=_cut(agent["failure"]) if agent["state"] == AgentStanding.FAILING else "",
+        by=_cut(last.by)[:60] if last else "",
+        last=_cut(last.text) if last else "",
+        last_at=iso(last.at) if last else None,
+        waits=" · ".join(render_wait(each, agent, now) for each in agent.waits),
+        trouble=_cut(agent.failure) if agent.state == AgentStanding.FAILING else "",
         action=_make_action(step) if step and not _get_link(step) else None,
         link=_get_link(step) if step else None,
     )
 
 
-def _make_title(agent: dict[str, Any]) -> str:
+def _make_title(agent: AgentOverview) -> str:
     """Return the name of an agent. A group that has no other name than its folder's last part goes by the whole folder:
     several may end alike."""
-    title, folder = _cut(agent["title"]), str(agent["folder"])
-    return folder if not title or (not agent["managed"] and title == folder.rpartition("/")[2]) else title
+    title, folder = _cut(agent.title), agent.folder
+    return folder if not title or (not agent.managed and title == folder.rpartition("/")[2]) else title
 
 
-def _get_href(agent: dict[str, Any]) -> str:
-    if agent["managed"]:
-        return render_path(AGENT_PAGE, id=agent["id"])
-    return render_path(GROUP_PAGE, folder=agent["folder"])
+def _get_href(agent: AgentOverview) -> str:
+    if agent.managed:
+        return render_path(AGENT_PAGE, id=agent.id)
+    return render_path(GROUP_PAGE, folder=agent.folder)
 
 
-def make_badge(agent: dict[str, Any], now: int) -> Badge:
-    text, tone = STATES[agent["state"]]
-    if agent["state"] in SINCE and agent["since_at"]:
-        text = f"{text}, {render_span(agent['since_at'], now)}"
+def make_badge(agent: AgentOverview, now: int) -> Badge:
+    text, tone = STATES[agent.state]
+    if agent.state in SINCE and agent.since_at:
+        text = f"{text}, {render_span(agent.since_at, now)}"
     return Badge(text, tone)
 
 
-def list_facts(agent: dict[str, Any]) -> list[Fact]:
-    sandboxes, budget = agent["sandboxes"], agent["budget"]
+def list_facts(agent: AgentOverview) -> list[Fact]:
+    sandboxes, budget = agent.sandboxes, agent.budget
     facts = [
-        Fact("Agent", f"{agent['provider']}, managed" if agent["managed"] else agent["provider"]),
-        Fact("Queue", agent["queued"] or "empty"),
+        Fact("Agent", f"{agent.provider}, managed" if agent.managed else agent.provider),
+        Fact("Queue", agent.queued or "empty"),
         Fact("Sandbox", "asleep" if not sandboxes else "awake" if sandboxes == 1 else f"{sandboxes} awake"),
-        Fact("Today", Money(agent["spent"])),
+        Fact("Today", Money(agent.spent)),
     ]
     if budget is not None:
-        facts.append(Fact("Budget", Share(budget["spent"], budget["limit"], render_budget(budget, agent["folder"]))))
+        facts.append(Fact("Budget", Share(budget.spent, budget.limit, render_budget(budget, agent.folder))))
     return facts
 
 
-def render_budget(budget: dict[str, Any], folder: str) -> str:
-    whose = "" if budget["folder"] == folder else f", {budget['folder'] or 'the gateway'}"
-    return f"{render_about_usd(budget['spent'])} of {render_about_usd(budget['limit'])} a {budget['period']}{whose}"
+def render_budget(budget: OverviewBudget, folder: str) -> str:
+    whose = "" if budget.folder == folder else f", {budget.folder or 'the gateway'}"
+    return f"{render_about_usd(budget.spent)} of {render_about_usd(budget.limit)} a {budget.period}{whose}"
 
 
-def render_wait(wait: dict[str, Any], agent: dict[str, Any], now: int) -> str:
+def render_wait(wait: OverviewWait, agent: AgentOverview, now: int) -> str:
     """As seen from the agent."""
-    since = f", {render_span(wait['since_at'], now)}" if wait["since_at"] else ""
-    many = f" and {wait['count'] - 1} more" if wait["count"] > 1 else ""
-    request = agent["request"]
-    if wait["who"] == agent["id"] and request is not None and agent["waits"][0] is wait:
-        why = f" ({_cut(request['why'])})" if request["why"] else ""
-        return f"Asks: {_cut(wait['what'])}{why}{many}{since}"
-    if wait["who"] == agent["folder"]:
-        return f"Waits for {wait['whom']}: {_cut(wait['what'])}{many}{since}"
-    return f"{wait['who']} waits for it: {_cut(wait['what'])}{many}{since}"
+    since = f", {render_span(wait.since_at, now)}" if wait.since_at else ""
+    many = f" and {wait.count - 1} more" if wait.count > 1 else ""
+    request = agent.request
+    if wait.who == agent.id and request is not None and agent.waits[0] is wait:
+        why = f" ({_cut(request.why)})" if request.why else ""
+        return f"Asks: {_cut(wait.what)}{why}{many}{since}"
+    if wait.who == agent.folder:
+        return f"Waits for {wait.whom}: {_cut(wait.what)}{many}{since}"
+    return f"{wait.who} waits for it: {_cut(wait.what)}{many}{since}"
 
 
-def _get_link(step: dict[str, Any]) -> Link | None:
-    if step["step"] not in STEP_PAGES:
+def _get_link(step: OverviewStep) -> Link | None:
+    if step.step not in STEP_PAGES:
         return None
-    path, name = STEP_PAGES[step["step"]]
-    return Link(STEPS[step["step"]][0], render_path(path, id=step["args"][name]))
+    path, name = STEP_PAGES[step.step]
+    return Link(STEPS[step.step][0], render_path(path, id=step.args[name]))
 
 
-def _make_action(step: dict[str, Any]) -> Action:
-    label, tone = STEPS[step["step"]]
-    return Action(label=label, operation=step["operation"], args=step["args"], asks=True, tone=tone)
+def _make_action(step: OverviewStep) -> Action:
+    label, tone = STEPS[step.step]
+    return Action(label=label, operation=step.operation, args=step.args, asks=True, tone=tone)

@@ -1,9 +1,12 @@
 """Routes: which agent gets what, in their order; and a tester that tells what would happen to a message."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import msgspec
+
+from gatepost.serve.control.arguments.routes import ListRoutesArgs, RouteListItem, RouteTestArgs, RouteTestResult
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, code, flag, made, make_facts, make_table, number, text
+from gatepost.serve.web.dashboard.tables import code, flag, made, make_facts, make_table, number, text
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,
@@ -32,7 +35,7 @@ EMPTY = EmptyState(text="No route leads anywhere: every message would be dropped
 TESTED = (
     code("match", "Messages that match"),
     code("target", "Go to"),
-    made("held", "Holds", lambda row: Badge("yes", Tone.GOOD) if row["held"] else Badge("no", Tone.QUIET)),
+    made("held", "Holds", lambda row: Badge("yes", Tone.GOOD) if row.held else Badge("no", Tone.QUIET)),
     text("why", "Why"),
 )
 
@@ -42,18 +45,20 @@ VERBS = ("message", "mention", "reply", "like")
 
 @page("/routes", "Routes", Section.CONVERSATIONS, "route.list", order=30)
 async def show_routes(request: PageRequest) -> PageView:
-    found = await request.ask("route.list")
+    found = await request.ask(ListRoutesArgs())
     given = {name: request.query[name] for name in TESTED_BY if request.query.get(name)}
-    tested = await request.ask("route.test", **given) if given.get("address") else None
+    tested = await request.ask(msgspec.convert(given, RouteTestArgs)) if given.get("address") else None
     return make_routes_view(found, given, tested)
 
 
-def make_routes_view(found: Sequence[Answer], given: Answer, tested: Answer | None) -> PageView:
-    def list_row_actions(route: Answer) -> tuple[Action, ...]:
-        return list_actions(route, [each["id"] for each in found])
+def make_routes_view(
+    found: Sequence[RouteListItem], given: Mapping[str, str], tested: RouteTestResult | None
+) -> PageView:
+    def list_row_actions(route: RouteListItem) -> tuple[Action, ...]:
+        return list_actions(route, [each.id for each in found])
 
     table = make_table(
-        found, ROUTE, EMPTY, actions=list_row_actions, key=lambda route: str(route["id"]), moves="route.move"
+        found, ROUTE, EMPTY, actions=list_row_actions, key=lambda route: str(route.id), moves="route.move"
     )
     return PageView(
         lead="The first route that a message matches decides, unless it says “and further routes”.",
@@ -62,24 +67,24 @@ def make_routes_view(found: Sequence[Answer], given: Answer, tested: Answer | No
     )
 
 
-def list_actions(route: Answer, order: Sequence[int]) -> tuple[Action, ...]:
+def list_actions(route: RouteListItem, order: Sequence[int]) -> tuple[Action, ...]:
     """A row is also dragged; by keyboard it goes up and down."""
-    at = order.index(route["id"])
+    at = order.index(route.id)
     after = [*order[at + 2 :], 0][0]
-    up = Action(label="Up", operation="route.move", args={"id": route["id"], "before": order[at - 1]})
-    down = Action(label="Down", operation="route.move", args={"id": route["id"], "before": after})
-    remove = Action(label="Remove", operation="route.rm", args={"id": route["id"]}, asks=True, tone=Tone.BAD)
+    up = Action(label="Up", operation="route.move", args={"id": route.id, "before": order[at - 1]})
+    down = Action(label="Down", operation="route.move", args={"id": route.id, "before": after})
+    remove = Action(label="Remove", operation="route.rm", args={"id": route.id}, asks=True, tone=Tone.BAD)
     return (*((up,) if at else ()), *((down,) if at + 1 < len(order) else ()), remove)
 
 
-def make_test_form(given: Answer) -> FormBlock:
+def make_test_form(given: Mapping[str, str]) -> FormBlock:
     def make_input(name: str, label: str, example: str = "", choices: tuple[str, ...] = ()) -> FormInput:
         kind = InputKind.CHOICE if choices else InputKind.TEXT
         return FormInput(
             name=name,
             label=label,
             kind=kind,
-            value=str(given.get(name, "")),
+            value=given.get(name, ""),
             required=name == "address",
             example=example,
             choices=choices,
@@ -95,10 +100,10 @@ def make_test_form(given: Answer) -> FormBlock:
     return FormBlock(title="Who would get this message?", label="Test", inputs=inputs)
 
 
-def show_test(tested: Answer) -> list[Block]:
+def show_test(tested: RouteTestResult) -> list[Block]:
     said = make_facts(
         tested, (text("why", "Why"), text("decided_by", "Decided by"), text("sentence", "So")), title="This message"
     )
-    groups = ", ".join(each["folder"] for each in tested["groups"]) or "nobody"
-    note = Note(text=f"It goes to {groups}.", tone=Tone.BAD if tested["dropped"] else Tone.GOOD)
-    return [note, said, make_table(tested["routes"], TESTED, EMPTY, title="Judged one by one")]
+    groups = ", ".join(each.folder for each in tested.groups) or "nobody"
+    note = Note(text=f"It goes to {groups}.", tone=Tone.BAD if tested.dropped else Tone.GOOD)
+    return [note, said, make_table(tested.routes, TESTED, EMPTY, title="Judged one by one")]

@@ -1,10 +1,16 @@
 """Conversations: which are open, what was said and done in one, and the buttons that stop, reset and copy it."""
 
 from gatepost.access.budgets import render_usd
-from gatepost.serve.control.session_timeline import SessionEventKind
+from gatepost.core.clock import iso
+from gatepost.serve.control.arguments.session_control import (
+    SessionDetails,
+    SessionEvent,
+    SessionEventKind,
+    ShowSessionArgs,
+)
+from gatepost.serve.control.arguments.sessions import ListSessionsArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
-    Answer,
     badge,
     code,
     in_files,
@@ -33,13 +39,13 @@ from gatepost.serve.web.dashboard.view import (
     TimelineMoment,
     Tone,
 )
-from gatepost.store.sessions.sessions import SessionState
+from gatepost.store.sessions.sessions import Session, SessionState
 
 EMPTY = EmptyState(text="Nobody talks with an agent yet. Say something in the chat.")
 
 
-def _name_room(session: Answer) -> str:
-    return shorten(f"{session['address']} {session['thread']}".strip(), 60)
+def _name_room(session: Session | SessionDetails) -> str:
+    return shorten(f"{session.address} {session.thread}".strip(), 60)
 
 
 SESSION = (
@@ -48,7 +54,7 @@ SESSION = (
         "Conversation",
         "/sessions/{id}",
         by="id",
-        shown=lambda session: session["title"] or _name_room(session),
+        shown=lambda session: session.title or _name_room(session),
     ),
     in_files("id"),
     link("folder", "Group", "/groups/{folder}"),
@@ -62,8 +68,8 @@ DETAILS = (
     badge("state", "State"),
     link("folder", "Group", "/groups/{folder}"),
     made("address", "Room", _name_room),
-    made("provider", "Provider", lambda session: session["provider"] or "the group's"),
-    made("model", "Model", lambda session: session["model"] or "the usual one"),
+    made("provider", "Provider", lambda session: session.provider or "the group's"),
+    made("model", "Model", lambda session: session.model or "the usual one"),
     number("waiting", "Messages that wait"),
     money("cost", "Cost so far"),
     moment("created_at", "Since"),
@@ -91,42 +97,42 @@ QUIET = frozenset({SessionEventKind.MESSAGE, SessionEventKind.ANSWER, SessionEve
 
 @page("/sessions", "Conversations", Section.CONVERSATIONS, "session.list", order=10)
 async def show_sessions(request: PageRequest) -> PageView:
-    found = await request.ask("session.list", folder=request.query.get("folder", ""))
-    newest_first = sorted(found, key=lambda session: str(session["active_at"]), reverse=True)
+    found = await request.ask(ListSessionsArgs(folder=request.query.get("folder", "")))
+    newest_first = sorted(found, key=lambda session: session.active_at, reverse=True)
     end = Action(label="Stop all", operation="session.stop_all", asks=True, tone=Tone.BAD)
     return PageView(blocks=[make_table(newest_first, SESSION, EMPTY, actions=list_row_actions)], actions=(end,))
 
 
-def list_row_actions(session: Answer) -> tuple[Action, ...]:
-    if session["state"] != SessionState.RUNNING:
+def list_row_actions(session: Session) -> tuple[Action, ...]:
+    if session.state != SessionState.RUNNING:
         return ()
-    return (Action(label="Stop", operation="session.stop", args={"id": session["id"]}, tone=Tone.BAD),)
+    return (Action(label="Stop", operation="session.stop", args={"id": session.id}, tone=Tone.BAD),)
 
 
 @page("/sessions/{id}", "Conversation", Section.CONVERSATIONS, "session.show")
 async def show_session(request: PageRequest) -> PageView:
     before = request.query.get("before", "")
-    given = {"before": int(before)} if before.isascii() and before.isdigit() and len(before) < 19 else {}
-    session = await request.ask("session.show", id=request.params["id"], **given)
-    steers = await request.may("session.fork", "session.replay", "session.close", scope=session["folder"])
+    older_than = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 0
+    session = await request.ask(ShowSessionArgs(id=request.params["id"], before=older_than))
+    steers = await request.may("session.fork", "session.replay", "session.close", scope=session.folder)
     return make_session_view(session, steers=steers)
 
 
-def make_session_view(session: Answer, *, steers: bool) -> PageView:
+def make_session_view(session: SessionDetails, *, steers: bool) -> PageView:
     """`steers`: whoever looks may also fork, replay and close it."""
-    closed: list[Block] = [Note(text="This conversation is closed.")] if session["closed_at"] else []
+    closed: list[Block] = [Note(text="This conversation is closed.")] if session.closed_at else []
     said: list[Block] = []
-    if session["speaks"] and not session["closed_at"]:
-        said.append(make_send_form(session["id"]))
-    more = f"?before={session['older']}" if session["older"] else ""
+    if session.speaks and not session.closed_at:
+        said.append(make_send_form(session.id))
+    more = f"?before={session.older}" if session.older else ""
     line = TimelineBlock(
         title="What happened, newest first",
-        entries=[make_moment(each) for each in reversed(session["events"])],
+        entries=[make_entry(each) for each in reversed(session.events)],
         empty="Nothing was said here yet.",
         more=more,
     )
     return PageView(
-        title=session["title"] or f"{session['agent']}: {session['address']}",
+        title=session.title or f"{session.agent}: {session.address}",
         blocks=[*closed, make_facts(session, DETAILS), *said, line],
         actions=list_actions(session, steers=steers),
     )
@@ -144,9 +150,9 @@ def make_send_form(session_id: str) -> FormBlock:
     return FormBlock(label="Send", operation="session.send", args={"id": session_id}, inputs=[words], clears=True)
 
 
-def list_actions(session: Answer, *, steers: bool) -> tuple[Action, ...]:
-    given = {"id": session["id"]}
-    busy = session["running"] or session["waiting"]
+def list_actions(session: SessionDetails, *, steers: bool) -> tuple[Action, ...]:
+    given = {"id": session.id}
+    busy = session.running or session.waiting
     stop = Action(label="Stop", operation="session.stop", args=given, tone=Tone.BAD)
     reset = Action(label="Reset", operation="session.reset", args=given, asks=True)
     further = (
@@ -154,30 +160,26 @@ def list_actions(session: Answer, *, steers: bool) -> tuple[Action, ...]:
         Action(label="Replay", operation="session.replay", args=given, asks=True),
         Action(label="Close", operation="session.close", args=given, asks=True, tone=Tone.BAD),
     )
-    if session["closed_at"]:
+    if session.closed_at:
         return further[1:2] if steers else ()
     return (*((stop,) if busy else ()), reset, *(further if steers else ()))
 
 
-def make_moment(event: Answer) -> TimelineMoment:
-    kind = SessionEventKind(event["kind"])
+def make_entry(event: SessionEvent) -> TimelineMoment:
+    kind = event.kind
     spoken = kind in QUIET
-    what = event["who"] if kind is SessionEventKind.MESSAGE else TITLES[kind]
-    about = [event["state"], *(() if spoken or kind is SessionEventKind.REPLAY else (event["who"],))]
-    if event["cost"]:
-        about.append(render_usd(event["cost"]))
-    name = event["text"] if kind in (SessionEventKind.CALL, SessionEventKind.REQUEST) else ""
+    what = event.who if kind is SessionEventKind.MESSAGE else TITLES[kind]
+    about = [event.state, *(() if spoken or kind is SessionEventKind.REPLAY else (event.who,))]
+    if event.cost:
+        about.append(render_usd(event.cost))
+    name = event.text if kind in (SessionEventKind.CALL, SessionEventKind.REQUEST) else ""
     return TimelineMoment(
-        at=event["at"],
+        at=iso(event.at or None),
         what=shorten(f"{what} {name}".strip(), 120),
         who=" · ".join(str(each) for each in about if each),
-        text="" if name else event["text"],
-        tone=get_tone(event["state"])
-        if event["state"]
-        else Tone.GOOD
-        if kind is SessionEventKind.ANSWER
-        else Tone.PLAIN,
-        link=_make_link(kind, event["ref"]),
+        text="" if name else event.text,
+        tone=get_tone(event.state) if event.state else Tone.GOOD if kind is SessionEventKind.ANSWER else Tone.PLAIN,
+        link=_make_link(kind, event.ref),
     )
 
 
