@@ -103,8 +103,8 @@ OPEN_FIELDS = {
         (
             "flow/channel_health.py ChannelReport.kind",
             "serve/control/arguments/channels.py AddChannelArgs.kind",
-            "serve/control/operations/channels.py ChannelAnswer.kind",
-            "serve/control/operations/channels.py ChannelListItem.kind",
+            "serve/control/arguments/channels.py ChannelAnswer.kind",
+            "serve/control/arguments/channels.py ChannelListItem.kind",
             "store/rooms/channel_instances.py StoredChannel.kind",
             "testing/platforms/base.py EmulatedPlatform.kind",
         ),

@@ -1,7 +1,8 @@
 """The first steps: name yourself, connect an agent, add a channel, say hello. Each may be left out."""
 
-from gatepost.flow.channel_specs import SpecOrigin
+from gatepost.channels.contract import SpecOrigin
 from gatepost.flow.groups.groups import WORLD
+from gatepost.serve.control.arguments.channels import ListChannelKindsArgs, ListChannelsArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import Answer, code, link, make_table, text
 from gatepost.serve.web.dashboard.view import (
@@ -20,7 +21,7 @@ from gatepost.serve.web.dashboard.view import (
 )
 
 NAME, AGENT, CHANNEL, CHAT = "/welcome", "/welcome/agent", "/welcome/channel", "/"
-KIND = (link("name", "Platform", "/channels/add/{kind}", shown=lambda each: each["title"]), text("before", "First"))
+KIND = (link("name", "Platform", "/channels/add/{kind}", shown=lambda each: each.title), text("before", "First"))
 UNNAMED = ("", "owner")  # names that nobody chose, folded
 KEY_HELP = (
     "From your vendor's page for API keys. It is kept sealed, goes to this vendor alone, and no agent sees it. Empty:"
@@ -162,7 +163,7 @@ def make_missing(missing: list[Answer]) -> list[TableBlock]:
 
 @page(CHANNEL, "Add a channel", Section.NOW, "channel.kinds", "channel.list", listed=False)
 async def show_channel(request: PageRequest) -> PageView:
-    kinds = await request.ask("channel.kinds")
+    kinds = await request.ask(ListChannelKindsArgs())
     empty = EmptyState(text="There are no further kinds.")
     return PageView(
         lead="So that people reach the agent where they are. The chat on this page works without one.",
@@ -177,11 +178,11 @@ async def show_channel(request: PageRequest) -> PageView:
 async def _make_progress(request: PageRequest, current: str) -> ProgressBlock:
     person = await request.ask("user.show", id=request.person)
     agents = await request.ask("connect.list")
-    channels = await request.ask("channel.list") if await request.may("channel.list") else []
+    channels = await request.ask(ListChannelsArgs()) if await request.may("channel.list") else []
     done = {
         NAME: person["name"].casefold() not in UNNAMED,
         AGENT: any(WORLD in each["groups"] for each in agents),
-        CHANNEL: any(each["origin"] != SpecOrigin.ALWAYS for each in channels),
+        CHANNEL: any(each.origin != SpecOrigin.ALWAYS for each in channels),
     }
     return make_progress(current, done)
 
