@@ -94,7 +94,7 @@ OPEN_FIELDS = {
         (
             "serve/control/arguments/secrets.py RemoveSecretArgs.origin",
             "serve/control/arguments/secrets.py SetSecretArgs.origin",
-            "store/rights/secrets.py Secret.origin",
+            "store/rights/secret_rows.py Secret.origin",
         ),
         "an address on the web",
     ),

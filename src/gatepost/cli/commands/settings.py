@@ -14,7 +14,7 @@ from gatepost.core import home_lock, settings
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import SETTINGS, Config, Setting
-from gatepost.serve.control.arguments.settings import SetSettingArgs, UnsetSettingArgs
+from gatepost.serve.control.arguments.settings import SetSettingArgs, SettingChange, UnsetSettingArgs
 from gatepost.serve.control.operations.settings import TAKEN_UP, get_visible_value
 
 RESTART = (
@@ -66,20 +66,20 @@ def _load_declarations(home: Home, args: dict[str, Any]) -> dict[str, Any]:
 
 @command.command("set")
 @from_operation(SetSettingArgs, prepare=_load_declarations)
-def set_setting(run: CommandRun, change: dict[str, Any]) -> None:
+def set_setting(run: CommandRun, change: SettingChange) -> None:
     _print_change(change)
 
 
 @command.command("unset")
 @from_operation(UnsetSettingArgs, prepare=_load_declarations)
-def unset_setting(run: CommandRun, change: dict[str, Any]) -> None:
+def unset_setting(run: CommandRun, change: SettingChange) -> None:
     _print_change(change)
 
 
-def _print_change(change: dict[str, Any]) -> None:
-    for line in change["diff"]:
+def _print_change(change: SettingChange) -> None:
+    for line in change.diff:
         output.print_line(line)
-    output.print_line(change["text"])
+    output.print_line(change.text)
 
 
 def print_settings(place: Home, as_json: bool) -> None:

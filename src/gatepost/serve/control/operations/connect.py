@@ -46,7 +46,8 @@ from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secrets import ANTHROPIC_AUTH_TOKEN, SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner
+from gatepost.store.rights.secrets import ANTHROPIC_AUTH_TOKEN
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import Session
 
