@@ -5,17 +5,30 @@ Calls that only read or wait are repeated once it is back. A change that it may 
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from gatepost.cli import output
 from gatepost.core.errors import Unavailable
-from gatepost.serve.control.client import ControlClient, ControlError
+from gatepost.serve.control.answers import from_json
+from gatepost.serve.control.client import TIMEOUT_S, ControlClient, ControlError
+from gatepost.serve.control.declaration import OperationArgs, get_answer_type
 from gatepost.serve.control.error_kinds import ApiErrorKind
 
+R = TypeVar("R")
 RETRY_S = 0.5  # before a gateway that went away is asked again
 AWAY_S = 60.0  # how long one is waited for
 LOOKING = ("agent.follow", "agent.wait")
 AWAY, BACK = "the gateway went away; waiting for it", "the gateway is back"
+
+
+def post_operation(
+    control: ControlClient, declared: type[OperationArgs[R]], args: dict[str, Any], timeout: float = TIMEOUT_S
+) -> R:
+    """Return what the running gateway answers, asked once."""
+    answer: R = from_json(
+        get_answer_type(declared), control.post(f"/v1/ops/{declared.info.name}", args, timeout)["result"]
+    )
+    return answer
 
 
 def call_operation(control: ControlClient, name: str, args: dict[str, Any]) -> dict[str, Any]:
