@@ -87,13 +87,15 @@ def from_operation(
     return decorate
 
 
-def call_operation(home: Home, declared: type[OperationArgs[R]], args: Given, timeout: float = TIMEOUT_S) -> R:
-    """Return what an operation answers."""
-    answer: R = from_json(get_answer_type(declared), _call(home, declared, args, timeout))
+def call_operation(
+    home: Home, declared: type[OperationArgs[R]], args: Given, timeout: float = TIMEOUT_S, *, awake: bool = False
+) -> R:
+    """Return what an operation answers. `awake`: it must run an agent, also while the daemon is down."""
+    answer: R = from_json(get_answer_type(declared), _call(home, declared, args, timeout, awake=awake))
     return answer
 
 
-def _call(home: Home, declared: type[OperationArgs[Any]], args: Given, timeout: float = TIMEOUT_S) -> Any:
+def _call(home: Home, declared: type[OperationArgs[Any]], args: Given, timeout: float, *, awake: bool = False) -> Any:
     """The answer as JSON has it."""
     if declared.info.reads:
         return read_operation(home, declared, args)
@@ -101,7 +103,7 @@ def _call(home: Home, declared: type[OperationArgs[Any]], args: Given, timeout: 
         raise Unavailable(declared.info.name, "the gateway is not running; `gatepost up` starts it")
     if declared.info.needs_home and not has_store(home):
         raise SetupError(render_missing(home.path))
-    return run_operation(home, declared.info.name, args, timeout=timeout)
+    return run_operation(home, declared.info.name, args, awake=awake, timeout=timeout)
 
 
 def _get_parameter_name(field: ArgumentField) -> str:

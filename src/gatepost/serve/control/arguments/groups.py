@@ -2,10 +2,43 @@
 
 from typing import Annotated, Any
 
+from msgspec import Struct
+
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.messages.destinations import Destination
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session
 
 READ, WRITE = "groups.read", "groups.write"
 Folder = Annotated[str, argument("The group's place.", scope=True, examples=("acme/eng",))]
+
+
+class GroupView(Group, frozen=True, kw_only=True):
+    tier: int
+
+
+class GroupDetails(GroupView, frozen=True, kw_only=True):
+    """A group with what leads to it, where it may send, and what it has going on. `gateway`: that has its folder, of
+    several with folders of their own. `moves_to`: the one that it is on its way to."""
+
+    routes: list[Route]
+    destinations: list[Destination]
+    sessions: list[Session]
+    gateway: str
+    moves_to: str
+
+
+class SetGroupResult(GroupView, frozen=True, kw_only=True):
+    notes: list[str]
+
+
+class GroupRemoval(Struct, frozen=True, kw_only=True):
+    folder: str
+    closed: int
+    kept: str  # the group's own files
+    removed: dict[str, int]
+    left: list[str]  # what could not be removed
 
 
 @declares("group.add", right=WRITE)

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
-
 from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
@@ -35,57 +33,31 @@ from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.groups import (
     AddGroupArgs,
+    GroupDetails,
+    GroupRemoval,
+    GroupView,
     ListGroupsArgs,
     RemoveGroupArgs,
     SetGroupArgs,
+    SetGroupResult,
     ShowGroupArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.gateway_checks import is_living
 from gatepost.store.messages import destinations, inbox
-from gatepost.store.messages.destinations import Destination
 from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.rooms import routes
-from gatepost.store.rooms.routes import Route
 from gatepost.store.schedule import tasks
 from gatepost.store.sessions import groups, sessions, turns, worktrees
 from gatepost.store.sessions.groups import Group
-from gatepost.store.sessions.sessions import Session
 
 _NUMBERS = ("window_messages", "window_chars")
 _TEXTS = ("name", "model")
 _OPEN = {"yes": 1, "no": 0}
 OPTION, LIMIT, MOUNTS = "options.", "limits.", "mounts"
 _LATER = "(a file added since the start is seen after a restart)"
-
-
-class GroupView(Group, frozen=True, kw_only=True):
-    tier: int
-
-
-class GroupDetails(GroupView, frozen=True, kw_only=True):
-    """A group with what leads to it, where it may send, and what it has going on. `gateway`: that has its folder, of
-    several with folders of their own. `moves_to`: the one that it is on its way to."""
-
-    routes: list[Route]
-    destinations: list[Destination]
-    sessions: list[Session]
-    gateway: str
-    moves_to: str
-
-
-class SetGroupResult(GroupView, frozen=True, kw_only=True):
-    notes: list[str]
-
-
-class GroupRemoval(Struct, frozen=True, kw_only=True):
-    folder: str
-    closed: int
-    kept: str  # the group's own files
-    removed: dict[str, int]
-    left: list[str]  # what could not be removed
 
 
 def check_provider(home: Home, name: str) -> str:
