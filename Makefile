@@ -64,7 +64,7 @@ format: setup-test  ## bring the source into shape
 	@$(BIN)/ruff format .
 
 prove: setup-test  ## run the storms in whole size, a line each (ARGS="--mode gateways --seed 7 --only zombie", or --mode edges)
-	@$(BIN)/python -m gatepost.testing.prove $(ARGS)
+	@$(BIN)/python -m gatepost_testing.storms.prove $(ARGS)
 
 bench: setup-test  ## measure, each figure beside its limit
 	@$(BIN)/python bench/run.py $(ARGS)

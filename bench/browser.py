@@ -18,8 +18,8 @@ import dashboard
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.store.engine.sqlite_db import connect
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
 from measure import Figure, at_most
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -35,7 +35,7 @@ from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.counting import CountingDb
 from measure import Figure, at_most, within
 
 GROUPS, MESSAGES, REQUESTS, TIMES = 1000, 100_000, 10_000, 20

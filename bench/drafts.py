@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx2
 
 from gatepost.core.home import Home
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.web_manners import make_manners
+from gatepost_testing.clients.web_manners import make_manners
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
 from measure import Figure, at_most
 
 ROOM = "web:home"

@@ -15,9 +15,9 @@ from gatepost.core.registry import Registry, load_package
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.store.rights.acl import AclEffect, AclRow
-from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import TOOLS, Tool, tool
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 SIXTY = 60

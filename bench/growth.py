@@ -17,7 +17,7 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.gateway import running_gateway
+from gatepost_testing.gateway import running_gateway
 from instant import Instant
 from measure import Figure, at_least, within
 

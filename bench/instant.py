@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from gatepost.messages.outbound import Outbound
-from gatepost.testing.channel import FakeChannel
+from gatepost_testing.channel import FakeChannel
 
 
 class Instant(FakeChannel):

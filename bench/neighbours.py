@@ -29,8 +29,8 @@ import httpx2
 from attacker import ATTACKS
 from gatepost.core.errors import GatepostError
 from gatepost.serve.control.client import ControlClient
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.web_manners import make_manners
+from gatepost_testing.clients.web_manners import make_manners
+from gatepost_testing.daemon import DaemonProcess
 from measure import HERE, Figure, at_most, within
 
 TIMES, PANIC_S = 3.0, 1.0

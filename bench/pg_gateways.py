@@ -4,10 +4,10 @@
 import tempfile
 from pathlib import Path
 
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storm_drain import GO_ON_S, run_drain_storm
-from gatepost.testing.storm_kill import Victim, run_kill_storm
-from gatepost.testing.storms import LIMIT_S, SEED, SMALL, StormResult
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.drain import GO_ON_S, run_drain_storm
+from gatepost_testing.storms.kill import Victim, run_kill_storm
+from gatepost_testing.storms.storm import LIMIT_S, SEED, SMALL, StormResult
 from measure import Figure, at_most, table
 
 

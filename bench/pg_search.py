@@ -27,7 +27,7 @@ from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.postgres.words import make_vector
 from gatepost.store.search import SearchQuery, Subtree
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 from measure import Figure, at_most
 
 FEW, ALL = Subtree("acme"), Subtree("root", everything=True)  # `acme` has 20 rooms

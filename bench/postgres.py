@@ -26,8 +26,8 @@ from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.words import make_vector
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
-from gatepost.testing.gateway import running_gateway
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.gateway import running_gateway
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 from growth import reply
 from instant import Instant
 from measure import Figure, at_least, at_most

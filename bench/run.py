@@ -47,8 +47,8 @@ from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import sessions, turn_claims
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.gateway import running_gateway
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import running_gateway
 from instant import Instant
 from measure import HERE, Figure, at_least, at_most, client, table, within
 

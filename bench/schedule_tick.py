@@ -25,8 +25,8 @@ from gatepost.store.port import Db
 from gatepost.store.schedule import tasks
 from gatepost.store.schedule.tasks import NewTask, ScheduleKind, TaskContext
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.counting import CountingDb
 from measure import Figure, at_most, within
 
 DUE, FEW, MANY, LOOKS = 10, 100, 10_000, 40

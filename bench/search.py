@@ -19,7 +19,7 @@ from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent
 
 MESSAGES, ROOMS, WORDS = 1_000_000, 2000, 20_000
 QUERIES = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gatepost.core.home import Home
 from gatepost.core.home_lock import find_holder
-from gatepost.testing.daemon import READY, DaemonProcess
+from gatepost_testing.daemon import READY, DaemonProcess
 from measure import Figure, at_most
 
 

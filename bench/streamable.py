@@ -22,8 +22,8 @@ from gatepost.serve.agents.mcp_endpoint import LARGEST
 from gatepost.serve.http import HttpServer, bind
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.sample_tools import FEW
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.sample_tools import FEW
 from measure import Figure, all_of, at_most, client, table
 
 META = "io.modelcontextprotocol/"

@@ -17,10 +17,10 @@ from gatepost.store.messages.outbox import NewEffect, add
 from gatepost.store.port import Db
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
-from gatepost.testing.gateway import running_gateway
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.platforms.wiring import make_channel
+from gatepost_testing.gateway import running_gateway
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.platforms.wiring import make_channel
 from measure import Figure, at_least, table
 
 PATIENCE_S = 120

@@ -19,9 +19,9 @@ from typing import Any
 from gatepost.cli.operation_command import call_operation
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.ledger import ListLedgerArgs
-from gatepost.testing.daemon import READY, DaemonProcess
-from gatepost.testing.model_script import load_script
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.daemon import READY, DaemonProcess
+from gatepost_testing.model_script import load_script
+from gatepost_testing.models import ModelEndpoint
 
 PATIENCE_S = 120.0
 PAUSE_S = 0.1  # between two looks at the ledger

@@ -21,6 +21,7 @@ VENV = os.environ.get("GATEPOST_VENV") or os.path.join(ROOT, ".venv")
 OLDEST = (3, 11)
 NEWER = ("python3.13", "python3.12", "python3.11", "python3.14", "python3")
 WHEELS = "/usr/share/python-wheels/pip-*.whl"
+OURS = ("", "testing")  # the folders of our distributions
 LOCKS = {"run": ("requirements.lock",), "test": ("requirements.lock", "requirements-test.lock")}
 LOCKS["all"] = LOCKS["test"] + ("requirements-platforms.lock",)
 
@@ -76,14 +77,16 @@ def set_up(purpose):
     # What is locked is all there is. An older pip that looks for the rest may find the newest of it, which has no hash.
     pip("install", "--require-hashes", "--no-deps", *locks)
     # hatchling, which builds us, is locked as well: nothing is fetched that has no hash.
-    pip("install", "--no-deps", "--no-build-isolation", "--editable", ROOT)
+    ours = [part for folder in OURS for part in ("--editable", os.path.join(ROOT, folder))]
+    pip("install", "--no-deps", "--no-build-isolation", *ours)
     done.update({"place": VENV, "run": stamp_for("run"), purpose: wanted})
     write_stamp(done)
 
 
 def stamp_for(purpose):
     digest = hashlib.sha256()
-    for name in ("pyproject.toml",) + LOCKS[purpose]:
+    projects = tuple(os.path.join(folder, "pyproject.toml") for folder in OURS)
+    for name in projects + LOCKS[purpose]:
         with open(os.path.join(ROOT, name), "rb") as file:
             digest.update(file.read())
     return digest.hexdigest()

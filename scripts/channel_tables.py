@@ -15,7 +15,7 @@ from gatepost import declarations
 from gatepost.channels.contract import CHANNELS, AddCheck, ChannelKind
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
-from gatepost.testing.channel_suite import (
+from gatepost_testing.channel_suite import (
     Grade,
     GradeState,
     is_noted,
@@ -25,8 +25,8 @@ from gatepost.testing.channel_suite import (
     render_table,
     run_suite,
 )
-from gatepost.testing.emulation import SERVERS, TOY, list_emulators, make_platform
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.emulation import SERVERS, TOY, list_emulators, make_platform
+from gatepost_testing.waiting import PATIENCE_S
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 GRADES = DOCS / "channel-grades.json"

@@ -23,7 +23,7 @@ from pathlib import Path
 import npm
 from gatepost.core.home import Home
 from gatepost.serve.control.client import ControlClient
-from gatepost.testing.daemon import DaemonProcess
+from gatepost_testing.daemon import DaemonProcess
 
 HERE = Path(__file__).parent / "conformance"
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"

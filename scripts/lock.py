@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,8 +27,8 @@ OPTIONS = (
     "--no-emit-options",
 )
 LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-platforms.lock")
-EXTRAS = ("test", "claude", "pydantic-ai")  # what drives Claude Code, by itself or as a model, is among the tests
-PLATFORMS = "platforms"  # the libraries of chat platforms, for `make test-all` alone
+EXTRAS = ("claude", "pydantic-ai")  # what drives Claude Code, by itself or as a model, is among the tests
+TEST, PLATFORMS = "test", "platforms"  # groups of pyproject.toml; the second is for `make test-all` alone
 HEADER = "# Compiled by `make lock`. Not to be edited.\n"
 PACKAGE = re.compile(r"^(?=[A-Za-z0-9])", re.MULTILINE)
 
@@ -35,6 +36,14 @@ PACKAGE = re.compile(r"^(?=[A-Za-z0-9])", re.MULTILINE)
 def compile_lock(output: Path, *more: str) -> None:
     command = [sys.executable, "-m", "piptools", "compile", *OPTIONS, *more, f"--output-file={output}"]
     subprocess.run([*command, str(ROOT / "pyproject.toml")], check=True, cwd=ROOT)
+
+
+def write_group(folder: str, name: str) -> str:
+    """Write what a group of pyproject.toml needs to a file, because pip-tools reads no groups. Return its path."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    path = Path(folder, f"{name}.in")
+    path.write_text("".join(f"{line}\n" for line in groups[name]))
+    return str(path)
 
 
 def packages(text: str) -> dict[str, str]:
@@ -59,10 +68,10 @@ def main() -> None:
         test, everything = Path(folder, "test.txt"), Path(folder, "all.txt")
         kept.write_text(pins() if "--keep" in sys.argv[1:] else "")
         compile_lock(core, f"--constraint={kept}")
-        extras = [f"--extra={name}" for name in EXTRAS]
-        compile_lock(test, *extras, f"--constraint={core}", f"--constraint={kept}")
-        extras.append(f"--extra={PLATFORMS}")
-        compile_lock(everything, *extras, f"--constraint={test}", f"--constraint={kept}")
+        more = [*(f"--extra={name}" for name in EXTRAS), write_group(folder, TEST)]
+        compile_lock(test, *more, f"--constraint={core}", f"--constraint={kept}")
+        more.append(write_group(folder, PLATFORMS))
+        compile_lock(everything, *more, f"--constraint={test}", f"--constraint={kept}")
         needed, tests, all_of_it = (packages(each.read_text()) for each in (core, test, everything))
     write(LOCKS[0], needed)
     write(LOCKS[1], {name: block for name, block in tests.items() if name not in needed})

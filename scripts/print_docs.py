@@ -33,9 +33,9 @@ from gatepost.serve.control.declaration import OperationArgs, list_fields
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.store.engine.migrate import list_definitions, migrate, render_schema
 from gatepost.store.postgres.printed_schema import render_postgres_schema
-from gatepost.testing import platforms
-from gatepost.testing.platforms.rules import PlatformRule
 from gatepost.tools.contract import TOOLS, Tool, ToolScope
+from gatepost_testing import platform_rules as rules_package
+from gatepost_testing.platform_rules.rule import PlatformRule
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -395,19 +395,18 @@ def slack() -> str:
 
 RULES_HEAD = """# Rules of the platforms
 
-Printed from `testing/platforms/*_rules.py` by `make docs`; do not edit. Each line is something that a platform refuses.
-The emulator of the platform refuses it by this name, in the platform's own words, and
-`tests/testing/platforms/test_rules.py` makes each of these wrong calls. *Compared* is the day on which somebody held
-the rule against its source. A rule without one is as libraries and earlier emulators have it. *Adapter* is where our
-code keeps the rule; empty where it never makes such a call.
+Printed from `gatepost_testing/platform_rules` by `make docs`; do not edit. Each line is something that a platform
+refuses. The emulator of the platform refuses it by this name, in the platform's own words, and
+`tests/testing/platform_rules/test_rule.py` makes each of these wrong calls. *Compared* is the day on which somebody
+held the rule against its source. A rule without one is as libraries and earlier emulators have it. *Adapter* is where
+our code keeps the rule; empty where it never makes such a call.
 """
 
 
 def platform_rules() -> str:
-    suffix = "_rules"
-    names = sorted(each.name for each in pkgutil.iter_modules(platforms.__path__) if each.name.endswith(suffix))
+    names = sorted(each.name for each in pkgutil.iter_modules(rules_package.__path__) if each.name != "rule")
     known: dict[str, tuple[PlatformRule, ...]] = {
-        name.removesuffix(suffix): importlib.import_module(f"{platforms.__name__}.{name}").RULES for name in names
+        name: importlib.import_module(f"{rules_package.__name__}.{name}").RULES for name in names
     }
     out = [RULES_HEAD, "| platform | rules, all enforced | compared | kept by the adapter |", "|---|---|---|---|"]
     for kind, rules in known.items():

@@ -64,6 +64,7 @@ def try_wheel(wheel: Path, version: str) -> None:
 def build(folder: Path) -> list[Path]:
     run(sys.executable, "-m", "pip", "install", "--quiet", "build")
     run(sys.executable, "-m", "build", "--outdir", folder)
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT / "testing")  # the doubles, for extensions
     return sorted(folder.iterdir())
 
 
@@ -80,7 +81,7 @@ def release(version: str, day: str) -> None:
         VERSION_FILE.write_text(code.replace(f'"{current}"', f'"{version}"'), encoding="utf-8")
         CHANGELOG.write_text(section, encoding="utf-8")
         made = build(ROOT / "dist" / version)
-        try_wheel(next(each for each in made if each.suffix == ".whl"), version)
+        try_wheel(next(each for each in made if each.match("gatepost-*.whl")), version)
     except BaseException:
         VERSION_FILE.write_text(code, encoding="utf-8")
         CHANGELOG.write_text(changes, encoding="utf-8")

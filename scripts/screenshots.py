@@ -26,8 +26,8 @@ from gatepost.store.money.costs import NewCost
 from gatepost.store.port import Db
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "screenshots"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

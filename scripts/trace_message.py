@@ -19,9 +19,9 @@ from types import FrameType
 import gatepost
 from gatepost.flow.sessions.host import host_limits
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, start_channel, wait_until_settled
-from gatepost.testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, start_channel, wait_until_settled
+from gatepost_testing.platforms.telegram import TelegramPlatform
 
 PACKAGE = str(Path(gatepost.__file__).parent) + "/"
 TESTING = PACKAGE + "testing/"

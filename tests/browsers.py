@@ -24,7 +24,7 @@ from playwright.async_api import (
     expect,
 )
 
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 # The first is Chromium without what a desktop needs: the same pages for less than half of the work.
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

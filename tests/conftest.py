@@ -1,4 +1,4 @@
-"""Shared fixtures. Tests use real SQLite files, the doubles of `gatepost.testing`, and a clock that stands still."""
+"""Shared fixtures. Tests use real SQLite files, the doubles of `gatepost_testing`, and a clock that stands still."""
 
 import gc
 import os
@@ -29,7 +29,7 @@ from .bytecode import compile_share
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext
 
-    from gatepost.testing.empty_database import EmptyDatabase
+    from gatepost_testing.empty_database import EmptyDatabase
 
     from .kept_stores import KeptStores
 
@@ -157,12 +157,12 @@ def store_path(quick_path: Path, empty_store: Path) -> Path:
 @pytest.fixture(scope="session")
 def database() -> Iterator["EmptyDatabase"]:
     """One server and one database for a worker; a test finds it empty. Skipped where PostgreSQL is not installed."""
-    from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+    from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 
     if find_programs() is None:
         pytest.skip(f"PostgreSQL is not installed: apt-get install {PACKAGE}")
     from gatepost.store.postgres.migrate import migrate_postgres
-    from gatepost.testing.empty_database import EmptyDatabase
+    from gatepost_testing.empty_database import EmptyDatabase
 
     with PostgresServer() as server:
         url = server.add_database("tests")

@@ -9,7 +9,7 @@ from gatepost.store.engine.read_lanes import ReadLanes
 from gatepost.store.postgres.connection import is_usable, open_connection
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 
 class KeptStores:

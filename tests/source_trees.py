@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-SOURCE = Path(__file__).resolve().parent.parent / "src"
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE, DOUBLES = ROOT / "src", ROOT / "testing"  # of the gateway, and of what plays the rest of the world in tests
 N = TypeVar("N", bound=ast.AST)
 
 
@@ -33,14 +34,20 @@ def _uncollected() -> Iterator[None]:
 
 
 @cache
-def list_source_files(folder: Path = SOURCE) -> tuple[SourceFile, ...]:
-    """In the order of their paths."""
+def list_source_files(*folders: Path) -> tuple[SourceFile, ...]:
+    """Return the files of both, or of the given folders, in the order of their paths."""
     with _uncollected():
-        texts = [(path, path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.py"))]
+        paths = [path for folder in folders or (SOURCE, DOUBLES) for path in sorted(folder.rglob("*.py"))]
+        texts = [(path, path.read_text(encoding="utf-8")) for path in paths]
         found = tuple(SourceFile(path, text, ast.parse(text, str(path))) for path, text in texts)
         for each in found:
             _group_nodes(each.tree)
         return found
+
+
+def get_place(path: Path) -> Path:
+    """Return the path of a file from the folder that is imported from."""
+    return path.relative_to(SOURCE if path.is_relative_to(SOURCE) else DOUBLES)
 
 
 @cache

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 
 def test_a_gateway_that_serves_nothing_knows_every_setting_of_the_daemon(tmp_path: Path) -> None:

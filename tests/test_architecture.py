@@ -14,9 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .source_trees import SOURCE, find_nodes, list_source_files
-
-ROOT = SOURCE.parent
+from .source_trees import ROOT, SOURCE, find_nodes, get_place, list_source_files
 
 # From the lowest to the highest; a module may import its own layer and those before it. The longest prefix decides.
 LAYERS = (
@@ -38,7 +36,7 @@ LAYERS = (
     ("gatepost.http_apps",),
     ("gatepost.daemon",),
     ("gatepost.cli", "gatepost.__main__"),
-    ("gatepost.testing",),
+    ("gatepost_testing",),
 )
 RANKS = {prefix: rank for rank, layer in enumerate(LAYERS) for prefix in layer}
 REGISTERS = {"channel", "tool", "sandbox", "provider", "chat_command"}
@@ -87,7 +85,7 @@ class Module:
 def modules() -> dict[str, Module]:
     found = {}
     for path, _, tree in list_source_files():
-        parts = path.relative_to(SOURCE).with_suffix("").parts
+        parts = get_place(path).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         found[name] = Module(name, path, tree)
     return found
@@ -100,7 +98,7 @@ def rank(name: str) -> int:
 
 
 def ours(module: Module) -> Iterator[tuple[str, int]]:
-    return ((name, line) for name, line in module.imports if name.split(".")[0] == "gatepost")
+    return ((name, line) for name, line in module.imports if name.split(".")[0] in ("gatepost", "gatepost_testing"))
 
 
 def test_imports_point_one_way() -> None:
@@ -114,7 +112,7 @@ def test_imports_point_one_way() -> None:
 
 
 def test_every_package_has_its_layer() -> None:
-    packages = {".".join(name.split(".")[:2]) for name in modules()}
+    packages = {".".join(name.split(".")[: 2 if name.startswith("gatepost.") else 1]) for name in modules()}
     assert sorted(packages - RANKS.keys()) == []
 
 
@@ -122,7 +120,7 @@ def test_nobody_imports_a_plugin() -> None:
     wrong = [
         f"{module.path.relative_to(ROOT)}:{line} imports the plug-in {name}"
         for module in modules().values()
-        if rank(module.name) != RANKS["gatepost.testing"]
+        if rank(module.name) != RANKS["gatepost_testing"]
         for name, line in ours(module)
         if name in modules() and modules()[name].is_plugin
     ]
@@ -202,7 +200,7 @@ AGENT = re.compile(r"codex|opencode|gemini|goose", re.IGNORECASE)
 
 def names_of_agents(source: Path) -> list[str]:
     """Return where a coding agent is named outside its own file or folder. `source`: the package's folder."""
-    own = [source / each for each in ("inside/providers", "testing")]
+    own = [source / "inside/providers"]
     return [
         f"{path.relative_to(source)}:{number} names {found[0]}"
         for path in sorted(source.rglob("*.py"))
@@ -219,7 +217,6 @@ def test_a_provider_is_named_in_its_own_file_alone() -> None:
 def test_a_table_that_names_a_provider_is_found(tmp_path: Path) -> None:
     for name in (
         "inside/providers/codex/__init__.py",
-        "testing/profiles.py",
         "serve/modes.py",
         "jsonrpc/mcp_clients.py",
     ):
@@ -233,7 +230,7 @@ def test_a_table_that_names_a_provider_is_found(tmp_path: Path) -> None:
 def test_sqlite3_is_imported_nowhere() -> None:
     """Two SQLite libraries in one process drop each other's locks."""
     wrong = []
-    for folder in ("src", "tests", "bench", "scripts", "docs", "examples"):
+    for folder in ("src", "testing", "tests", "bench", "scripts", "docs", "examples"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             text = path.read_text(encoding="utf-8")
             for node in ast.walk(ast.parse(text)) if "sqlite3" in text else ():
@@ -253,7 +250,7 @@ def test_sql_stands_in_the_store_and_the_mailbox_alone() -> None:
     wrong = [
         f"{module.path.relative_to(ROOT)}:{node.lineno}"
         for module in modules().values()
-        if not module.name.startswith(("gatepost.store", "gatepost.mailbox", "gatepost.testing"))
+        if not module.name.startswith(("gatepost.store", "gatepost.mailbox", "gatepost_testing"))
         for node in find_nodes(module.tree, ast.Constant)
         if isinstance(node.value, str) and statement.match(node.value)
     ]

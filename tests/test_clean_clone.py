@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
 FIGURES = [

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from gatepost.inside.providers.contract import PermissionRequestKind
 from gatepost.store.rights.requests import RequestKind
 
-from .source_trees import SOURCE, find_nodes, list_source_files
+from .source_trees import find_nodes, get_place, list_source_files
 
-PACKAGE = SOURCE / "gatepost"
 NAMES = ("state", "status", "mode", "kind", "origin", "op", "direction", "verdict", "policy", "role", "error_class")
 
 
@@ -59,11 +58,12 @@ def _is_literal(node: ast.expr) -> bool:
 
 def trees() -> Iterable[tuple[str, ast.Module]]:
     for each in list_source_files():
-        yield str(each.path.relative_to(PACKAGE)), each.tree
+        yield get_place(each.path).as_posix().removeprefix("gatepost/"), each.tree
 
 
 # A field that may be a plain string, and why.
 OPEN_FIELDS = {
+    "cli/commands/status.py SandboxStatus.kind": "plug-ins: whoever adds a sandbox adds a kind",
     **dict.fromkeys(
         (
             "inside/coding_agent.py CodingAgentOptions.mode",
@@ -86,7 +86,7 @@ OPEN_FIELDS = {
             "inside/acp/protocol.py PermissionOption.kind",
             "inside/acp/protocol.py PlanEntry.status",
             "inside/acp/protocol.py SessionUpdate.status",
-            "testing/model_script.py ModelScriptMessage.role",
+            "gatepost_testing/model_script.py ModelScriptMessage.role",
         ),
         "a vendor's word",
     ),
@@ -106,7 +106,7 @@ OPEN_FIELDS = {
             "serve/control/arguments/channels.py ChannelAnswer.kind",
             "serve/control/arguments/channels.py ChannelListItem.kind",
             "store/rooms/channel_instances.py StoredChannel.kind",
-            "testing/platforms/base.py EmulatedPlatform.kind",
+            "gatepost_testing/platforms/base.py EmulatedPlatform.kind",
         ),
         "plug-ins: whoever adds a channel adds a kind",
     ),
@@ -119,14 +119,12 @@ OPEN_FIELDS = {
     "mailbox/inbound.py DeliveryStatus.status": "the file's format, which agent loops of others read",
     "inside/script_format.py ScriptStep.status": "a line of text for people",
     "messages/inbound.py Receipt.state": "InboxState stands above this layer",
-    "http_apps.py DaemonCommands.status": "a function",
-    "serve/control/api.py ApiDeps.status": "a function",
     "serve/control/arguments/ledger.py ListLedgerArgs.state": "of either table",
     "serve/control/session_timeline.py SessionEvent.state": "of turns, calls, requests, errands and forks",
-    "serve/control/operations/audit.py AuditEntry.verdict": "the audit log's own words",
+    "serve/control/arguments/audit.py AuditEntry.verdict": "the audit log's own words",
     "store/sessions/trace_facts.py TracedToolCall.verdict": "the audit log's own words",
     "serve/control/arguments/agents.py FollowAgentArgs.status": "what a client knows: '' at first, and only compared",
-    "serve/control/operations/grants.py RoleMember.role": "whoever grants names roles",
+    "serve/control/arguments/grants.py RoleMember.role": "whoever grants names roles",
     "serve/control/terminal_chat.py ChatOutcome.state": "an inbox row's, or `accepted` before there is one",
     "serve/room_events.py RoomEvent.state": "of either table, or a word for people",
     "store/money/ledger.py LedgerLine.state": "of either table",
@@ -145,9 +143,9 @@ OPEN_COMPARISONS = {
     "inside/providers/codex/": "a vendor's word",
     "inside/providers/opencode/": "a vendor's word",
     "serve/http.py": "ListenAddress.kind is a Literal",
-    "testing/model_": "a vendor's word",
-    "testing/platform.py": "the word of a platform that is made up",
-    "testing/platforms/": "a platform's word",
+    "gatepost_testing/model_": "a vendor's word",
+    "gatepost_testing/platform.py": "the word of a platform that is made up",
+    "gatepost_testing/platforms/": "a platform's word",
 }
 
 

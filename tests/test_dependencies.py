@@ -16,7 +16,6 @@ NOT_IMPORTED = {  # by distribution: why it is declared all the same
     "python-multipart": "Starlette reads forms with it",
     "tzdata": "zoneinfo reads it where the system has no zones",
 }
-FOR_TESTS = {"test", "platforms"}
 BY_NAME = {"claude-agent-sdk"}  # imported by a name in a constant, in a sandbox
 
 
@@ -29,16 +28,16 @@ def find_imports(trees: Iterable[ast.Module]) -> set[str]:
                 found |= {name.name.partition(".")[0] for name in node.names}
             elif node.module and not node.level:
                 found.add(node.module.partition(".")[0])
-    return found - sys.stdlib_module_names - {"gatepost"}
+    return found - sys.stdlib_module_names - {"gatepost", "gatepost_testing"}
 
 
 def read_declared(project: Path) -> tuple[set[str], set[str], set[str]]:
     """The distributions that the package needs, those of its extras for channels and providers, and those of tests,
-    which the doubles that we ship may use."""
-    said = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
-    extras = {name: each for name, each in said["optional-dependencies"].items() if name not in FOR_TESTS}
-    tests = said["optional-dependencies"].get("test", [])
-    return _names(said["dependencies"]), _names([line for each in extras.values() for line in each]), _names(tests)
+    which the doubles may use."""
+    written = tomllib.loads(project.read_text(encoding="utf-8"))
+    said, tests = written["project"], written.get("dependency-groups", {}).get("test", [])
+    extras = [line for each in said["optional-dependencies"].values() for line in each]
+    return _names(said["dependencies"]), _names(extras), _names(tests)
 
 
 def _names(lines: list[str]) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing import fork_server
+from gatepost_testing import fork_server
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from .source_trees import SOURCE, find_nodes, list_source_files
+from .source_trees import find_nodes, get_place, list_source_files
 
 DICTATED: frozenset[str] = frozenset()  # names that a protocol dictates in more than one place
 VERBS = re.compile(
@@ -15,15 +15,15 @@ VERBS = re.compile(
 OPEN_FUNCTIONS = {
     "look_up": "the method of a channel that plug-ins implement; a lookup is the standard term",
     "_look_up_effect": "calls it",
-    "testing/channel.py say": "not renamed yet: at least 32 test files call it",
-    "testing/outbox_harness.py say": "named like that of the channel",
-    "testing/platform.py say": "named like that of the channel",
-    "testing/provider.py say": "the script's own word for the step that it adds",
+    "gatepost_testing/channel.py say": "not renamed yet: at least 32 test files call it",
+    "gatepost_testing/outbox_harness.py say": "named like that of the channel",
+    "gatepost_testing/platform.py say": "named like that of the channel",
+    "gatepost_testing/provider.py say": "the script's own word for the step that it adds",
 }
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
-    return ((str(each.path.relative_to(SOURCE / "gatepost")), each.tree) for each in list_source_files())
+    return ((get_place(each.path).as_posix().removeprefix("gatepost/"), each.tree) for each in list_source_files())
 
 
 def duplicates(sources: Iterable[tuple[str, ast.Module]]) -> list[str]:

@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -40,6 +41,18 @@ def test_a_version_must_be_one_and_newer(release: ModuleType, wanted: str, why: 
 
 def test_ten_is_newer_than_nine(release: ModuleType) -> None:
     release.check_version("0.10.0", "0.9.9")
+
+
+@pytest.mark.parametrize(("folder", "package"), [(".", "gatepost"), ("testing", "gatepost_testing")])
+def test_a_gateway_is_shipped_without_the_doubles_and_these_without_it(
+    tmp_path: Path, folder: str, package: str
+) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT / folder, check=True, capture_output=True)
+    (wheel,) = tmp_path.iterdir()
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {package}
+    assert f"{package}/py.typed" in names and not [name for name in names if "/test_" in name]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ("requirements.lock", "requirements-test.lock", "requirements-platforms.lock")
@@ -66,8 +66,9 @@ def test_the_locks_hold_all_that_a_supported_machine_needs(python: str, system: 
     locked = pins(*LOCKS)
     place = {**default_environment(), "python_version": python, "python_full_version": f"{python}.0"}
     place |= {"sys_platform": system, "platform_system": system.capitalize(), "os_name": "posix"}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    open_ends = [*project["dependencies"], *project["optional-dependencies"]["test"], "hatchling"]
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = written["project"]
+    open_ends = [*project["dependencies"], *written["dependency-groups"]["test"], "hatchling"]
     open_ends += project["optional-dependencies"]["claude"]
     seen: set[tuple[str, str]] = set()
     missing = set()

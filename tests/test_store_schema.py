@@ -10,7 +10,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.store.engine.migrate import list_definitions, migrate, render_schema
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.postgres.printed_schema import render_postgres_schema
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "schema.sql"
 _OWN_NAME = re.compile(r"(?<=_pkey)\d+|(?<=_key)\d+")

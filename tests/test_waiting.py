@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 from .source_trees import find_nodes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from gatepost.testing.platforms.github import GitHubPlatform  # noqa: E402
+from gatepost_testing.platforms.github import GitHubPlatform  # noqa: E402
 from stage import ExampleFailed, Stage, play  # noqa: E402  from the folder above
 
 ADMIN, FACTORY = "terminal:admin", "terminal:factory"

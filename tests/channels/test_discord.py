@@ -34,10 +34,10 @@ from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, Inbound, Verb
 from gatepost.messages.outbound import Feature, Op, Outbound, OutboundFile
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.discord import DiscordPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.discord import DiscordPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.waiting import PATIENCE_S, until
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Attachment, Inbound, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 BOT, US = "bot@example.org", "mx.example.org"
 PROOF = "Authentication-Results: mx.example.org; dmarc=pass header.from=example.com\r\n"

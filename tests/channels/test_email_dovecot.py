@@ -12,11 +12,11 @@ from gatepost.channels.contract import ChannelEnded, EndReason, MemoryCursor
 from gatepost.core.errors import Invalid, Refused, Unavailable
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.dovecot import find_dovecot
-from gatepost.testing.platforms.mail_server import PASSWORD, MailServer
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.servers.dovecot import find_dovecot
+from gatepost_testing.servers.mail_server import PASSWORD, MailServer
+from gatepost_testing.waiting import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.slow,

@@ -29,10 +29,10 @@ from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.messages import address
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.github import LOGIN, SECRET, GitHubPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import until
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.github import LOGIN, SECRET, GitHubPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.waiting import until
 
 TEAM = "github:acme/site/issue/1"
 NEVER = 3600.0  # for tests in which the webhook alone brings events

@@ -10,10 +10,10 @@ from starlette.responses import Response
 from gatepost.channels.contract import MemoryCursor
 from gatepost.channels.github.adapter import ASKED
 from gatepost.core.clock import HOUR
-from gatepost.testing.platforms.base import Asgi
-from gatepost.testing.platforms.github import REPOSITORY, TOKEN, GitHubPlatform
-from gatepost.testing.platforms.wiring import listening, make_channel
-from gatepost.testing.waiting import until
+from gatepost_testing.platforms.base import Asgi
+from gatepost_testing.platforms.github import REPOSITORY, TOKEN, GitHubPlatform
+from gatepost_testing.platforms.wiring import listening, make_channel
+from gatepost_testing.waiting import until
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 

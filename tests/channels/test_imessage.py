@@ -12,9 +12,9 @@ from gatepost.core import registry
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.imessage import BlueBubblesPlatform
-from gatepost.testing.platforms.wiring import listening, make_channel
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.imessage import BlueBubblesPlatform
+from gatepost_testing.platforms.wiring import listening, make_channel
 
 ROW = {
     "originalROWID": 7,

@@ -15,10 +15,10 @@ from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.messages.untrusted import is_untrusted
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.irc import CAPABILITIES, IrcPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.irc import CAPABILITIES, IrcPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.waiting import PATIENCE_S, until
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from gatepost.channels.irc.adapter import IrcChannel
 from gatepost.core.errors import NotFound
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Outbound
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.irc_server import NgircdPlatform, find_ngircd
-from gatepost.testing.platforms.wiring import listening, make_channel
-from gatepost.testing.waiting import until
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.wiring import listening, make_channel
+from gatepost_testing.servers.irc_server import NgircdPlatform, find_ngircd
+from gatepost_testing.waiting import until
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ from gatepost.core.settings import Config
 from gatepost.messages.draft import Draft
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOM = "terminal:main"
 HELLO = Inbound(address=ROOM, platform_id="1", sender="terminal:owner", text="hello")

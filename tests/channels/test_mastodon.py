@@ -13,10 +13,10 @@ from gatepost.channels.mastodon.wire import MastodonAccount
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.mastodon import MastodonPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.mastodon import MastodonPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.waiting import PATIENCE_S, until
 
 FEED = "mastodon:feed"
 

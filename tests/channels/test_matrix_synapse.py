@@ -13,12 +13,12 @@ from gatepost.channels.contract import CHANNELS, MYSELF, Channel, ChannelEnded, 
 from gatepost.core.errors import Refused, Unavailable
 from gatepost.messages.inbound import Attachment, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
-from gatepost.testing.platforms import synapse
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.matrix_server import MatrixServer
-from gatepost.testing.platforms.matrix_view import UNREADABLE
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.servers import synapse
+from gatepost_testing.servers.matrix_server import MatrixServer
+from gatepost_testing.servers.matrix_view import UNREADABLE
+from gatepost_testing.waiting import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,10 +13,10 @@ from gatepost.channels.mattermost.wire import MattermostBot, MattermostRoom
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.messages.inbound import Inbound, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.mattermost import MattermostPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.mattermost import MattermostPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.waiting import PATIENCE_S, until
 
 BOT = MattermostBot("b" * 26, "porter")
 

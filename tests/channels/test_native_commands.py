@@ -26,13 +26,13 @@ from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.intake.slash_commands import COMMANDS, list_native_commands, parse_command
 from gatepost.messages.inbound import Verb
 from gatepost.serve.health.channel_checks import check_reports
-from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
-from gatepost.testing.platforms.discord import DiscordPlatform
-from gatepost.testing.platforms.slack import SIGNING_SECRET, SlackPlatform
-from gatepost.testing.platforms.slack_rules import check_slash_commands
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.platforms.wiring import listening, make_channel
-from gatepost.testing.waiting import until
+from gatepost_testing.platform_rules.slack import check_slash_commands
+from gatepost_testing.platforms.base import EmulatedPlatform, PlatformFault
+from gatepost_testing.platforms.discord import DiscordPlatform
+from gatepost_testing.platforms.slack import SIGNING_SECRET, SlackPlatform
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.platforms.wiring import listening, make_channel
+from gatepost_testing.waiting import until
 
 OURS = (
     NativeCommand(name="status", help="how it stands"),

@@ -10,10 +10,10 @@ from gatepost.channels.ntfy.adapter import NtfyTopics
 from gatepost.core.errors import NotFound, Unavailable, Unsupported
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.ntfy import NtfyPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import until
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.ntfy import NtfyPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.waiting import until
 
 TEAM = "ntfy:topic/team"
 

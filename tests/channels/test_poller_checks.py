@@ -9,13 +9,13 @@ from gatepost.channels.contract import ChannelEnded, EndReason, SupportsCheck, S
 from gatepost.channels.telegram import polling
 from gatepost.channels.whatsapp.number_state import check_hooks
 from gatepost.core.errors import Unavailable
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.irc import IrcPlatform
-from gatepost.testing.platforms.slack import SlackPlatform
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.platforms.whatsapp import WhatsAppPlatform
-from gatepost.testing.platforms.wiring import listening, make_channel
-from gatepost.testing.waiting import until
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.irc import IrcPlatform
+from gatepost_testing.platforms.slack import SlackPlatform
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.platforms.whatsapp import WhatsAppPlatform
+from gatepost_testing.platforms.wiring import listening, make_channel
+from gatepost_testing.waiting import until
 
 
 async def find_poller(platform: EmulatedPlatform, **more: Any) -> ChannelEnded | None:

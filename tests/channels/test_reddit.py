@@ -12,10 +12,10 @@ from gatepost.channels.reddit.adapter import RedditAccount
 from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.reddit import REFRESH_TOKEN, SECRETS, RedditPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.reddit import REFRESH_TOKEN, SECRETS, RedditPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.waiting import PATIENCE_S, until
 
 
 @pytest.fixture

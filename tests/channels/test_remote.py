@@ -22,8 +22,8 @@ from gatepost.core.errors import Invalid, Refused, Unavailable
 from gatepost.core.settings import Config
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature, Op, Outbound, OutboundFile, PassedMessage
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, serve_hooks
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, serve_hooks
+from gatepost_testing.waiting import PATIENCE_S, until
 
 TOKEN = "the-token-of-this-program"
 ROOM = "bridge:team"

@@ -25,11 +25,11 @@ from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.messages import address
 from gatepost.messages.inbound import Inbound, Receipt, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.signal import ACCOUNT, OWN_ID, SignalPlatform
-from gatepost.testing.platforms.signal_rules import UNKNOWN_PERSON
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.platform_rules.signal import UNKNOWN_PERSON
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.signal import ACCOUNT, OWN_ID, SignalPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.waiting import PATIENCE_S, until
 
 
 @pytest.fixture

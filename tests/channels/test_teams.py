@@ -20,9 +20,9 @@ from gatepost.flow.intake.slash_commands import parse_command
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, Verb
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.teams import APP_ID, NAME, TENANT, TeamsPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.teams import APP_ID, NAME, TENANT, TeamsPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
 
 CARD = Card(
     title="May *it*?",

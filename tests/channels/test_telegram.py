@@ -23,10 +23,10 @@ from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, AttachmentKind, Inbound, OpenFile, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.platforms.telegram_html import read_html
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.platforms.wire.telegram_html import read_html
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
 
 ME = TelegramSelf(7, "my_bot", "My bot")
 ANN = {"id": 5, "is_bot": False, "first_name": "Ann", "last_name": "Lee"}

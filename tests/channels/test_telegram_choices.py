@@ -4,8 +4,8 @@ import asyncio
 
 from gatepost.messages.card import Card, CardButton
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.platforms.wiring import listening, make_channel
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.platforms.wiring import listening, make_channel
 
 SOON_S = 10.0
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.channel_suite.trial import ChannelTrial
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.discord import DiscordPlatform
-from gatepost.testing.platforms.mattermost import MattermostPlatform
-from gatepost.testing.platforms.slack import SlackPlatform
+from gatepost_testing.channel_suite.trial import ChannelTrial
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.discord import DiscordPlatform
+from gatepost_testing.platforms.mattermost import MattermostPlatform
+from gatepost_testing.platforms.slack import SlackPlatform
 
 
 @pytest.mark.parametrize("make", [SlackPlatform, DiscordPlatform, MattermostPlatform])

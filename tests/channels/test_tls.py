@@ -25,20 +25,20 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config, Setting
 from gatepost.messages.outbound import Outbound
-from gatepost.testing.certificates import ServerCertificate, ThrowawayAuthority
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile
-from gatepost.testing.platforms.dovecot import Dovecot, find_dovecot
-from gatepost.testing.platforms.imessage import BlueBubblesPlatform
-from gatepost.testing.platforms.irc import IrcPlatform
-from gatepost.testing.platforms.mastodon import MastodonPlatform
-from gatepost.testing.platforms.mattermost import MattermostPlatform
-from gatepost.testing.platforms.ntfy import NtfyPlatform
-from gatepost.testing.platforms.prosody import Prosody, find_prosody
-from gatepost.testing.platforms.signal import SignalPlatform
-from gatepost.testing.platforms.webhook import WebhookPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.platforms.zulip import ZulipPlatform
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.certificates import ServerCertificate, ThrowawayAuthority
+from gatepost_testing.platforms.base import EmulatedPlatform, GivenFile
+from gatepost_testing.platforms.imessage import BlueBubblesPlatform
+from gatepost_testing.platforms.irc import IrcPlatform
+from gatepost_testing.platforms.mastodon import MastodonPlatform
+from gatepost_testing.platforms.mattermost import MattermostPlatform
+from gatepost_testing.platforms.ntfy import NtfyPlatform
+from gatepost_testing.platforms.signal import SignalPlatform
+from gatepost_testing.platforms.webhook import WebhookPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.platforms.zulip import ZulipPlatform
+from gatepost_testing.servers.dovecot import Dovecot, find_dovecot
+from gatepost_testing.servers.prosody import Prosody, find_prosody
+from gatepost_testing.waiting import PATIENCE_S, until
 
 HOST, PASSWORD = "localhost", "the password"
 

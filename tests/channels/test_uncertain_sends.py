@@ -15,16 +15,16 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
-from gatepost.testing.platforms.base import Asgi, EmulatedPlatform, PlatformFault
-from gatepost.testing.platforms.bluesky import BlueskyPlatform
-from gatepost.testing.platforms.mastodon import MastodonPlatform
-from gatepost.testing.platforms.mattermost import MattermostPlatform
-from gatepost.testing.platforms.reddit import RedditPlatform
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.platforms.whatsapp import WhatsAppPlatform
-from gatepost.testing.platforms.wiring import make_channel
-from gatepost.testing.platforms.x import XPlatform
-from gatepost.testing.platforms.zulip import ZulipPlatform
+from gatepost_testing.platforms.base import Asgi, EmulatedPlatform, PlatformFault
+from gatepost_testing.platforms.bluesky import BlueskyPlatform
+from gatepost_testing.platforms.mastodon import MastodonPlatform
+from gatepost_testing.platforms.mattermost import MattermostPlatform
+from gatepost_testing.platforms.reddit import RedditPlatform
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.platforms.whatsapp import WhatsAppPlatform
+from gatepost_testing.platforms.wiring import make_channel
+from gatepost_testing.platforms.x import XPlatform
+from gatepost_testing.platforms.zulip import ZulipPlatform
 
 
 def make_file(folder: Path, name: str) -> OutboundFile:

@@ -10,7 +10,7 @@ from gatepost.messages.address import parse
 from gatepost.messages.outbound import Feature, Outbound, OutboundFile
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import outbox
-from gatepost.testing.outbox_harness import OutboxHarness
+from gatepost_testing.outbox_harness import OutboxHarness
 
 
 def test_web_is_always_there_and_takes_files_threads_and_keys() -> None:

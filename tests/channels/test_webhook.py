@@ -36,9 +36,9 @@ from gatepost.messages.inbound import MessageKind, Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.serve.control.operations.channels import render_after
 from gatepost.serve.http import HttpServer, bind, get_bound_address
-from gatepost.testing.platforms.webhook import WebhookPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, serve_hooks
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platforms.webhook import WebhookPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, serve_hooks
+from gatepost_testing.waiting import PATIENCE_S
 
 SECRET = "0123456789abcdef0123"
 BEARER = {"authorization": f"Bearer {SECRET}"}

@@ -31,9 +31,9 @@ from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.inbound import CLICK, AttachmentKind, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile, PassedMessage
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.whatsapp import APP_SECRET, NUMBER_ID, WhatsAppPlatform, refuse
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel, serve_hooks
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.whatsapp import APP_SECRET, NUMBER_ID, WhatsAppPlatform, refuse
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel, serve_hooks
 
 
 @pytest.fixture

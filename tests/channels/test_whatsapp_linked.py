@@ -36,11 +36,11 @@ from gatepost.core.errors import NotFound, Refused, Unavailable, Unsupported
 from gatepost.messages import address
 from gatepost.messages.inbound import Inbound, OpenFile, Receipt, Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile, PassedMessage
-from gatepost.testing.channel_suite import list_failures, run_suite
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.whatsapp_linked import WhatsAppLinkedDevice
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.channel_suite import list_failures, run_suite
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.whatsapp_linked import WhatsAppLinkedDevice
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.waiting import PATIENCE_S, until
 
 
 @pytest.fixture

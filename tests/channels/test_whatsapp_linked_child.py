@@ -26,8 +26,8 @@ from gatepost.channels.whatsapp_linked.protocol import (
     SendFile,
     SendText,
 )
-from gatepost.testing.platforms.whatsapp_linked_rules import JUDGE, RULES
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platform_rules.whatsapp_linked import JUDGE, RULES
+from gatepost_testing.waiting import PATIENCE_S
 
 ANN, BOB, ME = "491511111@s.whatsapp.net", "491522222@s.whatsapp.net", "491577777@s.whatsapp.net"
 GROUP = "12036300000@g.us"

@@ -13,10 +13,10 @@ from gatepost.flow.delivery.content_fallback import split_text
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.messages.text_size import measure
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.platforms.x import XPlatform
-from gatepost.testing.waiting import until
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.platforms.x import XPlatform
+from gatepost_testing.waiting import until
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from gatepost.channels.xmpp.adapter import Xmpp
 from gatepost.core.errors import NotFound, Refused, Unavailable
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.testing.channel_suite import GradeState, list_failures, run_suite
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.prosody import find_prosody
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.platforms.xmpp_server import BOT, REFUSALS, XmppServer
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.channel_suite import GradeState, list_failures, run_suite
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.servers.prosody import find_prosody
+from gatepost_testing.servers.xmpp_server import BOT, REFUSALS, XmppServer
+from gatepost_testing.waiting import PATIENCE_S, until
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,10 +12,10 @@ from gatepost.channels.zulip.adapter import ZulipChannel
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.wiring import ReceivedEvents, listening, make_channel
-from gatepost.testing.platforms.zulip import ZulipPlatform
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.wiring import ReceivedEvents, listening, make_channel
+from gatepost_testing.platforms.zulip import ZulipPlatform
+from gatepost_testing.waiting import PATIENCE_S, until
 
 
 @pytest.fixture

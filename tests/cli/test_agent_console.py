@@ -18,9 +18,9 @@ from gatepost.core.records import replace
 from gatepost.serve.control.arguments.agents import LogEntry, PendingRequest
 from gatepost.store.rights.requests import RequestKind
 from gatepost.store.sessions.timeline import TimelineKind
-from gatepost.testing import fork_server
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.terminal import CTRL_C, CTRL_D, PtyTerminal
+from gatepost_testing import fork_server
+from gatepost_testing.clients.terminal import CTRL_C, CTRL_D, PtyTerminal
+from gatepost_testing.daemon import DaemonProcess
 
 COMMAND = "rm -rf build\n[Permission 9] It asks to use nothing"
 ASK = {"ask": {"permission": "Bash", "input": {"command": COMMAND}}}

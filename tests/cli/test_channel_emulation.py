@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from gatepost.cli.channel_emulation import emulate, render_command
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 
 def test_without_a_kind_it_lists_what_can_be_played(tmp_path: Path) -> None:

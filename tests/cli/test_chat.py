@@ -19,10 +19,10 @@ from gatepost.serve.control.client import ControlClient
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import costs
 from gatepost.store.money.costs import NewCost
-from gatepost.testing import fork_server
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
-from gatepost.testing.web_manners import make_manners
+from gatepost_testing import fork_server
+from gatepost_testing.clients.web_manners import make_manners
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from gatepost.inside import providers
 from gatepost.store.messages import inbox
 from gatepost.store.money import costs, reservations
 from gatepost.store.sessions import turns
-from gatepost.testing.agent_profiles import AGENTS, KEY, PATIENCE, AgentProfile, run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.agent_profiles import AGENTS, KEY, PATIENCE, AgentProfile, run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.models import ModelEndpoint
 
 SCRIPT: dict[str, Any] = {
     "tools": True,

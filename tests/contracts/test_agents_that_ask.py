@@ -12,10 +12,10 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.serve.control.arguments.agents import AgentSpec, PendingRequest, WaitOutcome
-from gatepost.testing.agent_profiles import AGENTS, OPENCODE, PATIENCE, run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.agent_profiles import AGENTS, OPENCODE, PATIENCE, run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.models import ModelEndpoint
 
 # Somebody else's server, with one tool.
 OTHER = r"""

@@ -14,8 +14,8 @@ from gatepost.core.settings import SETTINGS, Config
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.outbox_harness import OutboxHarness
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.outbox_harness import OutboxHarness
+from gatepost_testing.waiting import PATIENCE_S
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "extend" / "examples" / "spool.py"
 KEY = "turn/1/1"

@@ -16,9 +16,9 @@ from gatepost.channels.contract import CHANNELS
 from gatepost.core import registry
 from gatepost.messages.inbound import Verb
 from gatepost.messages.outbound import Feature
-from gatepost.testing.channel_suite import GradeState, list_checks, list_failures, run_suite
-from gatepost.testing.emulation import SERVERS, TOY, list_emulators, make_platform
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel_suite import GradeState, list_checks, list_failures, run_suite
+from gatepost_testing.emulation import SERVERS, TOY, list_emulators, make_platform
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 WRITTEN: dict[str, dict[str, str]] = json.loads((ROOT / "docs" / "channel-grades.json").read_text(encoding="utf-8"))

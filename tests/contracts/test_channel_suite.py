@@ -16,7 +16,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import SETTINGS
 from gatepost.messages.inbound import Inbound, Receipt, Verb
 from gatepost.messages.outbound import Feature, Op, Outbound
-from gatepost.testing.channel_suite import (
+from gatepost_testing.channel_suite import (
     GradeState,
     list_checks,
     list_failures,
@@ -24,9 +24,9 @@ from gatepost.testing.channel_suite import (
     render_table,
     run_suite,
 )
-from gatepost.testing.emulation import make_platform
-from gatepost.testing.platforms.base import NotOffered, PlatformFault
-from gatepost.testing.platforms.toy import ToyPlatform
+from gatepost_testing.emulation import make_platform
+from gatepost_testing.platforms.base import NotOffered, PlatformFault
+from gatepost_testing.platforms.toy import ToyPlatform
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "extend" / "examples" / "toy.py"
 LONGEST_EXAMPLE = 150

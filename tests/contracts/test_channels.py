@@ -19,8 +19,8 @@ from gatepost.messages import address
 from gatepost.messages.card import Card, CardButton, render_text
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import NEEDS, TARGETED, Feature, Op, Outbound, OutboundFile, PromptButton
-from gatepost.testing.channel import EVERYTHING, FakeChannel
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import EVERYTHING, FakeChannel
+from gatepost_testing.waiting import PATIENCE_S
 
 registry.load_package("gatepost.channels")
 WITH_CARDS = EVERYTHING | {Feature.CARDS}

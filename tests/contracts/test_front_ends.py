@@ -24,8 +24,7 @@ from gatepost.gate.tool_socket import LARGEST_MESSAGE, ToolSocket
 from gatepost.inside import bridge as inside_bridge
 from gatepost.serve.agents import bridge as http_bridge
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.mcp_http_client import (
+from gatepost_testing.clients.mcp_http_client import (
     ENVELOPE,
     INITIALIZE,
     McpHttpClient,
@@ -34,8 +33,9 @@ from gatepost.testing.mcp_http_client import (
     parse_messages,
     serve_mcp,
 )
-from gatepost.testing.sample_tools import FEW, SlowToolEvents
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.sample_tools import FEW, SlowToolEvents
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 

@@ -25,8 +25,8 @@ from gatepost.inside.providers.contract import (
     UsageReport,
 )
 from gatepost.inside.runner import find_provider
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.provider_context import make_context, read_all
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.provider_context import make_context, read_all
 
 TOOLS = [
     {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},

@@ -15,6 +15,7 @@ from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, TableBlock
@@ -28,8 +29,8 @@ LISTED = [each for _, each in PAGES.items() if each.listed]
 OWNER, STRANGER = "web:user/owner", "web:user/stranger"
 
 
-async def _no_status() -> dict[str, Any]:
-    return {}
+async def _no_status() -> DaemonStatus:
+    return DaemonStatus()
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.sandboxes.child import NICE
-from gatepost.testing import fork_server
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing import fork_server
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "extend" / "examples"

@@ -18,8 +18,8 @@ from gatepost.inside.providers.contract import (
     TurnResult,
 )
 from gatepost.inside.runner import ProviderNotFound, find_provider
-from gatepost.testing.agent_profiles import AGENTS
-from gatepost.testing.provider_context import make_context, read_all
+from gatepost_testing.agent_profiles import AGENTS
+from gatepost_testing.provider_context import make_context, read_all
 
 # These need an endpoint: see test_agents.py, test_model_providers.py and tests/inside/.
 MODELS = set(AGENTS)

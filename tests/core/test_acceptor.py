@@ -12,7 +12,7 @@ import pytest
 from gatepost.core.acceptor import Acceptor
 from gatepost.core.token_bucket import Rate, TokenBucket
 from gatepost.core.unix_sockets import bind_unix
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 
 class Greeting(asyncio.Protocol):

@@ -13,7 +13,7 @@ from gatepost.core import home_lock
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 HOLD = """
 import os

@@ -12,7 +12,7 @@ from typing import Any
 
 from gatepost.core import keeper_process
 from gatepost.core.keeper_process import KeptSandbox, KeptSandboxes, read_clock, read_start_time
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 TREE = "import subprocess, sys; subprocess.Popen(['sleep', '600']); print('up', flush=True); sys.stdin.read()"
 

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from gatepost.core.thread_pools import BoundedThreadPool, FairThreadPool
-from gatepost.testing.waiting import PATIENCE_S, block_until, until
+from gatepost_testing.waiting import PATIENCE_S, block_until, until
 
 
 async def test_the_answer_and_the_error_come_back() -> None:

@@ -31,8 +31,8 @@ from gatepost.store.money.costs import TokenCounts
 from gatepost.store.port import Db
 from gatepost.store.rights import egress
 from gatepost.store.sessions import groups
-from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import Caller
+from gatepost_testing.waiting import PATIENCE_S
 
 KEY = "sk-ant-the-real-key-0123456789"
 FOLDER = "acme/eng"

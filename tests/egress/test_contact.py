@@ -9,7 +9,7 @@ from gatepost.egress.call_payments import CallPayments
 from gatepost.egress.contract import CallCost, ReservationHandle, Spender
 from gatepost.egress.upstream import Bill
 from gatepost.store.money.costs import TokenCounts
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 from .conftest import FakePurse, connect_line
 

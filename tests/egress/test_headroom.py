@@ -13,7 +13,7 @@ from gatepost.egress.prices import Price
 from gatepost.egress.prompt_sizes import CountedPrompts
 from gatepost.egress.tool_costs import ANY_TOOL
 from gatepost.store.sessions import groups
-from gatepost.testing.waiting import until
+from gatepost_testing.waiting import until
 
 MESSAGES, CHAT = "/anthropic/v1/messages", "/openai/v1/chat/completions"
 PRICE = Price(input=3_000_000, output=15_000_000, cache_read=300_000, cache_write=3_750_000, cache_write_long=6_000_000)

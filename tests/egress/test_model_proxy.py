@@ -15,7 +15,7 @@ from gatepost.egress.http import HttpRefusal
 from gatepost.egress.token_usage import ON_THE_WAY
 from gatepost.store.money.costs import TokenCounts
 from gatepost.store.sessions import groups
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.waiting import PATIENCE_S, until
 
 KEY = "sk-ant-the-real-key-0123456789"
 MESSAGES, CHAT, RESPONSES = "/anthropic/v1/messages", "/openai/v1/chat/completions", "/openai/v1/responses"

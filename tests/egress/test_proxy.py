@@ -20,7 +20,7 @@ from gatepost.egress.model_proxy import BIG
 from gatepost.egress.pace import PacedReader
 from gatepost.egress.rules import EgressTarget
 from gatepost.store.rights import audit
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 
 def connect(target: str, extra: str = "") -> bytes:

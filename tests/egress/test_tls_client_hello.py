@@ -16,7 +16,7 @@ from gatepost.egress.proxy import read_greeting
 from gatepost.egress.rules import EgressTarget
 from gatepost.egress.tls_client_hello import ClientHello, MalformedClientHello, begins_tls, parse_client_hello
 from gatepost.store.rights import audit
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 from .conftest import certified
 

@@ -11,7 +11,7 @@ import pytest
 from gatepost.embed import ToolHost
 from gatepost.jsonrpc import errors
 from gatepost.jsonrpc.bridge_command import bridge_command
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 META = "io.modelcontextprotocol/"
 ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}

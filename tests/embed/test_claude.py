@@ -10,7 +10,7 @@ import pytest
 from gatepost.embed.claude import ClaudeTools, Transport, in_process, run_tool
 from gatepost.embed.host import ToolHost
 from gatepost.embed.results import Image, ToolOutput
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.models import ModelEndpoint
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 

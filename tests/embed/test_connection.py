@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gatepost.embed import ToolError, ToolHost, bridge
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 Serving = Callable[..., Any]
 

@@ -21,7 +21,7 @@ import uvloop
 from gatepost.embed import Image, Progress, Resource, ResourceLink, ToolError, ToolHost, ToolOutput, host_files
 from gatepost.embed import host as host_module
 from gatepost.embed.connection import LIMIT
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 Serving = Callable[..., Any]
 

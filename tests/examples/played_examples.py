@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -14,7 +14,7 @@ from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.money.reservations import NO_TOKENS
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent
 
 USER = "fake:user/1"
 

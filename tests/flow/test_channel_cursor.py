@@ -22,7 +22,7 @@ from gatepost.flow.channel_cursor import StoreCursor
 from gatepost.store.port import Store
 
 if TYPE_CHECKING:
-    from gatepost.testing.empty_database import EmptyDatabase
+    from gatepost_testing.empty_database import EmptyDatabase
 
 COUNT = 40  # that each of them adds
 NAMES = ("a", "b")

@@ -16,8 +16,8 @@ from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.channel_specs import get_last_name, list_file_specs, list_specs, parse_stored, render_values
 from gatepost.messages.outbound import Feature
 from gatepost.store.rooms.channel_instances import StoredChannel
-from gatepost.testing.beacon import BeaconPlatform, registered_beacon
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.storms.beacon import BeaconPlatform, registered_beacon
+from gatepost_testing.waiting import PATIENCE_S
 
 
 @pytest.fixture(autouse=True)

@@ -31,12 +31,12 @@ from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader
-from gatepost.testing.emulation import list_emulators, make_platform
-from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
-from gatepost.testing.platforms.hooked import HookedPlatform
-from gatepost.testing.platforms.wiring import ReceivedEvents, make_channel, serve_hooks
-from gatepost.testing.storm_poller import PolledPlatform
-from gatepost.testing.waiting import until
+from gatepost_testing.emulation import list_emulators, make_platform
+from gatepost_testing.platforms.base import EmulatedPlatform, PlatformFault
+from gatepost_testing.platforms.hooked import HookedPlatform
+from gatepost_testing.platforms.wiring import ReceivedEvents, make_channel, serve_hooks
+from gatepost_testing.storms.poller import PolledPlatform
+from gatepost_testing.waiting import until
 
 pytestmark = pytest.mark.sqlite
 

@@ -25,7 +25,7 @@ from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000
 EVE, DIRECT = "fake:user/eve", "fake:direct/eve"

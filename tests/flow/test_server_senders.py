@@ -11,8 +11,8 @@ from gatepost.flow.server_senders import add_server, remove_server
 from gatepost.messages.inbound import Inbound, Quote
 from gatepost.store.messages import messages
 from gatepost.store.people import users
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import running_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import running_gateway
 
 ANN = "fake:user/10"
 SHARED = replace(FakeChannel().kind, per_server=False)

@@ -9,10 +9,10 @@ from typing import Any
 
 from gatepost.channels.contract import CHANNELS, ChannelKind
 from gatepost.core import registry
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.platforms.base import EmulatedPlatform, ShownMessage
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.platforms.base import EmulatedPlatform, ShownMessage
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import block_until
 
 SETTINGS = {
     "sessions_provider": "scripted",

@@ -15,13 +15,13 @@ from gatepost.flow.groups.groups import make_folder
 from gatepost.flow.intake.routing import parse_target
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext
 
-    from gatepost.testing.daemon import DaemonProcess
+    from gatepost_testing.daemon import DaemonProcess
 
     from .dashboard_desk import DashboardDesk
 

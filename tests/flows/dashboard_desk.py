@@ -10,8 +10,8 @@ from tests.browsers import visit
 
 from gatepost.core.home import Home
 from gatepost.serve.control.client import ControlClient
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 
 class DashboardDesk:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import SETTINGS
 

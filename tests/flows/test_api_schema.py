@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.testing import programs
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing import programs
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 SCHEMATHESIS = programs.find("schemathesis/bin/schemathesis")  # `make test-all` puts it there
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"

@@ -11,7 +11,7 @@ import pytest
 
 from gatepost.serve.agents import bridge
 from gatepost.serve.agents.bridge.http import HUNG_UP
-from gatepost.testing.daemon import DaemonProcess
+from gatepost_testing.daemon import DaemonProcess
 
 PATIENCE_S = 60.0
 KILLS = 4

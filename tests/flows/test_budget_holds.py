@@ -15,8 +15,8 @@ from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.money import ledger
 from gatepost.store.port import Db
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.models import ModelEndpoint
 
 LIMIT = 1_000_000  # millionths of a USD
 ROOMS = ("a", "b", "c", "d")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
+from gatepost_testing.daemon import DaemonProcess
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "agents.md"
 

@@ -9,8 +9,8 @@ from playwright.async_api import BrowserContext, Locator, Page, Route, expect
 from tests.browsers import needs_chromium, take_picture, take_pictures, visit
 
 from gatepost.core.home import Home
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
 
 PLAN = "The release goes out on Friday at noon. Please check the notes before then."
 CHANGED_PLAN = "The release goes out on **Saturday** at noon.\nThe notes are checked."

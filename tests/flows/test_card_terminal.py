@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gatepost.core.home import Home
-from gatepost.testing import fork_server
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing import fork_server
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 QUESTIONS = [
     {

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from gatepost.messages.outbound import Feature
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, NotOffered
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until
+from gatepost_testing.platforms.base import EmulatedPlatform, GivenFile, NotOffered
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import block_until
 
 from .channel_desk import ChannelDesk
 
 PLATFORMS = {  # the emulator, or what drives a real server
-    "telegram": "gatepost.testing.platforms.telegram:TelegramPlatform",
-    "discord": "gatepost.testing.platforms.discord:DiscordPlatform",
-    "slack": "gatepost.testing.platforms.slack:SlackPlatform",
-    "whatsapp": "gatepost.testing.platforms.whatsapp:WhatsAppPlatform",
-    "email": "gatepost.testing.platforms.mail_server:MailServer",
-    "matrix": "gatepost.testing.platforms.matrix_server:MatrixServer",
+    "telegram": "gatepost_testing.platforms.telegram:TelegramPlatform",
+    "discord": "gatepost_testing.platforms.discord:DiscordPlatform",
+    "slack": "gatepost_testing.platforms.slack:SlackPlatform",
+    "whatsapp": "gatepost_testing.platforms.whatsapp:WhatsAppPlatform",
+    "email": "gatepost_testing.servers.mail_server:MailServer",
+    "matrix": "gatepost_testing.servers.matrix_server:MatrixServer",
 }
 SLOW = frozenset(PLATFORMS) - {"telegram"}
 DRINK = {"question": "Which drink?", "header": "Drink", "options": [{"label": "Tea"}, {"label": "Coffee"}]}

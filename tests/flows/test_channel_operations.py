@@ -18,11 +18,11 @@ from gatepost.serve.control.channel_changes import render_after
 from gatepost.serve.control.client import ControlClient, ControlError
 from gatepost.store.rights import secrets
 from gatepost.store.rooms import channel_instances
-from gatepost.testing.beacon import GOOD_TOKEN, BeaconChannel, BeaconPlatform, registered_beacon
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.gateway import running_gateway, wait_for_channel
-from gatepost.testing.operation_desk import OperationDesk
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import running_gateway, wait_for_channel
+from gatepost_testing.operation_desk import OperationDesk
+from gatepost_testing.storms.beacon import GOOD_TOKEN, BeaconChannel, BeaconPlatform, registered_beacon
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 pytestmark = pytest.mark.anyio
 
@@ -135,7 +135,7 @@ def test_the_guide_names_the_instance_and_the_address_that_people_see() -> None:
 
 PLUGIN = """
 import os
-from gatepost.testing.beacon import BeaconChannel, BeaconPlatform, register_beacon
+from gatepost_testing.storms.beacon import BeaconChannel, BeaconPlatform, register_beacon
 
 class FilePlatform(BeaconPlatform):
     def check(self, token):

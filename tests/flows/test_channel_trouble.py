@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import block_until
 
 from .channel_desk import ChannelDesk
 

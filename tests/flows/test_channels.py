@@ -24,9 +24,9 @@ from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import secrets
 from gatepost.store.rooms import channel_cursors
-from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
-from gatepost.testing.gateway import open_room, running_gateway, start_channel, wait_for_channel
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.gateway import open_room, running_gateway, start_channel, wait_for_channel
+from gatepost_testing.storms.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -196,7 +196,7 @@ PLATFORM_LIBRARIES = ("websockets", "nio", "slixmpp", "imap_tools", "aiosmtplib"
 def test_a_started_core_has_imported_no_library_of_a_platform_and_no_adapter(tmp_path: Path) -> None:
     text = (
         "import asyncio, sys\nfrom pathlib import Path\nfrom gatepost import declarations\n"
-        "from gatepost.testing.gateway import running_gateway\n"
+        "from gatepost_testing.gateway import running_gateway\n"
         "async def main():\n    async with running_gateway(Path(sys.argv[1])):\n        pass\n"
         "declarations.load_package()\nasyncio.run(main())\n"
         "print('\\n'.join(sorted(sys.modules)))\n"

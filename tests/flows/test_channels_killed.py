@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.platforms.base import EmulatedPlatform, NotOffered, PlatformFault
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.platforms.base import EmulatedPlatform, NotOffered, PlatformFault
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import ChannelDesk
 
@@ -42,7 +42,7 @@ OF_A_ROUND = 4
 
 def load_platform(name: str) -> Callable[[], EmulatedPlatform]:
     made: Callable[[], EmulatedPlatform] = getattr(
-        importlib.import_module(f"gatepost.testing.platforms.{name}"), EMULATORS[name]
+        importlib.import_module(f"gatepost_testing.platforms.{name}"), EMULATORS[name]
     )
     return made
 

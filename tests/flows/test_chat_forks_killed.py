@@ -11,10 +11,10 @@ from gatepost.flow.intake.chat_forks import BROKE_OFF, FAILED, MOST_TRIES
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.sessions.forks import FORKS, Fork
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.faults import FaultPoint
-from gatepost.testing.platform import Platform
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.platform import Platform
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.storms.faults import FaultPoint
 
 from .test_errands_killed import kill_at
 from .test_kills import a_place, no_more_in_flight, unaccounted

@@ -11,8 +11,8 @@ from tests.browsers import needs_chromium, visit
 
 from gatepost.core.home import Home
 from gatepost.serve.web.site import STATIC
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
 
 pytestmark = needs_chromium
 

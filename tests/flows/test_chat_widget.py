@@ -8,8 +8,8 @@ from playwright.async_api import Browser, BrowserContext, Frame, Page, Route, ex
 from tests.browsers import add_context, needs_chromium
 
 from gatepost.core.home import Home
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
 
 from .foreign_page import ForeignServer, serve_foreign_page
 

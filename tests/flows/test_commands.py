@@ -15,10 +15,10 @@ from gatepost.flow.sessions import compaction
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, pinned_rules
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint, RecordedRequest
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint, RecordedRequest
+from gatepost_testing.provider import ScriptBuilder
 
 ROOM = "fake:room/1"
 ADA, BOB, ADMIN = "fake:user/ada", "fake:user/bob", "fake:user/admin"

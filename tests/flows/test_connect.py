@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.testing import fork_server, programs
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing import fork_server, programs
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.models import ModelEndpoint
 
 KEY = "sk-very-secret-000"
 MODELS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5-mini"}

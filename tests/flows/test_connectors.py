@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import block_until
 
 TOKEN = "tok-0123456789-abcdef"
 SERVER = r"""

@@ -9,10 +9,10 @@ import pytest
 from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import trouble_of
 from gatepost.sandboxes.docker import Docker
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.waiting import until
 
 from .conftest import ROOM
 from .test_claude import KEY, PATIENCE, SCRIPT, a_gateway, texts

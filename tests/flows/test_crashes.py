@@ -19,10 +19,10 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
 from gatepost.store.money import ledger
 from gatepost.store.sessions import sessions, turn_claims, turns
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 from .conftest import make_room
 

@@ -27,10 +27,10 @@ from gatepost.core.home import Home
 from gatepost.serve.control.client import ControlClient
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.sessions import turns
-from gatepost.testing import fork_server
-from gatepost.testing.management_client import TRANSPORTS, open_management_gateway
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing import fork_server
+from gatepost_testing.clients.management_client import TRANSPORTS, open_management_gateway
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 STARTS = 100
 

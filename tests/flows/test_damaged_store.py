@@ -27,10 +27,10 @@ from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rooms import direct_rooms
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.waiting import block_until, until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.waiting import block_until, until
 
 from .conftest import ROOM
 

@@ -10,8 +10,8 @@ import pytest
 from playwright.async_api import Route, expect
 from tests.browsers import needs_chromium
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import block_until
 
 from .dashboard_desk import DashboardDesk
 

@@ -9,8 +9,8 @@ from playwright.async_api import BrowserContext, Page, expect
 from tests.browsers import needs_chromium, visit
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.models import ModelEndpoint
 
 KEY = "sk-very-secret-000"
 SCRIPT = {"turns": [{"when": "one word: ready", "do": [{"say": "ready"}]}]}

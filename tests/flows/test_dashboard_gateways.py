@@ -6,9 +6,9 @@ import pytest
 from playwright.async_api import BrowserContext, expect
 from tests.browsers import needs_chromium
 
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.waiting import block_until
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.waiting import block_until
 
 from .dashboard_desk import open_desk
 

@@ -11,9 +11,9 @@ from playwright.async_api import BrowserContext, Page, expect
 from tests.browsers import needs_chromium, visit
 
 from gatepost.core.home import Home
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import block_until
 
 PICTURES = os.environ.get("GATEPOST_TEST_PICTURES", "")  # a folder: each page is kept there as it looks
 HOSTILE = "<img src=x onerror=alert(1)>"

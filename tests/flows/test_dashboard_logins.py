@@ -9,8 +9,8 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from tests.browsers import add_authenticator, needs_chromium
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 from .dashboard_desk import DashboardDesk
 

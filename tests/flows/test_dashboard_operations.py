@@ -18,8 +18,8 @@ from gatepost.store.money import costs
 from gatepost.store.money.costs import NewCost
 from gatepost.store.people import newcomers
 from gatepost.store.people.newcomers import NewcomerState, NewNewcomer
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 from .dashboard_desk import DashboardDesk
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import BrowserContext, Page, expect
 from tests.browsers import needs_chromium, visit
 
-from gatepost.testing.daemon import DaemonProcess
+from gatepost_testing.daemon import DaemonProcess
 
 pytestmark = needs_chromium
 

@@ -8,9 +8,9 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from tests.browsers import add_authenticator, needs_chromium
 
 from gatepost.serve.web.signin.oidc import SECRET
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcAccount, OidcProvider
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.servers.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcAccount, OidcProvider
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = needs_chromium
 

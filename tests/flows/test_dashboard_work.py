@@ -11,10 +11,10 @@ from tests.browsers import needs_chromium
 
 from gatepost.core.home import Home
 from gatepost.store.engine.sqlite_db import connect
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.repositories import repository
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.repositories import repository
+from gatepost_testing.waiting import block_until
 
 from .dashboard_desk import DashboardDesk, expect_done
 

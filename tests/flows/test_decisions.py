@@ -24,9 +24,9 @@ from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
-from gatepost.testing.gateway import reply_to_card, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SentMessage
+from gatepost_testing.gateway import reply_to_card, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 ROOM, ASKING, UNKNOWN = "fake:room/1", "fake:room/2", "fake:room/3"
 BOSS, DIRECT, EVE, MEMBER = "fake:user/boss", "fake:direct/boss", "fake:user/eve", "fake:user/member"

@@ -10,10 +10,10 @@ from playwright.async_api import BrowserContext, Page, expect
 from tests.browsers import needs_chromium, visit
 
 from gatepost.core.home import Home
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.terminal import CTRL_D, PtyTerminal
-from gatepost.testing.waiting import block_until
+from gatepost_testing.clients.terminal import CTRL_D, PtyTerminal
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import block_until
 
 WRITTEN = "Unfinished **symp"
 SAID = "Finished **symphony**, in *four* parts."

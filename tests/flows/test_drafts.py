@@ -17,10 +17,10 @@ from gatepost.messages.inbound import Inbound
 from gatepost.serve import room_events
 from gatepost.store.messages import messages
 from gatepost.store.money import ledger
-from gatepost.testing.gateway import running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.slow_steps import assert_no_slow_steps
-from gatepost.testing.waiting import until
+from gatepost_testing.gateway import running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.slow_steps import assert_no_slow_steps
+from gatepost_testing.waiting import until
 
 ROOM, OTHER = "web:home", "web:people/ann"
 WRITTEN, SAID = "The unfinished symp", "The whole symphony."

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.records import replace
-from gatepost.testing.edges import count_apologies
-from gatepost.testing.platforms.base import ShownMessage
-from gatepost.testing.storm_damage import FAULTS as DAMAGE_FAULTS
-from gatepost.testing.storm_damage import run_damage_storm
-from gatepost.testing.storm_restore import FAULTS, FAULTY, RestoreRound, run_restore_storm
-from gatepost.testing.storm_shortage import count_notices, judge, run_descriptor_storm, run_full_disk_storm
-from gatepost.testing.storms import SEED
+from gatepost_testing.platforms.base import ShownMessage
+from gatepost_testing.storms.damage import FAULTS as DAMAGE_FAULTS
+from gatepost_testing.storms.damage import run_damage_storm
+from gatepost_testing.storms.edges import count_apologies
+from gatepost_testing.storms.restore import FAULTS, FAULTY, RestoreRound, run_restore_storm
+from gatepost_testing.storms.shortage import count_notices, judge, run_descriptor_storm, run_full_disk_storm
+from gatepost_testing.storms.storm import SEED
 
 Figures = Callable[[str], None]
 # Each question is written before the backup. The gateway is killed at place 6, and the owner decides at place 8.

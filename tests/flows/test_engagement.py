@@ -15,10 +15,10 @@ from gatepost.store.money import ledger
 from gatepost.store.port import Db
 from gatepost.store.rooms import engagements
 from gatepost.store.rooms.engagements import Engagement
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 from .conftest import ROOM, add_group, add_looker, add_route
 

@@ -14,10 +14,10 @@ from gatepost.store.port import Db
 from gatepost.store.rights import acl, waiting_requests
 from gatepost.store.sessions import errands, groups, sessions, turns
 from gatepost.store.sessions.errands import Errand, ErrandState
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import until
 
 from .conftest import ROOM, add_group, add_looker, add_route
 

@@ -12,11 +12,11 @@ from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions
 from gatepost.store.sessions.errands import Errand, ErrandState
-from gatepost.testing import faults
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.faults import FaultPoint
-from gatepost.testing.platform import Platform
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.platform import Platform
+from gatepost_testing.storms import faults
+from gatepost_testing.storms.faults import FaultPoint
+from gatepost_testing.waiting import block_until
 
 from .test_errands import CHAIN, list_all, write_chain
 from .test_kills import SETTINGS

@@ -13,9 +13,9 @@ from gatepost.flow.sessions.runner.runner_socket import RunnerSocket
 from gatepost.gate.tool_socket import FLOOD as TOOL_FLOOD
 from gatepost.gate.tool_socket import ToolSocket
 from gatepost.store.money import ledger
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.waiting import PATIENCE_S
 
 from .conftest import ROOM, add_looker
 

@@ -28,14 +28,14 @@ from gatepost.store.port import Db, Store
 from gatepost.store.rights import acl, audit
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rights.audit import AuditRecord
-from gatepost.testing import fork_server
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing import fork_server
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 MARK = "zebramarker"
 HER, PHONE, BOB = f"stub:user/{MARK}", f"stub:user/{MARK}-phone", "stub:user/bob"

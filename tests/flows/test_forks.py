@@ -14,11 +14,11 @@ from gatepost.store.rights import audit
 from gatepost.store.sessions import forks, sessions
 from gatepost.store.sessions.forks import ForkMethod
 from gatepost.store.sessions.sessions import Session
-from gatepost.testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.provider import ScriptBuilder
 
 SCRIPT: dict[str, Any] = {
     "tools": True,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from gatepost.store.postgres.unit_worker import UnitWorker
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
-from gatepost.testing.storm_backends import run_backends_storm
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.storms.backends import run_backends_storm
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

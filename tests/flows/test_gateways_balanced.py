@@ -14,10 +14,10 @@ import pytest
 from playwright.async_api import BrowserContext, Page, expect
 from tests.browsers import needs_chromium, visit
 
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import SETTINGS
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.cluster import Cluster, find_faketime
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster, find_faketime
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import SETTINGS
 

@@ -23,15 +23,15 @@ from gatepost.store.port import Db
 from gatepost.store.rights import waiting_requests
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.storms import prepare, render_settings
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.storms.storm import prepare, render_settings
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import SETTINGS
 

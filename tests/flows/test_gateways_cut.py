@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.network_link import find_link_hindrance
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storm_cut import CUT, SMALL_CUT, run_busy_cut_storm, run_cut_storm
-from gatepost.testing.storms import SEED, StormSize
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cut import CUT, SMALL_CUT, run_busy_cut_storm, run_cut_storm
+from gatepost_testing.storms.network_link import find_link_hindrance
+from gatepost_testing.storms.storm import SEED, StormSize
 
 pytestmark = [
     pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storm_database import run_database_storm
-from gatepost.testing.storms import SEED
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.database import run_database_storm
+from gatepost_testing.storms.storm import SEED
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

@@ -8,10 +8,10 @@ import pytest
 from gatepost.flow.delivery.growing_messages import STOPPED_MARK
 from gatepost.messages.outbound import Op
 from gatepost.store.messages import messages
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
 
 from .test_gateways_commands import BOSS, ROOM, Pair, running_pair
 from .test_growing_answers import FIRST, SAID, SCRIPT, SECOND, list_ops

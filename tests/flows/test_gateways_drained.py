@@ -13,13 +13,13 @@ import pytest
 
 from gatepost.core.keyring import FILE as KEYRING
 from gatepost.store.engine.place import GATEWAY_MARK
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.storm_drain import run_drain_storm
-from gatepost.testing.storms import SEED, SMALL, WHOLE
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.storms.drain import run_drain_storm
+from gatepost_testing.storms.storm import SEED, SMALL, WHOLE
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import SETTINGS
 

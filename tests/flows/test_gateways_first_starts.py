@@ -17,12 +17,12 @@ from gatepost.serve.control.contract import OPERATIONS
 from gatepost.store.engine.open_copy import copy_store_rows
 from gatepost.store.engine.place import StorePlace
 from gatepost.store.gateways import group_places
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.waiting import until
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

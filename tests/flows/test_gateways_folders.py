@@ -23,11 +23,11 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import sessions, worktrees
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gateway import running_gateway
-from gatepost.testing.postgres import PACKAGE, find_programs
 from gatepost.tools.call import Caller
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.gateway import running_gateway
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

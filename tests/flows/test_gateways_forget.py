@@ -11,7 +11,8 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.core.home import Home
-from gatepost.flow.people.person_erasure import NOT_LOOKED, PersonErasure
+from gatepost.flow.people.erasure_report import NOT_LOOKED
+from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.flow.upkeep.retention import SESSIONS
 from gatepost.http_apps import make_operation_deps
 from gatepost.serve.control.contract import OPERATIONS
@@ -19,11 +20,11 @@ from gatepost.store.gateways import gateways
 from gatepost.store.gateways.gateways import GatewayState
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storm_zombie import SMALL_ZOMBIE, ZOMBIE, ZombieCounts, run_zombie_storm
-from gatepost.testing.storms import SEED, StormSize
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.storm import SEED, StormSize
+from gatepost_testing.storms.zombie import SMALL_ZOMBIE, ZOMBIE, ZombieCounts, run_zombie_storm
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

@@ -7,10 +7,10 @@ import pytest
 
 from gatepost.flow import grant_changes
 from gatepost.store.rights import waiting_requests
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gateway import reply_to_card, wait_until_settled
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.gateway import reply_to_card, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
 
 from .test_gateways_commands import BOSS, ROOM, Pair, running_pair
 

@@ -16,12 +16,12 @@ import pytest
 
 from gatepost.channels.slack.hooks import sign
 from gatepost.flow.gateways.duties import channel_duty
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.platforms.hooked import Event, HookedPlatform
-from gatepost.testing.platforms.slack import SlackPlatform
-from gatepost.testing.platforms.whatsapp import WhatsAppPlatform
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storms import (
+from gatepost_testing.platforms.hooked import Event, HookedPlatform
+from gatepost_testing.platforms.slack import SlackPlatform
+from gatepost_testing.platforms.whatsapp import WhatsAppPlatform
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.storms.storm import (
     ECHO,
     QUICK,
     SEED,
@@ -31,7 +31,7 @@ from gatepost.testing.storms import (
     open_rooms,
     run_command,
 )
-from gatepost.testing.waiting import block_until
+from gatepost_testing.waiting import block_until
 
 pytestmark = [
     pytest.mark.alone,

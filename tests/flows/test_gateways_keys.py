@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from gatepost.core.keyring import FILE
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storms import QUICK, run_command
-from gatepost.testing.waiting import block_until
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.storms.storm import QUICK, run_command
+from gatepost_testing.waiting import block_until
 
 pytestmark = [
     pytest.mark.alone,

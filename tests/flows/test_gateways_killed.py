@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storm_kill import Victim, run_kill_storm
-from gatepost.testing.storms import SEED, SMALL, WHOLE, StormSize
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.kill import Victim, run_kill_storm
+from gatepost_testing.storms.storm import SEED, SMALL, WHOLE, StormSize
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.waiting import block_until
 
 from .test_gateways_moved import get_other, list_tree
 from .test_gateways_place import find_place, run_two, send, wait_for_answer

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
-from gatepost.testing.storm_money import LIMIT, run_money_storm
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.storms.money import LIMIT, run_money_storm
 
 pytestmark = [
     pytest.mark.alone,

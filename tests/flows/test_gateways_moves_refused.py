@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.repositories import repository
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.repositories import repository
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.waiting import block_until
 
 from .test_gateways_moved import find_session, get_other, list_kept, list_tree
 from .test_gateways_place import ECHO, find_place, run_two, send, wait_for_answer

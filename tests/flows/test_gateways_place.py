@@ -10,13 +10,13 @@ import pytest
 
 from gatepost.flow.gateways.duties import channel_duty
 from gatepost.flow.gateways.place_notices import TOLD
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.platforms.base import GivenFile
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.storms import list_answers, prepare, render_settings
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.platforms.base import GivenFile
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.storms.storm import list_answers, prepare, render_settings
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 from .channel_desk import SETTINGS
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gatepost.store.postgres.gateway_lease import LEASE_S
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storm_poller import run_poller_storm
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.poller import run_poller_storm
 
 from .test_gateways_frozen import UNGUARDED
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.storm_random import FAULTS, SMALL_RANDOM, run_random_storm
-from gatepost.testing.storms import SEED
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.mixed import FAULTS, SMALL_RANDOM, run_random_storm
+from gatepost_testing.storms.storm import SEED
 
 pytestmark = [
     pytest.mark.alone,

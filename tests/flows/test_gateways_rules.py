@@ -13,8 +13,8 @@ from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rooms import rooms
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.postgres import PACKAGE, find_programs
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
 
 from .test_gateways_commands import ROOM, Pair, running_pair
 

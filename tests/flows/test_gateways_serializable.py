@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.serializable import list_unexplained, make_serializable, watch_conflicts
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.serializable import list_unexplained, make_serializable, watch_conflicts
 
 ROOMS, MESSAGES = 8, 80
 

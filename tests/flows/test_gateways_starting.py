@@ -5,9 +5,9 @@ from pathlib import Path
 
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.postgres_db import PostgresDb
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gateway import running_gateway
-from gatepost.testing.waiting import until
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.gateway import running_gateway
+from gatepost_testing.waiting import until
 
 
 async def test_a_gateway_renews_its_lease_while_it_still_starts(quick_path: Path, emptied: EmptyDatabase) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.platforms.base import ShownMessage
-from gatepost.testing.platforms.slack import SlackPlatform
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.storms import QUICK, count_unaccounted, run_command
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.platforms.base import ShownMessage
+from gatepost_testing.platforms.slack import SlackPlatform
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.storms.storm import QUICK, count_unaccounted, run_command
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 pytestmark = [
     pytest.mark.alone,

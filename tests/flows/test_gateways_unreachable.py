@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.flow.gateways.duties import channel_duty
-from gatepost.testing.cluster import Cluster
-from gatepost.testing.postgres import PACKAGE, find_programs
-from gatepost.testing.waiting import block_until
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
+from gatepost_testing.storms.cluster import Cluster
+from gatepost_testing.waiting import block_until
 
 from .test_gateways_place import ECHO, run_two, send, wait_for_answer
 

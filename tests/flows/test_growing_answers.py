@@ -9,20 +9,20 @@ from msgspec.structs import replace
 from gatepost.app import Gateway
 from gatepost.messages.outbound import Op
 from gatepost.store.messages import messages
-from gatepost.testing import faults
-from gatepost.testing.channel import FakeChannel, SendFault
-from gatepost.testing.faults import FaultPoint
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
-from gatepost.testing.platforms.discord import DiscordPlatform
-from gatepost.testing.platforms.mattermost import MattermostPlatform
-from gatepost.testing.platforms.slack import SlackPlatform
-from gatepost.testing.platforms.synapse import is_installed
-from gatepost.testing.platforms.teams import TeamsPlatform
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.platforms.zulip import ZulipPlatform
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import FakeChannel, SendFault
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.platforms.base import EmulatedPlatform, PlatformFault
+from gatepost_testing.platforms.discord import DiscordPlatform
+from gatepost_testing.platforms.mattermost import MattermostPlatform
+from gatepost_testing.platforms.slack import SlackPlatform
+from gatepost_testing.platforms.teams import TeamsPlatform
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.platforms.zulip import ZulipPlatform
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.synapse import is_installed
+from gatepost_testing.storms import faults
+from gatepost_testing.storms.faults import FaultPoint
+from gatepost_testing.waiting import until
 
 from .channel_desk import ChannelDesk
 from .conftest import ROOM, add_route
@@ -173,7 +173,7 @@ def load_matrix() -> EmulatedPlatform:
     """A Synapse with encrypted rooms, behind a proxy that makes the faults."""
     if not is_installed():
         pytest.skip("Synapse is not installed")
-    from gatepost.testing.platforms.matrix_server import MatrixServer
+    from gatepost_testing.servers.matrix_server import MatrixServer
 
     return MatrixServer()
 

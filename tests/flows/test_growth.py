@@ -19,10 +19,10 @@ from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.schedule import retention
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 AGE = 5_000  # messages; what reads them all takes 20,000 steps
 ROOM = "fake:room/1"

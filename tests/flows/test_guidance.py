@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.models import ModelEndpoint
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 

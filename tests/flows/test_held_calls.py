@@ -18,10 +18,10 @@ from gatepost.store.port import Db
 from gatepost.store.rights import acl, audit, requests, waiting_requests
 from gatepost.store.rights.requests import Request, RequestState
 from gatepost.store.rooms import direct_rooms
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault, SentMessage
-from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_for_shown_card, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault, SentMessage
+from gatepost_testing.gateway import open_room, reply_to_card, running_gateway, wait_for_shown_card, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOM, BOSS, DIRECT = "fake:room/1", "fake:user/boss", "fake:direct/boss"
 STRANGER = "fake:user/eve"

@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.testing.daemon import READY, DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.daemon import READY, DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "links.md"
 SCRIPT: dict[str, Any] = {

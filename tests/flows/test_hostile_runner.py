@@ -11,10 +11,10 @@ from gatepost.store.messages import inbox, outbox
 from gatepost.store.money import ledger
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions, turn_claims, turns
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOM = "fake:room/1"
 

@@ -15,8 +15,8 @@ import pytest
 
 from gatepost.core.errors import GatepostError
 from gatepost.store.rights import audit
-from gatepost.testing.management_client import ManagementClient
-from gatepost.testing.repositories import commit, git
+from gatepost_testing.clients.management_client import ManagementClient
+from gatepost_testing.repositories import commit, git
 
 from .worktree_desk import BY, a_gateway, left_behind, needs_bwrap, run, shell, shop
 

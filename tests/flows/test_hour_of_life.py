@@ -16,13 +16,13 @@ from msgspec import Struct
 from playwright.async_api import Locator, Page, expect
 from tests.browsers import PICTURES, add_context, needs_chromium, start_browser
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, ShownMessage
-from gatepost.testing.platforms.mail_server import MailServer
-from gatepost.testing.platforms.slack import SlackPlatform
-from gatepost.testing.platforms.telegram import TelegramPlatform
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.platforms.base import EmulatedPlatform, GivenFile, ShownMessage
+from gatepost_testing.platforms.slack import SlackPlatform
+from gatepost_testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.mail_server import MailServer
+from gatepost_testing.waiting import block_until
 
 from .channel_desk import SETTINGS, find_port
 

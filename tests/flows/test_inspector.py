@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing import programs
-from gatepost.testing.daemon import DaemonProcess
+from gatepost_testing import programs
+from gatepost_testing.daemon import DaemonProcess
 
 INSPECTOR = programs.find("mcp-inspector")
 TOOL_FAILED = 5  # Inspector's exit code for a tool that says isError

@@ -22,9 +22,9 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.schedule import tasks
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 EVE, HERS, BOB, HIS, ROOM = "fake:user/eve", "fake:direct/eve", "fake:user/bob", "fake:direct/bob", "fake:room/1"
 

@@ -10,12 +10,12 @@ from gatepost.app import Gateway
 from gatepost.messages.inbound import Attachment, Quote
 from gatepost.store.people import users
 from gatepost.store.sessions import sessions
-from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.waiting import until
 from gatepost.tools.call import ReplayWish
+from gatepost_testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.waiting import until
 
 CSV = Attachment(name="a.csv", mime="text/csv", data=b"day,sold\n1,41\n")
 AGENT = AGENTS["anthropic"]

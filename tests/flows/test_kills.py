@@ -11,12 +11,12 @@ import pytest
 from gatepost.flow.intake.commands.conversation import CLEARED
 from gatepost.flow.sessions.crash_recovery import MOST_RESTARTS
 from gatepost.flow.sessions.notices import INTERRUPTED
-from gatepost.testing import faults
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.faults import FaultPoint
-from gatepost.testing.platform import Platform
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.platform import Platform
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.storms import faults
+from gatepost_testing.storms.faults import FaultPoint
+from gatepost_testing.waiting import block_until
 
 ROOM = "room/1"
 TALK = "gatepost.flow.sessions.runner.runner_protocol:RunnerProtocol"

@@ -14,10 +14,10 @@ from gatepost.flow.sessions.notices import render_out_of_time
 from gatepost.store.messages import inbox
 from gatepost.store.money import ledger
 from gatepost.store.sessions import turns
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S, until
 
 ROOM = "fake:room/1"
 

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 from playwright.async_api import Page, async_playwright, expect
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.testing.agent_profiles import AGENTS, run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.management_client import (
+from gatepost_testing.agent_profiles import AGENTS, run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clients.management_client import (
     ManagementClient,
     connect_client,
     open_management_gateway,
     serve_management,
 )
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.models import ModelEndpoint
 
 PATIENCE_S = 100.0
 

@@ -11,10 +11,10 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.serve.agents import bridge
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.clients.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 

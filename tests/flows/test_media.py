@@ -14,10 +14,10 @@ from gatepost.flow.sessions.sandbox.provider_specs import load_spec
 from gatepost.inside.media import MediaHandling
 from gatepost.messages.inbound import Attachment
 from gatepost.store.money import costs
-from gatepost.testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.models import TRANSCRIPTIONS, ModelEndpoint, RecordedRequest
+from gatepost_testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.models import TRANSCRIPTIONS, ModelEndpoint, RecordedRequest
 
 HERE = [{"say": "here"}]
 HEARS = "gpt-4o-mini-transcribe"

@@ -12,10 +12,10 @@ from gatepost.app import Gateway
 from gatepost.messages.inbound import Attachment
 from gatepost.store.messages import inbox
 from gatepost.store.sessions import groups, turns
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOM = "fake:room/1"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)

@@ -6,10 +6,10 @@ import pytest
 
 from gatepost.channels.slack.manifest import make_slash_commands
 from gatepost.flow.intake.slash_commands import list_native_commands
-from gatepost.testing.gateway import open_room, running_gateway, start_channel
-from gatepost.testing.platforms.discord import DiscordPlatform
-from gatepost.testing.platforms.slack import SlackPlatform
-from gatepost.testing.platforms.telegram import TelegramPlatform
+from gatepost_testing.gateway import open_room, running_gateway, start_channel
+from gatepost_testing.platforms.discord import DiscordPlatform
+from gatepost_testing.platforms.slack import SlackPlatform
+from gatepost_testing.platforms.telegram import TelegramPlatform
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from gatepost.app import Gateway
 from gatepost.flow.intake import routing
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.slow_steps import assert_no_slow_steps
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.slow_steps import assert_no_slow_steps
 
 ROOM, NEIGHBOUR = "fake:room/1", "fake:room/2"
 HEAVY = "|".join(["**/?a?*[!b-z]*/**"] * 20)

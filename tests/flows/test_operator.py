@@ -15,9 +15,9 @@ import pytest
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.sessions import turns
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S
 
 from .test_walls import ORDINARY, opened_for
 

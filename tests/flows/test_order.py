@@ -11,11 +11,11 @@ from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.rights import secrets
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.faults import slow_down
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.storms.faults import slow_down
 
 ROOM = "fake:room/1"
 ROUNDS = 40

@@ -22,11 +22,11 @@ from gatepost.store.rights import acl, secrets, waiting_requests
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import groups, sessions, turns
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import until
 
 from .conftest import ROOM, add_looker
 

@@ -17,9 +17,9 @@ from gatepost.store.people import identities
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, requests, waiting_requests
 from gatepost.store.rights.requests import Request, RequestState
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_for_shown_card, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, reply_to_card, running_gateway, wait_for_shown_card, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 ROOM, PHONE, DIRECT, EVE = "fake:room/1", "fake:user/phone", "fake:direct/phone", "fake:user/eve"
 OWNER = "terminal:owner"

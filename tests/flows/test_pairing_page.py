@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import BrowserContext, Page, expect
 from tests.browsers import needs_chromium, visit
 
-from gatepost.testing.daemon import DaemonProcess
+from gatepost_testing.daemon import DaemonProcess
 
 PHONE = "telegram:user/9"
 

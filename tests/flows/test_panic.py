@@ -20,11 +20,11 @@ from gatepost.store.money import ledger
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, switches
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S
 
 from .conftest import make_room
 

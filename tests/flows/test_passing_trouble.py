@@ -10,10 +10,10 @@ from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import SANDBOXES, Sandbox, SandboxKind, SandboxPlan
 from gatepost.store.messages import inbox
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.waiting import until
 
 
 class Outage:

@@ -15,11 +15,11 @@ from gatepost.store.port import Db
 from gatepost.store.rights import secrets, waiting_requests
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOM, BOSS, DIRECT = "fake:room/1", "fake:user/boss", "fake:direct/boss"
 

@@ -21,15 +21,16 @@ from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rooms import direct_rooms
-from gatepost.testing import faults, programs
-from gatepost.testing.agent_profiles import AGENTS, ROOM, AgentProfile, run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.faults import FaultPoint
-from gatepost.testing.gateway import reply_to_card, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.platform import Platform
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing import programs
+from gatepost_testing.agent_profiles import AGENTS, ROOM, AgentProfile, run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import reply_to_card, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.platform import Platform
+from gatepost_testing.storms import faults
+from gatepost_testing.storms.faults import FaultPoint
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 OWNER, DIRECT = "lossy:user/1", "lossy:direct/1"
 MODES = {"claude": "default", "codex": "untrusted", "opencode": "ask"}

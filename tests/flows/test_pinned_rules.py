@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from gatepost.store.sessions import pinned_rules
-from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.models import ModelEndpoint
 
 RULE = "Never give a price."
 FULL = {"input": 1_900_000, "output": 10}  # so that the agent thinks its conversation nearly too long

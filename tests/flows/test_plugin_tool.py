@@ -12,8 +12,8 @@ import pytest
 
 from gatepost.core.registry import load_folder
 from gatepost.serve.control.client import ControlClient
-from gatepost.testing.daemon import DaemonProcess
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.daemon import DaemonProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "extend" / "tool.md"

@@ -6,10 +6,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
-from gatepost.testing.waiting import PATIENCE_S, block_until
-from gatepost.testing.web_manners import make_manners
+from gatepost_testing.clients.web_manners import make_manners
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

@@ -20,9 +20,9 @@ from gatepost.store.rights import audit, requests, waiting_requests
 from gatepost.store.rights.requests import Request, RequestState
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SentMessage
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 ROOM, ADA, EVE = "fake:room/1", "fake:user/1", "fake:user/eve"
 DRINK = {

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from tests.flows.test_kills import ROOM, a_place, killed, no_more_in_flight, unaccounted
 
-from gatepost.testing import faults
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.faults import FaultPoint
-from gatepost.testing.platform import Platform
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.platform import Platform
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.storms import faults
+from gatepost_testing.storms.faults import FaultPoint
 
 DRINK = {"question": "Which drink?", "options": [{"label": "Tea"}, {"label": "Coffee"}]}
 SCRIPT = ScriptBuilder().turn("go").call("ask_user_question", questions=[DRINK]).say("They said {result}")

@@ -7,10 +7,10 @@ import pytest
 
 from gatepost.messages.outbound import Feature
 from gatepost.store.rights import requests, waiting_requests
-from gatepost.testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SentMessage
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SentMessage
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.models import ModelEndpoint
 
 ADA = "fake:user/1"
 CLAUDE, CODEX, OPENCODE = AGENTS["claude"], AGENTS["codex"], AGENTS["opencode"]

@@ -13,11 +13,11 @@ from tests.flows import test_card_page, test_card_terminal
 from tests.flows.test_card_page import said, write
 from tests.flows.test_questions_of_agents import CLAUDE, DRINK, count_result, make_script, needs_claude
 
-from gatepost.testing.agent_profiles import run_agent_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.waiting import block_until
+from gatepost_testing.agent_profiles import run_agent_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.waiting import block_until
 
 page = test_card_page.page
 pytestmark = [pytest.mark.slow, needs_claude]

@@ -16,26 +16,26 @@ from gatepost.app import Gateway
 from gatepost.channels.contract import CHANNELS, ChannelState, EndReason
 from gatepost.flow.channel_supervisor import make_folder
 from gatepost.messages.outbound import Feature
-from gatepost.testing.certificates import ThrowawayAuthority
-from gatepost.testing.gateway import (
+from gatepost_testing.certificates import ThrowawayAuthority
+from gatepost_testing.gateway import (
     open_room,
     running_gateway,
     start_channel,
     wait_for_channel,
     wait_until_settled,
 )
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile, ShownMessage
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import until
+from gatepost_testing.platforms.base import EmulatedPlatform, GivenFile, ShownMessage
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import until
 
 pytestmark = pytest.mark.slow
 
 # Its driver, and what tells whether the server is installed.
 SERVERS = {
-    "ejabberd": ("gatepost.testing.platforms.ejabberd", "EjabberdPlatform", "find_libraries"),
-    "InspIRCd": ("gatepost.testing.platforms.inspircd", "InspircdPlatform", "find_inspircd"),
-    "Postfix": ("gatepost.testing.platforms.postfix", "PostfixPlatform", "find_postfix"),
-    "Synapse": ("gatepost.testing.platforms.synapse_platform", "SynapsePlatform", "is_installed"),
+    "ejabberd": ("gatepost_testing.servers.ejabberd", "EjabberdPlatform", "find_libraries"),
+    "InspIRCd": ("gatepost_testing.servers.inspircd", "InspircdPlatform", "find_inspircd"),
+    "Postfix": ("gatepost_testing.servers.postfix", "PostfixPlatform", "find_postfix"),
+    "Synapse": ("gatepost_testing.servers.synapse_platform", "SynapsePlatform", "is_installed"),
 }
 OUTAGE_S = 30.0
 SAID_MEANWHILE = [f"meanwhile {number}" for number in range(1, 4)]

@@ -7,9 +7,9 @@ from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import egress, waiting_requests
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 ROOM, BOSS, DIRECT = "fake:room/1", "fake:user/boss", "fake:direct/boss"
 

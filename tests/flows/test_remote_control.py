@@ -7,8 +7,8 @@ import pytest
 
 from gatepost.core.home import Home
 from gatepost.flow.intake.commands.conversation import BEGUN
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
 
 
 @pytest.fixture

@@ -23,11 +23,11 @@ from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, replays, sessions
 from gatepost.store.sessions.replays import ReplayedTurn, TurnOutcome
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import ReplayWish
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.waiting import PATIENCE_S
 
 from .conftest import add_looker, add_route
 

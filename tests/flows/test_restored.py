@@ -37,11 +37,11 @@ from gatepost.store.rights import waiting_requests
 from gatepost.store.rights.requests import RequestKind
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import turns
-from gatepost.testing.channel import FakeChannel, SendFault
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until, until
+from gatepost_testing.channel import FakeChannel, SendFault
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import block_until, until
 
 from .channel_desk import ChannelDesk
 
@@ -425,7 +425,7 @@ EMULATORS = {
     [pytest.param(each, marks=pytest.mark.slow) for each in EMULATORS],
 )
 def test_a_channel_with_a_cursor_answers_nothing_again_after_a_restore(tmp_path: Path, name: str) -> None:
-    made = getattr(importlib.import_module(f"gatepost.testing.platforms.{name}"), EMULATORS[name])
+    made = getattr(importlib.import_module(f"gatepost_testing.platforms.{name}"), EMULATORS[name])
     with made() as platform:
         room = "team" if platform.has_groups else "direct:ann"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.messages.outbound import Outbound
-from gatepost.testing.channel import FakeChannel, SendFault
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel, SendFault
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 ROOM = "fake:room/1"
 

@@ -13,10 +13,10 @@ from gatepost.store.messages import destinations, inbox
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import until
 
 from .conftest import ROOM, add_group, add_looker, add_route
 

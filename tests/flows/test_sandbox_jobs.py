@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.repositories import commit
+from gatepost_testing.repositories import commit
 
 from .worktree_desk import BY, a_gateway, make, needs_bwrap, shop
 

@@ -13,8 +13,8 @@ import pytest
 
 from gatepost.core import home_lock
 from gatepost.core.home import Home
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 SCALE = Path(__file__).parents[2] / "docs" / "scale.md"
 URL = "postgresql://gatepost:PASSWORD@db.example:5432/gatepost?sslmode=verify-full"

@@ -26,9 +26,9 @@ from gatepost.store.schedule.firings import Firing
 from gatepost.store.schedule.tasks import Task
 from gatepost.store.sessions import due_sessions, sessions
 from gatepost.store.sessions.sessions import Session
-from gatepost.testing.channel import FakeChannel, SendFault
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.channel import FakeChannel, SendFault
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.waiting import PATIENCE_S, until
 
 ROOM, DIRECT = "fake:room/1", "fake:dm/7"
 SCRIPT = {

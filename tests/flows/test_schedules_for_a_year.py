@@ -24,10 +24,10 @@ from gatepost.store.port import Db, Store
 from gatepost.store.schedule import tasks
 from gatepost.store.schedule.tasks import MissedPolicy
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.postgres import PACKAGE, find_programs
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.servers.postgres import PACKAGE, find_programs
 
 needs_postgres = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

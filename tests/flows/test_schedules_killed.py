@@ -9,8 +9,8 @@ from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import FiringState, Run
-from gatepost.testing.faults import FaultPoint
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.storms.faults import FaultPoint
 
 from .test_errands_killed import kill_at
 from .test_kills import ROOM, TALK, TURNS, a_place, no_more_in_flight, unaccounted

@@ -5,8 +5,8 @@ import json
 import stat
 from pathlib import Path
 
-from gatepost.testing import fork_server
-from gatepost.testing.daemon import DaemonProcess
+from gatepost_testing import fork_server
+from gatepost_testing.daemon import DaemonProcess
 
 PIPED, TYPED = "sk-ant-xyzzy-piped-0123", "sk-plugh-typed-4567"
 

@@ -8,9 +8,9 @@ from gatepost.store import search
 from gatepost.store.messages import messages, room_history
 from gatepost.store.messages.room_history import Cursor
 from gatepost.store.search import SearchQuery, Subtree
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 ROOM = "fake:room/1"
 EVERYTHING = Subtree("", everything=True)

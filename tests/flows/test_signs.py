@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from gatepost.app import Gateway
 from gatepost.messages.inbound import Verb
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import until
 
 from .conftest import ROOM, add_route
 

@@ -13,9 +13,9 @@ from playwright.async_api import Browser, BrowserContext, Frame, Page, expect
 from playwright.async_api import Error as PlaywrightError
 from tests.browsers import needs_chromium, start_browser
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S
 
 from .foreign_page import FOLLOW, PRESS, READ, ForeignServer, serve_foreign_page
 

@@ -19,9 +19,9 @@ from gatepost.store.rights.requests import Request, RequestState
 from gatepost.store.sessions import groups, turns
 from gatepost.store.sessions import sleeping_turns as sleeping
 from gatepost.store.sessions.turns import Turn, TurnState
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, reply_to_card, running_gateway, wait_until_settled
+from gatepost_testing.waiting import PATIENCE_S, until
 
 ASK = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
 SCRIPT = {"turns": [{"when": "may I", "do": [ASK, {"say": "they said {answer}"}]}]}

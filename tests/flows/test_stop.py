@@ -20,9 +20,9 @@ from gatepost.store.money import reservations
 from gatepost.store.people import users
 from gatepost.store.rights import secrets
 from gatepost.store.sessions import turns
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
 
 ROOM, OWNER = "fake:room/1", "fake:user/1"
 PATIENCE = 60.0

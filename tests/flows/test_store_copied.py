@@ -12,9 +12,9 @@ from gatepost.store.engine.place import StorePlace
 from gatepost.store.engine.sqlite_db import connect
 from gatepost.store.engine.store_copy import CopiedTable
 from gatepost.store.port import Db
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 
 pytestmark = pytest.mark.skipif(
     find_programs() is None, reason=f"PostgreSQL is not installed: apt-get install {PACKAGE}"

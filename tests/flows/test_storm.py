@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.platform import LOSSY, Platform, PlatformMessage
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.platform import LOSSY, Platform, PlatformMessage
+from gatepost_testing.provider import ScriptBuilder
 
 MESSAGES, ROOMS, DAEMON_KILLS, SANDBOX_KILLS = 3000, 40, 25, 40
 AT_ONCE = 6  # rooms that are written to between two kills of the daemon

@@ -28,10 +28,10 @@ from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import until
 
 from .conftest import ROOM, add_group, add_looker, add_route
 

@@ -16,8 +16,8 @@ from gatepost.flow.groups.groups import make_folder
 from gatepost.messages.inbound import Attachment
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.sessions import sessions
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
 
 from .conftest import ROOM, add_group, add_looker, add_route
 

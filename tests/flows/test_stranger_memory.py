@@ -9,8 +9,8 @@ from gatepost.sandboxes import cgroups
 from gatepost.sandboxes.bubblewrap import Bubblewrap, find_bwrap
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.store.money import ledger
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
 
 from .conftest import ROOM, add_looker
 

@@ -14,9 +14,9 @@ from gatepost.core.settings import Config
 from gatepost.flow.sessions.sandbox.isolation import ANYBODY
 from gatepost.flow.sessions.sandbox.sandbox_plan import MakeSandboxKind
 from gatepost.sandboxes.process import ProcessSandboxKind
-from gatepost.testing import fork_server
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.terminal import PtyTerminal
+from gatepost_testing import fork_server
+from gatepost_testing.clients.terminal import PtyTerminal
+from gatepost_testing.daemon import DaemonProcess
 
 # A kind of sandbox that works as soon as a file is there, as bubblewrap does after an install.
 LATER = """

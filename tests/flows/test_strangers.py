@@ -15,8 +15,8 @@ import pytest
 from gatepost.core.descriptor_limit import ENOUGH
 from gatepost.core.listen_address import parse
 from gatepost.serve.connection_limits import PER_PEER
-from gatepost.testing.daemon import READY, DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.daemon import READY, DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 UNFINISHED = b"GET / HTTP/1.1\r\nhost: localhost\r\n"
 MEGABYTE = 1_000_000

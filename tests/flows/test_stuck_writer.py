@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gatepost.daemon import STUCK
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import block_until
 
 HUGE = {"target": "home", "match": "text=/(?:){4000000000}/"}
 HEAVY = [{"target": "home", "match": f"room={n}" + "|".join(["**/?a?*[!b-z]*/**"] * 20)} for n in range(190)]

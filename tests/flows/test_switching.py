@@ -10,9 +10,9 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
 
 ROOM = "fake:room/1"
 SCRIPT: dict[str, Any] = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import block_until
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import block_until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tasks.md"
 

@@ -8,14 +8,14 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.serve.control.operations.ledger import find_trace, make_trace_view
-from gatepost.testing.channel import FakeChannel, SendFault
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.faults import FaultPoint
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.otlp_receiver import OtlpReceiver, ReceivedSpan, ReceiverAnswer, find_faults
-from gatepost.testing.platform import Platform
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import block_until, until
+from gatepost_testing.channel import FakeChannel, SendFault
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.platform import Platform
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.servers.otlp_receiver import OtlpReceiver, ReceivedSpan, ReceiverAnswer, find_faults
+from gatepost_testing.storms.faults import FaultPoint
+from gatepost_testing.waiting import block_until, until
 
 from .conftest import ROOM, add_route
 from .test_errands import CHAIN, settle, write_chain

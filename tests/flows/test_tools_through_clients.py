@@ -21,11 +21,11 @@ from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.money import costs
 from gatepost.store.rights import audit, secrets
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.waiting import until
 
 from .conftest import ROOM
 

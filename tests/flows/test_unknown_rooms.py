@@ -22,10 +22,10 @@ from gatepost.store.rights.requests import RequestKind
 from gatepost.store.rooms import direct_rooms, rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import reply_to_card, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import reply_to_card, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOM, BOSS, DIRECT, EVE, ADA = "fake:room/7", "fake:user/boss", "fake:direct/boss", "fake:user/eve", "fake:user/ada"
 EVES = "fake:direct/eve"

@@ -16,9 +16,9 @@ from gatepost.store.rights import acl, waiting_requests
 from gatepost.store.rights.acl import AclEffect
 from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.rooms.rooms import RoomPolicy
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import reply_to_card, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import reply_to_card, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 ROOM, BOSS, DIRECT, EVE = "fake:room/1", "fake:user/boss", "fake:direct/boss", "fake:user/eve"
 

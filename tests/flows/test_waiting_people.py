@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.flow.sessions import notices, session_supervisor, turn_settlement
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.provider import ScriptBuilder
 
 ROOM, OTHER = "fake:room/1", "fake:room/2"
 

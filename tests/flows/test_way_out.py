@@ -21,10 +21,10 @@ from gatepost.store.money.budgets import BudgetScope
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, egress, secrets
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.slow_steps import assert_no_slow_steps
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.slow_steps import assert_no_slow_steps
 
 from .conftest import add_looker
 

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Page
 from tests.browsers import needs_chromium
 
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 from .page_desk import serve_pages
 

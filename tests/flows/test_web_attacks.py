@@ -14,9 +14,9 @@ from tests.browsers import needs_chromium
 
 from gatepost.serve.web.dashboard.contract import PAGES
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
-from gatepost.testing.web_manners import make_manners
+from gatepost_testing.clients.web_manners import make_manners
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 from .foreign_page import FOLLOW, PRESS, READ, ForeignServer, serve_foreign_page
 from .page_desk import HOLE, get_address, serve_pages

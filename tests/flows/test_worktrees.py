@@ -15,13 +15,13 @@ from gatepost.serve.control.arguments.agents import AgentSpec as NewAgent
 from gatepost.store.money import ledger
 from gatepost.store.rights import audit, egress, waiting_requests
 from gatepost.store.sessions.worktrees import Worktree
-from gatepost.testing.agent_profiles import AGENTS, PATIENCE
-from gatepost.testing.agent_profiles import run_agent_gateway as agents_gateway
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.file_server import HOST, serve_files
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.repositories import bare, commit, git
+from gatepost_testing.agent_profiles import AGENTS, PATIENCE
+from gatepost_testing.agent_profiles import run_agent_gateway as agents_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.repositories import bare, commit, git
+from gatepost_testing.servers.file_server import HOST, serve_files
 
 from .worktree_desk import BY, a_gateway, left_behind, make, needs_bwrap, run, shell, shop
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from gatepost.core.home import Home
-from gatepost.testing.daemon import PATIENCE_S, DaemonProcess
-from gatepost.testing.repositories import commit, git
+from gatepost_testing.daemon import PATIENCE_S, DaemonProcess
+from gatepost_testing.repositories import commit, git
 
 from .worktree_desk import needs_bwrap, shop
 

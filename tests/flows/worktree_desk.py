@@ -11,8 +11,8 @@ from gatepost.app import Gateway
 from gatepost.flow.worktrees.worktrees import NewWorktree
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.sessions.worktrees import Worktree
-from gatepost.testing.management_client import ManagementClient, open_management_gateway
-from gatepost.testing.repositories import repository
+from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
+from gatepost_testing.repositories import repository
 
 from .conftest import add_looker
 

@@ -11,7 +11,7 @@ from gatepost.gate.call_keys import CallKeys
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.sessions import tool_calls, turns
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent
 
 
 @pytest.fixture

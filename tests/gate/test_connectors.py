@@ -48,9 +48,9 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.people import users
 from gatepost.store.rights import acl, audit, connector_tools, requests, secrets, waiting_requests
 from gatepost.store.sessions import groups
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.waiting import PATIENCE_S, block_until, until
 from gatepost.tools.contract import TOOLS, Tool
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.waiting import PATIENCE_S, block_until, until
 
 OF_PROCESS = pytest.mark.sqlite(reason="about the server and its process, whatever the store is")
 SECRET = "ghp_s3cr3t/+value=42"

@@ -27,10 +27,10 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import sessions, turns
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, ForwardedResult, Tool, tool
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.gate_agent import PLATFORM, ROOM, GateAgent
 
 load_package("gatepost.tools")
 

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 import pytest
 
 from gatepost.gate.eager_task import run_eagerly
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 
 async def test_work_that_never_waits_is_done_at_once() -> None:

@@ -40,10 +40,10 @@ from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import groups, sessions, turns
-from gatepost.testing.clock import NOON
-from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import TOOLS, Body, Tool, tool
+from gatepost_testing.clock import NOON
+from gatepost_testing.gate_agent import PLATFORM, ROOM, GateAgent
 
 load_package("gatepost.tools")
 OTHER = "fake:room/2"

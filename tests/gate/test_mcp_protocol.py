@@ -24,10 +24,10 @@ from gatepost.gate.mcp_protocol import MOST_IN_FLIGHT, MOST_LISTENING, MOST_WAIT
 from gatepost.jsonrpc.errors import REVOKED, TOO_MANY
 from gatepost.jsonrpc.messages import LONGEST_ID
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Tool, tool
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.waiting import PATIENCE_S
 
 SMALL: Registry[Tool] = Registry("tool")
 META = "io.modelcontextprotocol/"

@@ -26,7 +26,7 @@ from gatepost.store.sessions import agents, groups, sessions, turn_claims, turns
 from gatepost.store.sessions.agents import NewAgent
 from gatepost.store.sessions.sessions import Session
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
+from gatepost_testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")
 NOW = 1_000_000

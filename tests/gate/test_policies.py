@@ -12,8 +12,8 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.rights import acl, audit
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.gate_agent import ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.gate_agent import ROOM, GateAgent
 
 load_package("gatepost.tools")
 NOW = 1_000_000

@@ -16,9 +16,9 @@ from gatepost.store.port import Store
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.rights import acl
 from gatepost.store.sessions import groups
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.sample_tools import FEW
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.sample_tools import FEW
 
 FOLDER, RULE, NOW = "acme/eng", "!echo", 1_000_000
 TRIES = 1000

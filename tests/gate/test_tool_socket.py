@@ -28,10 +28,10 @@ from gatepost.gate.mcp_protocol import LEFT_OUT, MOST_UNREAD
 from gatepost.gate.tool_socket import FLOOD, LARGEST_MESSAGE, MOST_CONNECTIONS, MOST_LINES, ToolSocket
 from gatepost.jsonrpc.errors import REVOKED
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Tool, tool
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.waiting import PATIENCE_S
 
 SMALL: Registry[Tool] = Registry("tool")
 ANYONE = 0

@@ -12,7 +12,7 @@ import pytest
 
 from gatepost.mailbox import inbound, runner_frames
 from gatepost.mailbox.inbound import InboundRow, MailboxDestination, SessionRouting
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 NOON = 1_800_000_000_000_000
 

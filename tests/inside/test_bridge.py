@@ -19,10 +19,10 @@ from gatepost.core.registry import Registry
 from gatepost.gate.tool_socket import LARGEST_MESSAGE, ToolSocket
 from gatepost.inside import bridge
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Tool, tool
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.waiting import PATIENCE_S
 
 SMALL: Registry[Tool] = Registry("tool")
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}

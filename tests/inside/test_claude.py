@@ -24,8 +24,8 @@ from gatepost.inside.providers.contract import (
     TurnFailed,
     TurnResult,
 )
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.provider_context import make_batch, make_context, read_all
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.provider_context import make_batch, make_context, read_all
 
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("claude_agent_sdk") is None,

@@ -10,7 +10,7 @@ import pytest
 from gatepost.inside import providers
 from gatepost.inside.providers.contract import Batch, Item, Text, ToolUse
 from gatepost.inside.providers.demo import Demo, _first_sentence, read_notes, write_notes
-from gatepost.testing.provider_context import make_context
+from gatepost_testing.provider_context import make_context
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Router

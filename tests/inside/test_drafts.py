@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gatepost.inside.drafts import LONGEST_WRITTEN, DraftSender, GrowingText, count_common
 from gatepost.mailbox import runner_frames
 from gatepost.mailbox.runner_frames import LONGEST_DRAFT, DraftFrame
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Host

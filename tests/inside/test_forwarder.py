@@ -26,8 +26,8 @@ from gatepost.sandboxes.bubblewrap import Bubblewrap
 from gatepost.sandboxes.contract import Sandbox
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.sessions import groups
-from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import Caller
+from gatepost_testing.waiting import PATIENCE_S
 
 load_package("gatepost.sandboxes")
 

@@ -18,7 +18,7 @@ from gatepost.inside.media import (
 )
 from gatepost.inside.providers.contract import Item
 from gatepost.inside.runner import find_provider
-from gatepost.testing.provider_context import make_context
+from gatepost_testing.provider_context import make_context
 
 HEADS = {
     b"\xff\xd8\xff\xe0": MediaKind.JPEG,

@@ -7,7 +7,7 @@ import pytest
 
 from gatepost.inside.providers.contract import ProviderContext
 from gatepost.inside.read_file_tool import LARGEST, read_file
-from gatepost.testing.provider_context import make_context
+from gatepost_testing.provider_context import make_context
 
 
 @pytest.fixture

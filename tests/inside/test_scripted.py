@@ -27,7 +27,7 @@ from gatepost.inside.providers.contract import (
 )
 from gatepost.inside.providers.scripted import LOOK_S, Scripted
 from gatepost.inside.script_format import CompletedEffect, CompletedEffects, Script, ScriptStep, ScriptTurn, read_script
-from gatepost.testing.provider_context import make_context, read_all
+from gatepost_testing.provider_context import make_context, read_all
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Host, Router

@@ -6,7 +6,7 @@ import pytest
 
 from gatepost.inside.providers.contract import Batch, Item, ProviderContext
 from gatepost.inside.sent_prompts import SentPromptLog
-from gatepost.testing.provider_context import make_context
+from gatepost_testing.provider_context import make_context
 
 NAME = "0b6990b3-f394-4189-80ae-3d4fcb891849"
 

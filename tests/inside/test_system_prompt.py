@@ -6,7 +6,7 @@ from pathlib import Path
 from gatepost.core.records import replace
 from gatepost.inside.providers.contract import ProviderContext
 from gatepost.inside.system_prompt import LARGEST, system_prompt
-from gatepost.testing.provider_context import make_context
+from gatepost_testing.provider_context import make_context
 
 
 def place(agent: Path, start: Path | None = None) -> ProviderContext:

@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.inside.task_script import LARGEST_OUTPUT, read_outcome, run_script
 from gatepost.mailbox import runner_frames
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 if TYPE_CHECKING:
     from tests.inside.conftest import Host

@@ -27,8 +27,8 @@ from gatepost.sandboxes.bubblewrap import (
 )
 from gatepost.sandboxes.child import NICE
 from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan
-from gatepost.testing.shell_plan import make_shell_plan
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.shell_plan import make_shell_plan
+from gatepost_testing.waiting import PATIENCE_S, until
 
 needs_bwrap = pytest.mark.skipif(
     bubblewrap.find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap"

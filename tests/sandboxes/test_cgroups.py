@@ -9,7 +9,7 @@ import pytest
 from gatepost.sandboxes import cgroups
 from gatepost.sandboxes.cgroups import CgroupBases
 from gatepost.sandboxes.contract import SandboxLimits
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 HYBRID_MOUNTS = """\
 proc /proc proc rw,relatime 0 0

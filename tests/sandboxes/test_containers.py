@@ -22,7 +22,7 @@ from gatepost.sandboxes.containers import (
     run_options,
 )
 from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 PLAN = SandboxPlan(
     name="gatepost-test",

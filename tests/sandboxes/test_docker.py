@@ -11,7 +11,7 @@ from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.sandboxes.containers import ContainerFolder
 from gatepost.sandboxes.contract import SandboxPlan, trouble_of
 from gatepost.sandboxes.docker import Docker
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 CONFIG = Config()
 

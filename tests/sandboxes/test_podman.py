@@ -21,8 +21,8 @@ from gatepost.sandboxes.contract import Mount, SandboxLimits, SandboxPlan, troub
 from gatepost.sandboxes.engine import check_file_owner, check_folder_identity, find_missing_limits
 from gatepost.sandboxes.podman import Podman, choose_runtime
 from gatepost.store.sessions.groups import Group
-from gatepost.testing.shell_plan import make_shell_plan
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.shell_plan import make_shell_plan
+from gatepost_testing.waiting import PATIENCE_S, until
 
 CONFIG = Config()
 INSTALLED = shutil.which("podman") is not None

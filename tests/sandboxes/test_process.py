@@ -11,7 +11,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.settings import Config
 from gatepost.sandboxes.contract import Mount, SandboxPlan
 from gatepost.sandboxes.process import ProcessSandboxKind, to_host_path
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 MOUNTS = (
     Mount(source=Path("/h/sessions/1"), target="/workspace"),

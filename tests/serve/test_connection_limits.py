@@ -15,7 +15,7 @@ from gatepost.core.listen_address import parse
 from gatepost.serve import connection_limits
 from gatepost.serve.connection_limits import LARGEST_HEAD, MOST_AHEAD, MOST_HEADERS
 from gatepost.serve.http import HttpServer, bind, get_bound_address
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.waiting import PATIENCE_S, until
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

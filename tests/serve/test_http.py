@@ -19,7 +19,7 @@ from gatepost.core.errors import SetupError
 from gatepost.core.listen_address import ListenAddress, parse
 from gatepost.core.token_bucket import Rate
 from gatepost.serve.http import ARRIVALS, HttpServer, bind, get_bound_address, open_listener
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 HELLO = Starlette(routes=[Route("/", lambda request: PlainTextResponse("hello"))])
 

@@ -13,7 +13,7 @@ from gatepost.store.sessions.sessions import Session
 from gatepost.store.sessions.turn_claims import TurnClaim
 from gatepost.store.sessions.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 NOON = 1_800_000_000_000_000
 LEASE = 30 * SECOND

@@ -15,14 +15,14 @@ from gatepost.store.rights import audit
 from gatepost.store.rights.audit import AuditRecord
 from gatepost.store.sessions import groups, sessions, timeline
 from gatepost.store.sessions.timeline import TimelineKind
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from gatepost.store.postgres.postgres_store import PostgresStore
-    from gatepost.testing.empty_database import EmptyDatabase
+    from gatepost_testing.empty_database import EmptyDatabase
 
 NOON = 1_800_000_000_000_000
 USD = 1_000_000

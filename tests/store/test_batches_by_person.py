@@ -14,7 +14,7 @@ from gatepost.store.people import identities, users
 from gatepost.store.rooms import origins
 from gatepost.store.rooms.origins import Origin
 from gatepost.store.sessions import turn_claims, turns
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.counting import CountingDb
 
 from .conftest import LEASE, ROOM, Desk
 

@@ -6,7 +6,7 @@ from gatepost.store.messages import destinations
 from gatepost.store.port import Db
 from gatepost.store.rooms import rooms, routes
 from gatepost.store.sessions import groups
-from gatepost.testing.store_errors import INTEGRITY_ERRORS
+from gatepost_testing.store_errors import INTEGRITY_ERRORS
 
 
 def add_route(db: Db, seq: int, folder: str | None, target: str = "acme") -> int:

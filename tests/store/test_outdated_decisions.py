@@ -19,9 +19,9 @@ from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.sessions import groups, sessions, turn_claims
 from gatepost.store.sessions.turn_claims import TurnClaim
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.waiting import until
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.waiting import until
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ import gatepost.store
 from gatepost.store.engine.table import Table
 
 if TYPE_CHECKING:
-    from gatepost.testing.empty_database import EmptyDatabase
+    from gatepost_testing.empty_database import EmptyDatabase
 
 FOLDER = Path(next(iter(gatepost.store.__path__)))
 # About the file itself, or with a text of its own for each engine.

@@ -22,7 +22,7 @@ from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 ROOT = Subtree("root", everything=True)
 _ids = count(1)

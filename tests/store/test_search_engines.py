@@ -15,7 +15,7 @@ from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
-from gatepost.testing.empty_database import EmptyDatabase
+from gatepost_testing.empty_database import EmptyDatabase
 
 ROOT = Subtree("root", everything=True)
 WORDS = (

@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.errors import Refused, Unavailable, Unsupported
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Feature, Op, Outbound
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault
 
 ROOM = "fake:room/1"
 A_MOMENT_S = 0.01

@@ -1,5 +1,5 @@
 from gatepost.core.clock import SECOND
-from gatepost.testing.clock import NOON, FixedClock
+from gatepost_testing.clock import NOON, FixedClock
 
 
 def test_it_stands_still_until_it_is_moved() -> None:

@@ -12,11 +12,11 @@ from tests.browsers import take_picture, visit
 
 from gatepost.core import registry
 from gatepost.core.errors import NotFound
-from gatepost.testing.emulation import list_emulators, make_platform
-from gatepost.testing.emulation.page import EmulationPage, serve_page
-from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
-from gatepost.testing.platforms.toy import TOKEN, ToyPlatform
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.emulation import list_emulators, make_platform
+from gatepost_testing.emulation.page import EmulationPage, serve_page
+from gatepost_testing.platforms.base import EmulatedPlatform, PlatformFault
+from gatepost_testing.platforms.toy import TOKEN, ToyPlatform
+from gatepost_testing.waiting import PATIENCE_S
 
 OURS = {"x-gatepost": "1"}
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing import fork_server
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing import fork_server
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(not fork_server.FORKS, reason="commands are not forked on this system")
 

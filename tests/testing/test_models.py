@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.model_script import (
+from gatepost_testing.model_script import (
     ModelScript,
     ModelScriptMessage,
     ModelScriptReply,
@@ -20,8 +20,8 @@ from gatepost.testing.model_script import (
     make_answer,
     parse_script,
 )
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.waiting import PATIENCE_S
 
 SCRIPT = {
     "turns": [
@@ -201,7 +201,7 @@ async def test_a_recording_is_transcribed_as_the_script_says() -> None:
 
 
 def by_itself(*args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gatepost.testing.models", *args]
+    command = [sys.executable, "-m", "gatepost_testing.models", *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 

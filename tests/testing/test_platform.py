@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.errors import Unavailable
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.testing.platform import Losses, LossyChannel, Platform, PlatformMessage
+from gatepost_testing.platform import Losses, LossyChannel, Platform, PlatformMessage
 
 
 def channel_of(path: Path) -> LossyChannel:

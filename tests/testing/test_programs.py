@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.programs import FOLDER, find
+from gatepost_testing.programs import FOLDER, find
 
 
 def test_a_program_is_found_by_its_link_and_only_if_it_can_be_run(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gatepost.inside.script_format import read_script
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.provider import ScriptBuilder
 
 
 def test_every_step_is_one_that_the_provider_knows(tmp_path: Path) -> None:

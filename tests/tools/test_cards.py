@@ -13,10 +13,10 @@ from gatepost.serve.room_events import parse_card
 from gatepost.serve.web.markdown import render
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, messages, outbox
-from gatepost.testing.channel import EVERYTHING, FakeChannel
-from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
-from gatepost.testing.outbox_harness import OutboxHarness
 from gatepost.tools.cards import LONGEST_TEXT, LONGEST_URL, MOST_FIELDS, MOST_LINKS, LinkButton, make_card
+from gatepost_testing.channel import EVERYTHING, FakeChannel
+from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
+from gatepost_testing.outbox_harness import OutboxHarness
 
 load_package("gatepost.tools")
 

@@ -15,9 +15,9 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import sessions
-from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, Tool, ToolScope, tool
+from gatepost_testing.gate_agent import GateAgent
 
 
 @dataclass(frozen=True, slots=True)

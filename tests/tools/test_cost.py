@@ -11,7 +11,7 @@ from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
-from gatepost.testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 

@@ -15,9 +15,9 @@ from gatepost.store.rooms import engagements, routes
 from gatepost.store.rooms.engagements import Engagement
 from gatepost.store.rooms.routes import NEVER_ENDS, Route
 from gatepost.store.sessions import groups, turns
-from gatepost.testing.clock import NOON
-from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools import engagement
+from gatepost_testing.clock import NOON
+from gatepost_testing.gate_agent import PLATFORM, ROOM, GateAgent
 
 load_package("gatepost.tools")
 

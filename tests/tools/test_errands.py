@@ -25,8 +25,8 @@ from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import errands, groups, sessions, turn_claims, turns
 from gatepost.store.sessions.errands import Errand
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")
 

@@ -17,7 +17,7 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import forks, session_notes, sessions, turns
 from gatepost.store.sessions.forks import Fork, ForkMethod
 from gatepost.store.sessions.sessions import Session, SessionMode
-from gatepost.testing.gate_agent import ROOM, GateAgent
+from gatepost_testing.gate_agent import ROOM, GateAgent
 
 load_package("gatepost.tools")
 CONVERSATION = "c-1"

@@ -15,8 +15,8 @@ from gatepost.store.messages import destinations, inbox, messages
 from gatepost.store.port import Db
 from gatepost.store.sessions import errands, groups, sessions
 from gatepost.store.sessions.sessions import Session
-from gatepost.testing.gate_agent import ROOM, GateAgent
 from gatepost.tools.group_sessions import LARGEST_INJECTED, MOST_INJECTED
+from gatepost_testing.gate_agent import ROOM, GateAgent
 
 load_package("gatepost.tools")
 

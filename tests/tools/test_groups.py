@@ -18,7 +18,7 @@ from gatepost.store.rights import acl
 from gatepost.store.rooms import routes, watchers
 from gatepost.store.schedule import tasks
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 ROOM = "telegram:group/-100"

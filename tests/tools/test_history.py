@@ -26,11 +26,11 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.search import Subtree
 from gatepost.store.sessions import due_sessions, groups, sessions
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.counting import CountingDb
-from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.counting import CountingDb
+from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 
 load_package("gatepost.tools")
 

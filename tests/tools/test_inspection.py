@@ -15,9 +15,9 @@ from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.gate_agent import FOLDERS, PLATFORM, GateAgent
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.gate_agent import FOLDERS, PLATFORM, GateAgent
 
 load_package("gatepost.tools")
 

@@ -24,11 +24,11 @@ from gatepost.store.messages.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rooms import rooms
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
-from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
-from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
+from gatepost_testing.waiting import PATIENCE_S
 
 load_package("gatepost.tools")
 

@@ -18,8 +18,8 @@ from gatepost.store.messages.outbox import OutboxEffect
 from gatepost.store.money import ledger
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions
-from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 
 load_package("gatepost.tools")
 

@@ -15,8 +15,8 @@ from gatepost.flow.requests.refused_hosts import RefusedHosts
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.rights import egress, waiting_requests
 from gatepost.store.sessions import groups
-from gatepost.testing.gate_agent import FOLDERS, GateAgent
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.gate_agent import FOLDERS, GateAgent
 
 load_package("gatepost.tools")
 

@@ -14,8 +14,8 @@ from gatepost.store.messages import inbox, sent_files
 from gatepost.store.messages.sent_files import NewSentFiles
 from gatepost.store.port import Db
 from gatepost.store.sessions import turns
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.gate_agent import ROOM, GateAgent
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.gate_agent import ROOM, GateAgent
 
 load_package("gatepost.tools")
 MB = 1024 * 1024

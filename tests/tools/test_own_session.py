@@ -18,9 +18,9 @@ from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch, ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions, turns
-from gatepost.testing.gate_agent import FOLDERS, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
 from gatepost.tools.own_session import LARGEST_WORK
+from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -15,7 +15,7 @@ from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclRow
 from gatepost.store.rooms import watchers
 from gatepost.store.sessions import groups
-from gatepost.testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 

@@ -11,9 +11,9 @@ from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.messages.outbound import Feature, Op, PromptButton
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import outbox
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
-from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
-from gatepost.testing.outbox_harness import OutboxHarness
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
+from gatepost_testing.outbox_harness import OutboxHarness
 
 load_package("gatepost.tools")
 

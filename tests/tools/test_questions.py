@@ -9,8 +9,8 @@ import pytest
 from gatepost.core.errors import Invalid
 from gatepost.core.registry import load_package
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.questions import UserQuestion, make_input
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 

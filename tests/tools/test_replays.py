@@ -12,8 +12,8 @@ from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import groups, sessions, turns
-from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 

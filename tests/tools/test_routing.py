@@ -16,7 +16,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups
-from gatepost.testing.gate_agent import ROOM, GateAgent
+from gatepost_testing.gate_agent import ROOM, GateAgent
 
 load_package("gatepost.tools")
 NAMES = ("list_routes", "add_route", "set_routes", "delete_route", "list_acl")

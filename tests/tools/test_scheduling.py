@@ -20,8 +20,8 @@ from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import FiringState
 from gatepost.store.schedule.tasks import Task, TaskState
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.gate_agent import ROOM, GateAgent
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.gate_agent import ROOM, GateAgent
 
 load_package("gatepost.tools")
 

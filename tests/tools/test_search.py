@@ -20,9 +20,9 @@ from gatepost.store.messages import destinations, inbox
 from gatepost.store.port import Db
 from gatepost.store.search import Hit, SearchQuery
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 
 load_package("gatepost.tools")
 

@@ -11,10 +11,10 @@ from gatepost.gate.dispatch import Dispatch
 from gatepost.messages.visible_text import LONGEST_SHOWN, MOST_COMPARED, MOST_SHOWN, render_changes
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.rights import audit
-from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.call import HeldCall, ToolCall
 from gatepost.tools.contract import TOOLS
 from gatepost.tools.skills import write_skill
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 

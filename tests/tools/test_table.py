@@ -11,8 +11,8 @@ from gatepost.core.registry import Registry, load_package
 from gatepost.flow.schedule.task_rights import EFFECTS
 from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import FOLDERS, GateAgent
 from gatepost.tools.contract import TOOLS, Tool
+from gatepost_testing.gate_agent import FOLDERS, GateAgent
 
 load_package("gatepost.tools")
 

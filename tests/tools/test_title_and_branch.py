@@ -10,7 +10,7 @@ from gatepost.core.registry import load_package
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.rights import audit
 from gatepost.store.sessions import sessions
-from gatepost.testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 

@@ -21,7 +21,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import tokens
 from gatepost.store.rights.tokens import Token, TokenKind
 from gatepost.store.sessions import groups
-from gatepost.testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 NAMES = ("invite_create", "issue_chat_link", "issue_webhook", "list_tokens", "revoke_token")

@@ -31,11 +31,11 @@ from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
 from gatepost.store.rights.secret_rows import SecretOwner
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
-from gatepost.testing.gate_agent import FOLDERS, PLATFORM, GateAgent
-from gatepost.testing.outbox_harness import OutboxHarness
-from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost_testing.gate_agent import FOLDERS, PLATFORM, GateAgent
+from gatepost_testing.outbox_harness import OutboxHarness
+from gatepost_testing.waiting import PATIENCE_S
 
 load_package("gatepost.sandboxes")
 load_package("gatepost.tools")

@@ -18,8 +18,8 @@ from gatepost.gate.dispatch import Dispatch, ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.sessions import groups
 from gatepost.store.web import web_routes as rows
-from gatepost.testing.gate_agent import GateAgent
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 PERSON = RouteMaker(folder="", name="operator", now=1, reaches=lambda folder: True)

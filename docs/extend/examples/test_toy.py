@@ -4,8 +4,8 @@ import asyncio
 
 import toy  # noqa: F401  it registers its channel
 
-from gatepost.testing.channel_suite import list_failures, render_table, run_suite
-from gatepost.testing.platforms.toy import ToyPlatform
+from gatepost_testing.channel_suite import list_failures, render_table, run_suite
+from gatepost_testing.platforms.toy import ToyPlatform
 
 
 def test_toy_passes_the_suite() -> None:

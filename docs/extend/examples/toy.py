@@ -1,4 +1,4 @@
-"""toy: a made-up platform, played by `gatepost.testing.platforms.toy`. Put this file into `plugins/channels/`."""
+"""toy: a made-up platform, played by `gatepost_testing.platforms.toy`. Put this file into `plugins/channels/`."""
 
 import asyncio
 import re

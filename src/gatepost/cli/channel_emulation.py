@@ -1,12 +1,13 @@
 """`gatepost channel emulate KIND`: a platform on this machine, with a web page to write on, to try a channel without an
 account. The command stands in the group of `commands/channel.py`.
 
-The emulators are in `gatepost.testing`, which is above the commands: they are found by name, as plug-ins are.
+The emulators are in `gatepost_testing`, a distribution of its own: they are found by name, as plug-ins are.
 """
 
 import asyncio
 import errno
 import importlib
+import importlib.util
 import shlex
 import signal
 from contextlib import suppress
@@ -19,11 +20,12 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import call_operation
 from gatepost.cli.operation_runner import home_of
 from gatepost.core import home_lock
-from gatepost.core.errors import Invalid
+from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.channels import AddChannelArgs, RemoveChannelArgs
 
-TRY_IT = "gatepost.testing.emulation"
+TRY_IT = "gatepost_testing.emulation"
+MISSING = "the emulators are not installed: pip install gatepost-testing (a clone's `make setup` brings them along)"
 PORT = click.IntRange(0, 65535)
 
 
@@ -48,7 +50,7 @@ def emulate(home: str | None, kind: str, port: int, page_port: int, name: str, a
 
     place = home_of(home)
     channel_specs.find_kinds(place)
-    emulation: Any = importlib.import_module(TRY_IT)
+    emulation = _load_emulation()
     if not kind:
         for each in emulation.list_working():
             output.print_line(each)
@@ -72,6 +74,12 @@ def _start(platform: Any, port: int) -> None:
     except OSError as error:
         why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be listened on ({error.strerror})"
         raise Invalid("--port", f"127.0.0.1:{port} {why}") from None
+
+
+def _load_emulation() -> Any:
+    if importlib.util.find_spec(TRY_IT.partition(".")[0]) is None:
+        raise SetupError(MISSING)
+    return importlib.import_module(TRY_IT)
 
 
 class EmulatedChannel:

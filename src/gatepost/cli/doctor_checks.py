@@ -21,7 +21,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.mistyped_variables import list_mistyped
 from gatepost.core.settings import SETTINGS, Config
-from gatepost.flow.channel_health import ChannelReport, parse_report
+from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.sessions.host.host_uids import uid_range
 from gatepost.flow.sessions.sandbox.provider_specs import list_plugin_providers, load_spec
 from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
@@ -31,6 +31,7 @@ from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
 from gatepost.serve.control.arguments.models import CheckModelsArgs, EndpointCheck
 from gatepost.serve.control.client import ControlClient
+from gatepost.serve.control.daemon_status import ask_daemon_status
 from gatepost.serve.health.agent_checks import check_agents
 from gatepost.serve.health.channel_checks import check_channel_rows, check_reports
 from gatepost.serve.health.findings import Finding, FindingLevel
@@ -171,10 +172,10 @@ def _control(home: Home) -> Iterator[Finding]:
             yield Finding("fail", "control", f"{path} is no socket", "move it away; it will not be removed for you")
         return
     try:
-        told = ControlClient(path, home.path).get("/v1/status", timeout=5)["result"]
+        status = ask_daemon_status(ControlClient(path, home.path))
         yield Finding("ok", "control", f"{path} answers")
-        if trouble := told.get("store_trouble"):
-            yield Finding("fail", "store", f"is not well: {trouble}")
+        if status.store_trouble:
+            yield Finding("fail", "store", f"is not well: {status.store_trouble}")
     except GatepostError as error:
         yield Finding("fail", "control", str(error), "`gatepost logs` may say why; `gatepost down` ends it")
 
@@ -311,10 +312,8 @@ def list_running(home: Home) -> list[ChannelReport]:
     if home_lock.find_holder(home) is None:
         return []
     try:
-        return [
-            parse_report(each) for each in control_of(home).get("/v1/status", timeout=5)["result"]["channel_health"]
-        ]
-    except (GatepostError, KeyError):  # of another version, or it does not answer: that is found elsewhere
+        return ask_daemon_status(control_of(home)).channel_health
+    except GatepostError:  # of another version, or it does not answer: that is found elsewhere
         return []
 
 

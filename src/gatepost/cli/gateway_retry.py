@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gatepost.cli import output
+from gatepost.cli.operation_command import read_answer
 from gatepost.core.errors import Unavailable
-from gatepost.serve.control.answers import from_json
 from gatepost.serve.control.arguments.agents import FollowAgentArgs, WaitForAgentArgs
 from gatepost.serve.control.client import TIMEOUT_S, ControlClient, ControlError
-from gatepost.serve.control.declaration import OperationArgs, get_answer_type
+from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.error_kinds import ApiErrorKind
 
 R = TypeVar("R")
@@ -33,8 +33,7 @@ def post_operation(
         if error.kind == ApiErrorKind.UNAVAILABLE and declared in LOOKING:
             raise Unavailable("the gateway", str(error)) from None
         raise
-    answer: R = from_json(get_answer_type(declared), found)
-    return answer
+    return read_answer(declared, found)
 
 
 def retry_unavailable(once: Callable[[], R], lost: Callable[[], None], *, harmless: bool) -> R:

@@ -75,7 +75,7 @@ def from_operation(
             if prepare is not None:
                 args = prepare(home, args, **given)
             found = _call(home, declared, args, timeout(home) if timeout else TIMEOUT_S)
-            answer: R = from_json(get_answer_type(declared), found)
+            answer = read_answer(declared, found)
             if as_json:
                 output.print_json(found)
             else:
@@ -91,7 +91,16 @@ def call_operation(
     home: Home, declared: type[OperationArgs[R]], args: Given, timeout: float = TIMEOUT_S, *, awake: bool = False
 ) -> R:
     """Return what an operation answers. `awake`: it must run an agent, also while the daemon is down."""
-    answer: R = from_json(get_answer_type(declared), _call(home, declared, args, timeout, awake=awake))
+    return read_answer(declared, _call(home, declared, args, timeout, awake=awake))
+
+
+def read_answer(declared: type[OperationArgs[R]], found: Any) -> R:
+    """Return the record that an answer's JSON stands for. Raises Unavailable for the answer of another version."""
+    try:
+        answer: R = from_json(get_answer_type(declared), found)
+    except msgspec.ValidationError as error:
+        why = f"it answers {declared.info.name} as another version does ({error})"
+        raise Unavailable("the gateway", f"{why}; `gatepost down` and `gatepost up` start this one") from None
     return answer
 
 

@@ -38,14 +38,21 @@ class SlowStep(Struct, frozen=True):
     wall: float  # seconds
     cpu: float
 
+    @property
+    def label(self) -> str:
+        return f"{self.where}: {self.name}" if self.name else ""
+
+
+NO_STEP = SlowStep("", "", 0.0, 0.0)
+
 
 class Watchdog:
     def __init__(self, *, limit: float = LIMIT_S, every: float = EVERY_S.default) -> None:
         self._limit, self._every = limit, every
         self._counts: dict[str, int] = {}
         self._said: dict[tuple[str, str], float] = {}
-        self.worst: SlowStep | None = None  # by the clock …
-        self.busiest: SlowStep | None = None  # … and by the processor
+        self.worst = NO_STEP  # by the clock …
+        self.busiest = NO_STEP  # … and by the processor
         self.steps: list[SlowStep] = []  # the first of them, for whoever judges
         self._stop = threading.Event()
         self._checks: list[Callable[[], None]] = []
@@ -62,9 +69,9 @@ class Watchdog:
         """A step that was slow; from any thread."""
         step = SlowStep(where, name, wall, cpu)
         self._counts[where] = self._counts.get(where, 0) + 1
-        if self.worst is None or wall > self.worst.wall:
+        if self.worst is NO_STEP or wall > self.worst.wall:
             self.worst = step
-        if self.busiest is None or cpu > self.busiest.cpu:
+        if self.busiest is NO_STEP or cpu > self.busiest.cpu:
             self.busiest = step
         if len(self.steps) < MOST_NAMES:
             self.steps.append(step)
@@ -77,17 +84,6 @@ class Watchdog:
 
     def report_slow_unit(self, name: str, wall: float, cpu: float) -> None:
         self.report("writer", name, wall, cpu)
-
-    def to_status(self) -> dict[str, object]:
-        """For the status."""
-        worst, busiest = self.worst, self.busiest
-        return {
-            "slow_steps": self.count,
-            "slowest": f"{worst.where}: {worst.name}" if worst else "",
-            "slowest_ms": round(worst.wall * 1000) if worst else 0,
-            "busiest": f"{busiest.where}: {busiest.name}" if busiest else "",
-            "busiest_ms": round(busiest.cpu * 1000) if busiest else 0,
-        }
 
     @contextmanager
     def watching(self, loop: asyncio.AbstractEventLoop) -> Iterator["Watchdog"]:

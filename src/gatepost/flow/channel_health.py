@@ -2,7 +2,6 @@
 on it."""
 
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import Struct
 
@@ -216,16 +215,3 @@ def render_trouble(report: ChannelReport) -> str:
     """Return why it is not well, in one line."""
     way_out = f"; {report.way_out}" if report.way_out else ""
     return f"{report.state}: {report.error}{way_out}" if report.error else str(report.state)
-
-
-def parse_report(facts: dict[str, Any]) -> ChannelReport:
-    """Return a report that came as JSON. Its times are texts there, and are left out."""
-    return ChannelReport(
-        instance=facts["instance"],
-        kind=facts["kind"],
-        state=ChannelState(facts["state"]),
-        since_at=0,
-        error=facts["error"],
-        way_out=facts["way_out"],
-        restarts=facts["restarts"],
-    )

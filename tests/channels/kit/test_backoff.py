@@ -4,8 +4,8 @@ import asyncio
 
 from gatepost.channels.contract import PULSE, ChannelPulse
 from gatepost.channels.kit.backoff import LONGEST_LIMIT_S, Backoff
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.waiting import PATIENCE_S
 
 
 async def test_a_wait_to_reach_the_platform_ends_once_it_takes_a_message() -> None:

@@ -25,7 +25,7 @@ from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, next_try
 from gatepost.store.postgres.gateway_lease import LEASE_S
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 KEY = "123456:hush-hush-hush-hush"
 

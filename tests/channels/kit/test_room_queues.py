@@ -7,7 +7,7 @@ import pytest
 
 from gatepost.channels.kit.room_queues import RoomQueues
 from gatepost.core.errors import Invalid, Unavailable
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.waiting import PATIENCE_S, until
 
 
 class Stuck(Exception):

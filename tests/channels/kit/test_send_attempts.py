@@ -6,7 +6,7 @@ from gatepost.channels.contract import MemoryCursor
 from gatepost.channels.kit.send_attempts import DONE_KEPT, OPEN_KEPT, SendAttempts
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Refused
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 
 def make(cursor: MemoryCursor, clock: FixedClock) -> SendAttempts:

@@ -16,8 +16,8 @@ import pytest
 from gatepost.cli import program
 from gatepost.cli.exit_codes import ASKS, CLOSED, FAILED, IDLE, STILL
 from gatepost.core.home import Home
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 ASK = {"ask": {"permission": "Bash", "input": {"command": "ls"}}}
 SCRIPT = {

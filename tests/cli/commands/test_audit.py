@@ -15,7 +15,7 @@ from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.rights import audit
-from gatepost.testing import fork_server
+from gatepost_testing import fork_server
 
 Run = Callable[..., Any]
 ROWS = 7

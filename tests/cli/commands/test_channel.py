@@ -20,7 +20,7 @@ from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, secrets
 from gatepost.store.rooms import channel_cursors, channel_instances
-from gatepost.testing.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
+from gatepost_testing.storms.beacon import GOOD_TOKEN, BeaconPlatform, registered_beacon
 
 Run = Callable[..., Any]
 

@@ -18,9 +18,9 @@ from gatepost.core.home import Home
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.rooms import channel_instances
-from gatepost.testing import platforms
-from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
-from gatepost.testing.platforms.teams import APP_ID, TENANT
+from gatepost_testing import platforms
+from gatepost_testing.platforms.base import EmulatedPlatform, PlatformFault
+from gatepost_testing.platforms.teams import APP_ID, TENANT
 
 Run = Callable[..., Any]
 # The whole line, by kind: what is wrong, and the way out.

@@ -29,7 +29,7 @@ from gatepost.serve.control.operations.groups import parse_value
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
-from gatepost.testing.terminal import PtyTerminal
+from gatepost_testing.clients.terminal import PtyTerminal
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
 GROUP = Group("home", "Home", "", "", "", {}, True, None, None, 0)

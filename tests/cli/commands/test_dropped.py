@@ -13,7 +13,7 @@ from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.rights.audit import AuditRecord
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 Run = Callable[..., Any]
 

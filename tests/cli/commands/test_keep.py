@@ -12,7 +12,7 @@ from gatepost.core.home import Home
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 Run = Callable[..., Ran]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 
 def gatepost(home: Path, *words: str, given: str = "") -> "subprocess.CompletedProcess[str]":

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 PROGRAMS = Path(sys.executable).parent.parent / "programs"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
+from gatepost_testing.daemon import DaemonProcess
 
 
 @pytest.mark.slow

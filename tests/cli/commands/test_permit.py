@@ -7,7 +7,8 @@ import pytest
 from gatepost.cli.commands.permit import render_request, render_who
 from gatepost.cli.timeline_renderer import summarize_request
 from gatepost.serve.control.arguments.agents import AgentRequest, PendingRequest, RequestingAgent
-from gatepost.store.rights.requests import RequestKind
+from gatepost.serve.control.arguments.requests import PermitDetails, PermitField
+from gatepost.store.rights.requests import RequestKind, RequestState
 
 HOME = RequestingAgent(agent_id="s-1", title="home", type="", folder="home", status=None)
 
@@ -40,10 +41,32 @@ def test_of_a_held_call_the_person_is_named_for_whom_the_agent_works() -> None:
 
 
 def test_all_that_is_asked_is_shown_and_nothing_of_it_hides() -> None:
-    asked = {"id": "p-1", "title": "Home wants to send", "why": "a rule", "preview": "", "cut": False, "decision": ""}
-    person = {"asked_by": "Bob", "asked_in": "family", "said": "tell them\x1b[2J"}
-    fields = [{"label": "Text", "value": "harmless " * 500 + "⟨U+001B⟩[2Jevil"}]
-    assert render_request({**asked, **person, "fields": fields}) == [
+    asked = PermitDetails(
+        id="p-1",
+        kind=RequestKind.CALL,
+        title="Home wants to send",
+        folder="home",
+        session=None,
+        asked_by="Bob",
+        asked_in="family",
+        said="tell them\x1b[2J",
+        tool="send",
+        why="a rule",
+        preview="",
+        fields=[PermitField(label="Text", value="harmless " * 500 + "⟨U+001B⟩[2Jevil")],
+        input={},
+        cut=False,
+        editable=False,
+        state=RequestState.PENDING,
+        decision="",
+        quorum=1,
+        voters=[],
+        choices=[],
+        questions=[],
+        asked_at=0,
+        expires_at=None,
+    )
+    assert render_request(asked) == [
         "Home wants to send",
         "  Asked by Bob in “family”: “tell them␛[2J”",
         "  a rule",

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from gatepost.sandboxes.bubblewrap import find_bwrap
-from gatepost.testing import fork_server
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing import fork_server
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.provider import ScriptBuilder
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.provider import ScriptBuilder
 
 
 @pytest.fixture

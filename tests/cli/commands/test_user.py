@@ -16,7 +16,7 @@ from gatepost.store.messages import inbox
 from gatepost.store.rights import audit
 from gatepost.store.rights.audit import AuditRecord
 from gatepost.store.rooms import direct_rooms
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 Run = Callable[..., Any]
 CHAT = "telegram:user/9"

@@ -16,8 +16,8 @@ import pytest
 
 from gatepost.cli import program
 from gatepost.core.home import Home
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.repositories import commit, git, repository
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.repositories import commit, git, repository
 
 SCRIPT = {
     "turns": [

@@ -22,7 +22,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from gatepost.embed.pydantic_ai import ClaudeCodeModel, ClaudeCodeSettings
-from gatepost.testing.models import ModelEndpoint
+from gatepost_testing.models import ModelEndpoint
 
 SCRIPT = {
     "turns": [

@@ -17,10 +17,10 @@ from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.growing_drafts import GROWS
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
-from gatepost.testing.clock import NOON
-from gatepost.testing.outbox_harness import ROOM, OutboxHarness
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost_testing.clock import NOON
+from gatepost_testing.outbox_harness import ROOM, OutboxHarness
 
 
 @pytest.fixture

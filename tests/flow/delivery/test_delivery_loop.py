@@ -17,9 +17,9 @@ from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.money import ledger
 from gatepost.store.port import Db
 from gatepost.store.sessions import due_sessions, groups, sessions
-from gatepost.testing.channel import EVERYTHING, FakeChannel, SendFault
-from gatepost.testing.outbox_harness import ROOM, OutboxHarness
-from gatepost.testing.waiting import until
+from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault
+from gatepost_testing.outbox_harness import ROOM, OutboxHarness
+from gatepost_testing.waiting import until
 
 OTHER = "fake:room/2"
 SILENT = EVERYTHING - {Feature.LOOKUP}

@@ -8,10 +8,10 @@ from gatepost.messages.outbound import Feature, OutboundFile
 from gatepost.store.messages import outbox
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.arrivals import begin_turn
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.clock import NOON
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.arrivals import begin_turn
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clock import NOON
+from gatepost_testing.counting import CountingDb
 
 ROOM = "fake:room/1"
 PLAN = OutboundFile(name="plan.pdf", mime="application/pdf", path="/media/out/k/plan.pdf", size=5)

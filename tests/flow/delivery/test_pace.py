@@ -13,10 +13,10 @@ from gatepost.flow.delivery.pace import FEWEST_REMEMBERED, DeliveryPace
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
-from gatepost.testing.channel import FakeChannel, SendFault
-from gatepost.testing.clock import NOON, FixedClock
-from gatepost.testing.outbox_harness import ROOM, OutboxHarness
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import FakeChannel, SendFault
+from gatepost_testing.clock import NOON, FixedClock
+from gatepost_testing.outbox_harness import ROOM, OutboxHarness
+from gatepost_testing.waiting import PATIENCE_S
 
 T = TypeVar("T")
 OTHER = "fake:room/2"

@@ -9,7 +9,7 @@ from gatepost.flow.delivery import typing_indicator
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.delivery.typing_indicator import TypingIndicator
 from gatepost.messages.outbound import Feature
-from gatepost.testing.channel import EVERYTHING, FakeChannel
+from gatepost_testing.channel import EVERYTHING, FakeChannel
 
 ROOM = "fake:room/1"
 

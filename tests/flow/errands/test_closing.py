@@ -19,8 +19,8 @@ from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.store.sessions import errands, groups, sessions
 from gatepost.store.sessions.errands import Errand, IdleLimits, NewErrand
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.clock import FixedClock
 
 from .test_returning import NOW, ErrandDesk
 

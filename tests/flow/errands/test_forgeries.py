@@ -19,7 +19,7 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import errands, groups, sessions
 from gatepost.store.sessions.errands import MOST_FILES, MOST_SAID, Errand
-from gatepost.testing.gate_agent import ROOM, GateAgent
+from gatepost_testing.gate_agent import ROOM, GateAgent
 
 from .test_returning import NOW, ErrandDesk
 

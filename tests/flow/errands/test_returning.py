@@ -27,7 +27,7 @@ from gatepost.store.sessions.errands import CUT, LONGEST_RESULT, Errand, ErrandS
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy, record_failure
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
+from gatepost_testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")
 

@@ -6,7 +6,7 @@ import pytest
 
 from gatepost.core.event_bus import Bell, EventBus
 from gatepost.flow.gateways.bell_relay import HELLO, BellRelay
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 Notice = tuple[str, ...]
 

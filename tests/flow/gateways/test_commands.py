@@ -18,7 +18,7 @@ from gatepost.store.port import Db, Store
 from gatepost.store.rights.switches import Switch
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 NOW = 1_800_000_000_000_000
 

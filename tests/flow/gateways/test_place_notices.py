@@ -9,10 +9,10 @@ from gatepost.store.messages import inbox, outbox
 from gatepost.store.messages.outbox import OutboxEffect
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.outbox_harness import OutboxHarness
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.outbox_harness import OutboxHarness
 
 ROOM = "fake:room/1"
 IDENTITY = GatewayIdentity(name="a", home="home", host="host", version="1", schema_number=49)

@@ -5,7 +5,7 @@ from gatepost.store.gateways import group_places
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import Session
-from gatepost.testing.clock import NOON, FixedClock
+from gatepost_testing.clock import NOON, FixedClock
 
 
 def add_session(db: Db, folder: str) -> Session:

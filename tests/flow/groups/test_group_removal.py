@@ -13,7 +13,7 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, worktrees
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import Session
-from gatepost.testing.clock import NOON, FixedClock
+from gatepost_testing.clock import NOON, FixedClock
 
 OWNER, ADMIN, MEMBER, STRANGER = "tg:user/1", "tg:user/2", "tg:user/3", "tg:user/666"
 ROOM = "tg:group/7"

@@ -22,7 +22,7 @@ from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .conftest import MEMBER, OWNER, ROOM, STRANGER, World
 

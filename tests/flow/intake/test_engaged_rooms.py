@@ -19,8 +19,8 @@ from gatepost.store.rooms.engagements import Engagement
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import NEVER_ENDS, Route
 from gatepost.store.sessions import groups
-from gatepost.testing.clock import NOON
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.clock import NOON
+from gatepost_testing.counting import CountingDb
 
 from .conftest import MEMBER, OWNER, ROOM, STRANGER, World
 

@@ -28,8 +28,8 @@ from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.schedule import retention
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.clock import NOON, FixedClock
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.clock import NOON, FixedClock
+from gatepost_testing.waiting import PATIENCE_S, until
 
 MEMBER, STRANGER, ROOM = "tg:user/3", "tg:user/666", "tg:group/7"
 CHUNK = 64 * 1024

@@ -20,9 +20,9 @@ from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import EVERYTHING, FakeChannel
-from gatepost.testing.clock import NOON, FixedClock
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import EVERYTHING, FakeChannel
+from gatepost_testing.clock import NOON, FixedClock
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOM = "fake:room/1"
 

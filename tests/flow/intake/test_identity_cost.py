@@ -16,7 +16,7 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import Route
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000
 ANN, CHAT = "fake:user/ann", "fake:user/7"

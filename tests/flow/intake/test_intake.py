@@ -24,7 +24,7 @@ from gatepost.store.rights import audit
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rooms import direct_rooms, rooms, watchers
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .conftest import ADMIN, MEMBER, OWNER, ROOM, STRANGER, World
 

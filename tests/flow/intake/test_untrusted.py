@@ -27,7 +27,7 @@ from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rooms import direct_rooms, rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups
-from gatepost.testing.clock import NOON, FixedClock
+from gatepost_testing.clock import NOON, FixedClock
 
 OWNER, ROOM = "mail:user/ann@example.org", "mail:thread/1"
 FORGED = make_untrusted(OWNER)

@@ -15,7 +15,7 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.sessions import session_notes, sessions, turns
 from gatepost.store.sessions.session_notes import SessionNotes
-from gatepost.testing.gate_agent import GateAgent
+from gatepost_testing.gate_agent import GateAgent
 
 load_package("gatepost.tools")
 HER = "fake:user/1"

@@ -19,7 +19,7 @@ from gatepost.store.rights.requests import NewRequest, Request, RequestKind
 from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 ADA, BOB, EVE, MAL = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:user/mal"
 ROOM = "fake:room/1"

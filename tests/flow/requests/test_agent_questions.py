@@ -20,9 +20,9 @@ from gatepost.store.messages import messages
 from gatepost.store.port import Db
 from gatepost.store.rights import waiting_requests
 from gatepost.store.sessions import turns
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gate_agent import PLATFORM, ROOM, GateAgent
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gate_agent import PLATFORM, ROOM, GateAgent
 
 load_package("gatepost.tools")
 

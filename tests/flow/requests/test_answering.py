@@ -17,8 +17,8 @@ from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.clock import NOON
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.clock import NOON
+from gatepost_testing.counting import CountingDb
 
 from .acme_people import deliver
 

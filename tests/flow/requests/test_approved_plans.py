@@ -20,7 +20,7 @@ from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import agents, groups, sessions, turn_claims
 from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.channel import FakeChannel
+from gatepost_testing.channel import FakeChannel
 
 ROOM, BOSS, NOW = "fake:room/1", "fake:user/boss", 1_000_000 * SECOND
 FOLLOW_UP = "Carry out the *plan*: sweep, then mop."

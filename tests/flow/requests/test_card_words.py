@@ -22,7 +22,7 @@ from gatepost.store.rights.requests import NewRequest, Request, RequestKind
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import sessions, turn_claims
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .acme_people import ADA, BOB, EVE, RULES, add_people
 

@@ -27,9 +27,9 @@ from gatepost.store.rights.request_cards import RequestCard
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import EVERYTHING, FakeChannel
-from gatepost.testing.clock import NOON, FixedClock
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import EVERYTHING, FakeChannel
+from gatepost_testing.clock import NOON, FixedClock
+from gatepost_testing.waiting import PATIENCE_S
 
 RULES = AskingRules(escalate=MINUTE, expire=60 * MINUTE, quorum=1)
 NEAR, OWNER = "fake:user/near", "fake:user/owner"

@@ -33,7 +33,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit, request_cards, requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.sessions import sessions
-from gatepost.testing.clock import NOON, FixedClock
+from gatepost_testing.clock import NOON, FixedClock
 
 HERE = ("fake", ROOM)
 _ids = itertools.count(1)

@@ -34,7 +34,7 @@ from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.schedule import retention
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .acme_people import deliver
 

@@ -29,7 +29,7 @@ from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, Re
 from gatepost.store.rooms import direct_rooms, origins, routes
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import sessions
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 _numbers = itertools.count(1)
 

@@ -31,8 +31,8 @@ from gatepost.store.rooms import direct_rooms, engagements, rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups
-from gatepost.testing.clock import NOON
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.clock import NOON
+from gatepost_testing.counting import CountingDb
 
 ADA, EVE, MAL = "fake:user/ada", "fake:user/eve", "fake:user/mal"
 ROOM = "fake:room/1"

@@ -26,7 +26,7 @@ from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 ROOM = "fake:room/1"
 DRINK = {"question": "Which drink?", "header": "Drink", "options": [{"label": "Tea"}, {"label": "Coffee"}]}

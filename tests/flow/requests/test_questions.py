@@ -37,8 +37,8 @@ from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.testing.clock import NOON
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.clock import NOON
+from gatepost_testing.counting import CountingDb
 
 ADA, BOB, EVE, ROOM = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:room/1"
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=3)

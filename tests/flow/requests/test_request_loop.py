@@ -32,9 +32,9 @@ from gatepost.store.rights import requests
 from gatepost.store.rights.requests import REQUESTS, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions, turns
-from gatepost.testing.clock import NOON, FixedClock
-from gatepost.testing.waiting import PATIENCE_S
 from gatepost.tools.call import Caller
+from gatepost_testing.clock import NOON, FixedClock
+from gatepost_testing.waiting import PATIENCE_S
 
 from .acme_people import ADA, BOB, KIND, RULES, add_people, hold_call
 from .acme_people import REACH as PEOPLE

@@ -17,7 +17,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import acl, request_cards, requests
 from gatepost.store.rights.requests import Request, RequestKind, RequestState
 from gatepost.store.sessions import sessions
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .acme_people import ADA, BOB, add_people, deliver, hold_call
 

@@ -35,7 +35,7 @@ from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import sessions
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .acme_people import ADA, BOB, RULES, add_people
 

@@ -23,8 +23,8 @@ from gatepost.store.schedule.firings import Firing
 from gatepost.store.schedule.tasks import Task
 from gatepost.store.sessions import groups, sessions, turn_claims, turn_failures, turns
 from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clock import FixedClock
 
 INSTANCE, ROOM = "fake", "fake:room/1"
 

@@ -24,7 +24,7 @@ from gatepost.store.schedule.task_inbox import WaitingLoad
 from gatepost.store.sessions import agents, groups, sessions
 from gatepost.store.sessions.agents import NewAgent
 from gatepost.store.sessions.sessions import SessionMode, SessionState
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.counting import CountingDb
 
 
 async def test_firings_of_one_look_have_their_own_numbers_in_a_conversation(desk: TaskDesk) -> None:

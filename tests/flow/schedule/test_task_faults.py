@@ -20,7 +20,7 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.schedule import tasks
 from gatepost.store.schedule.tasks import TaskState
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.waiting import PATIENCE_S, until
 
 
 def _refuse_poison(db: Db) -> None:

@@ -26,9 +26,9 @@ from gatepost.store.schedule import tasks
 from gatepost.store.schedule.tasks import TaskState
 from gatepost.store.sessions import agents, sessions, timeline, turn_claims, turns
 from gatepost.store.sessions.agents import NewAgent
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.counting import CountingDb
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.counting import CountingDb
+from gatepost_testing.waiting import PATIENCE_S
 
 
 async def test_a_prompt_becomes_a_message_of_the_ledger_that_is_nobodys(desk: TaskDesk) -> None:

@@ -15,8 +15,8 @@ from gatepost.store.messages.messages import NewMessage, accept
 from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
 
 LONG_ENOUGH_S = 1.0  # nothing is to happen
 

@@ -8,7 +8,7 @@ from gatepost.flow.sessions.session_timeouts import (
     SessionVerdict,
     check_timeouts,
 )
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 START = 1_800_000_000 * SECOND
 PATIENCE = SessionTimeouts(silence=60 * SECOND, idle=30 * MINUTE, turn=60 * MINUTE)

@@ -14,9 +14,9 @@ from gatepost.core.settings import Config
 from gatepost.flow.sessions.sandbox.sandbox_plan import RUN, WORKSPACE
 from gatepost.mailbox import runner_frames
 from gatepost.sandboxes.contract import SandboxKind, SandboxPlan
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway
+from gatepost_testing.waiting import PATIENCE_S
 
 
 class Room:

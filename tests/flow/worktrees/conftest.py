@@ -9,8 +9,8 @@ from gatepost.app import Gateway
 from gatepost.flow.groups.groups import make_folder
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.store.sessions import groups
-from gatepost.testing.gateway import running_gateway
-from gatepost.testing.repositories import repository
+from gatepost_testing.gateway import running_gateway
+from gatepost_testing.repositories import repository
 
 
 @pytest.fixture

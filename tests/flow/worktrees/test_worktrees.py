@@ -18,9 +18,9 @@ from gatepost.serve.control.arguments.agents import AgentSpec as NewAgent
 from gatepost.store.rights import audit, switches
 from gatepost.store.sessions import groups, worktrees
 from gatepost.store.sessions.worktrees import Worktree
-from gatepost.testing.gateway import running_gateway
-from gatepost.testing.repositories import commit, git, repository
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.gateway import running_gateway
+from gatepost_testing.repositories import commit, git, repository
+from gatepost_testing.waiting import PATIENCE_S
 
 BY = "operator"
 

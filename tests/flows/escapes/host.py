@@ -25,8 +25,8 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit, egress, secrets
 from gatepost.store.rooms import bindings, routes
 from gatepost.store.sessions import groups
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway, wait_until_settled
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
 
 KEY = f"sk-ant-{random.token_hex(16)}"
 BOUND, OTHERS = (f"bound-{random.token_hex(16)}" for _ in range(2))

@@ -32,10 +32,10 @@ from gatepost.inside.providers.contract import (
     UsageReport,
 )
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.provider_context import make_batch, make_context, read_all
-from gatepost.testing.sample_tools import FEW
-from gatepost.testing.waiting import until
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.provider_context import make_batch, make_context, read_all
+from gatepost_testing.sample_tools import FEW
+from gatepost_testing.waiting import until
 
 AGENT = Path(__file__).parent / "acp_agent.py"
 PNG = b"\x89PNG\r\n\x1a\n...."

@@ -46,11 +46,11 @@ from gatepost.inside.providers.contract import (
     UsageReport,
 )
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing import programs
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.provider_context import make_batch, make_context, read_all
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing import programs
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.provider_context import make_batch, make_context, read_all
+from gatepost_testing.waiting import PATIENCE_S
 
 CODEX = programs.find("codex")
 DOUBLE = Path(__file__).with_name("codex_double.py")

@@ -16,11 +16,11 @@ from gatepost.inside.providers.contract import Batch, ConversationStarted, Event
 from gatepost.inside.runner import find_provider
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.sessions import groups
-from gatepost.testing.agent_profiles import PATIENCE, ROOM
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway
-from gatepost.testing.programs import find as find_test_program
-from gatepost.testing.provider_context import make_context
+from gatepost_testing.agent_profiles import PATIENCE, ROOM
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway
+from gatepost_testing.programs import find as find_test_program
+from gatepost_testing.provider_context import make_context
 
 EMULATOR = Path(__file__).parent / "acp_agent.py"
 GEMINI = find_test_program("gemini")

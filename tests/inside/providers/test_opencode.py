@@ -40,9 +40,9 @@ from gatepost.inside.providers.opencode.protocol import (
     render_question_reply,
 )
 from gatepost.inside.providers.opencode.server import OpencodeError, OpencodeServer
-from gatepost.testing import programs
-from gatepost.testing.models import ModelEndpoint
-from gatepost.testing.provider_context import make_batch, make_context, read_all
+from gatepost_testing import programs
+from gatepost_testing.models import ModelEndpoint
+from gatepost_testing.provider_context import make_batch, make_context, read_all
 
 SES = "ses_1"
 PATIENCE = 90.0

@@ -12,10 +12,10 @@ import pytest
 
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.sessions import groups
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.management_client import TRANSPORTS, ManagementClient, open_management_gateway
-from gatepost.testing.mcp_http_client import McpHttpClient, serve_mcp
-from gatepost.testing.sample_tools import FEW, SlowToolEvents
+from gatepost_testing.clients.management_client import TRANSPORTS, ManagementClient, open_management_gateway
+from gatepost_testing.clients.mcp_http_client import McpHttpClient, serve_mcp
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.sample_tools import FEW, SlowToolEvents
 
 # In make test-all: what is done differently for the newer era, tests of the endpoint and of the bridge see.
 LATER = ("http-2026", "bridge-2026")

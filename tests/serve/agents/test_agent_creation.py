@@ -11,8 +11,8 @@ from gatepost.core.keyring import Keyring
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.store.rights import secrets
 from gatepost.store.sessions import groups
-from gatepost.testing.management_client import ManagementClient, open_management_gateway
-from gatepost.testing.repositories import commit, repository
+from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
+from gatepost_testing.repositories import commit, repository
 
 SCRIPT = {"turns": [{"when": "(.*)", "do": [{"say": "done: {1}"}]}]}
 

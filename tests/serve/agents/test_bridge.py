@@ -20,7 +20,7 @@ import pytest
 from gatepost.serve.agents import bridge
 from gatepost.serve.agents.bridge import relay
 from gatepost.serve.agents.bridge.http import parse_url
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 OPENING = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 MODERN = {

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from gatepost.core.listen_address import ListenAddress
 from gatepost.serve.agents import bridge
 from gatepost.serve.http import HttpServer, bind
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow  # real clients and processes, again and again
 

@@ -18,8 +18,8 @@ from mcp_types import ElicitResult
 
 from gatepost.store.rights import acl, audit
 from gatepost.store.sessions import turns
-from gatepost.testing.management_client import ManagementClient, open_management_gateway
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
+from gatepost_testing.waiting import PATIENCE_S
 
 MODES = ("legacy", "2026-07-28")
 BOTH = pytest.mark.parametrize("mode", MODES)

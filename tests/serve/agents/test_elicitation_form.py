@@ -19,7 +19,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.store.sessions import groups
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 DRINK: dict[str, Any] = {
     "question": "What?",

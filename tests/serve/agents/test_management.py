@@ -12,9 +12,9 @@ import pytest
 
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import agents, due_sessions, forks, sessions, turns
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.management_client import TRANSPORTS, ManagementClient
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.clients.management_client import TRANSPORTS, ManagementClient
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.waiting import PATIENCE_S
 
 Opening = Callable[..., AbstractAsyncContextManager[ManagementClient]]
 

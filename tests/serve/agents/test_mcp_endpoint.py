@@ -13,8 +13,7 @@ from mcp_types import JSONRPCNotification
 from gatepost import __version__
 from gatepost.serve.agents import fast_path, mcp_endpoint
 from gatepost.serve.agents.sdk_fallback import MOST_EVENTS, MOST_KEPT, RecentEvents
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.mcp_http_client import (
+from gatepost_testing.clients.mcp_http_client import (
     BOTH,
     ENVELOPE,
     INITIALIZE,
@@ -26,8 +25,9 @@ from gatepost.testing.mcp_http_client import (
     parse_messages,
     serve_mcp,
 )
-from gatepost.testing.sample_tools import SlowToolEvents
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.sample_tools import SlowToolEvents
+from gatepost_testing.waiting import PATIENCE_S, until
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit, requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.store.sessions import agents, sessions, timeline, turns
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.management_client import ManagementClient, open_management_gateway
+from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import wait_until_settled
 
 # Runs inside: asks under one name what differs by process, or asks and tells more than anybody could read.
 PUSHY = r"""

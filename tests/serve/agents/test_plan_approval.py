@@ -10,9 +10,9 @@ import pytest
 from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents import modes
 from gatepost.store.rights import audit
-from gatepost.testing.daemon import DaemonProcess
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.management_client import TRANSPORTS, ManagementClient, open_management_gateway
+from gatepost_testing.clients.management_client import TRANSPORTS, ManagementClient, open_management_gateway
+from gatepost_testing.daemon import DaemonProcess
+from gatepost_testing.gateway import wait_until_settled
 
 FOLLOW_UP = "Carry out the plan: sweep, then mop."
 ASK = {"plan": "1. sweep\n2. mop", "follow_up": FOLLOW_UP, "next_mode": "default"}

@@ -11,7 +11,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.egress import prices
 from gatepost.serve.agents.providers import list_models
 from gatepost.store.rights import secrets
-from gatepost.testing.management_client import ManagementClient, open_management_gateway
+from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
 
 
 async def state(desk: ManagementClient, name: str) -> dict[str, Any]:

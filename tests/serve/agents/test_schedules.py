@@ -9,9 +9,9 @@ import pytest
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rooms import rooms
 from gatepost.store.schedule import firings
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.management_client import ManagementClient, open_management_gateway
-from gatepost.testing.waiting import until
+from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.waiting import until
 
 SCRIPT = {"turns": [{"when": "(.*)", "do": [{"say": "done: {1}"}]}]}
 

@@ -16,10 +16,10 @@ from gatepost.core.listen_address import ListenAddress
 from gatepost.serve.agents.self_id import NAME, PATH, make_self_app
 from gatepost.serve.http import HttpServer, open_listener
 from gatepost.store.sessions import due_sessions, turns
-from gatepost.testing.management_client import ManagementClient, open_management_gateway
-from gatepost.testing.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
-from gatepost.testing.repositories import git, repository
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
+from gatepost_testing.clients.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
+from gatepost_testing.repositories import git, repository
+from gatepost_testing.waiting import PATIENCE_S
 
 Opening = Callable[..., AbstractAsyncContextManager[ManagementClient]]
 TITLES = {

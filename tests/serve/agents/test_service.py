@@ -10,9 +10,9 @@ from gatepost.store.money import costs, ledger
 from gatepost.store.rights import audit
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import groups, turns
-from gatepost.testing.gateway import wait_until_settled
-from gatepost.testing.management_client import ManagementClient, open_management_gateway
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
+from gatepost_testing.gateway import wait_until_settled
+from gatepost_testing.waiting import PATIENCE_S
 
 SCRIPT = {
     "turns": [

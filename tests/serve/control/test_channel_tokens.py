@@ -9,8 +9,8 @@ import pytest
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.flow.channel_supervisor import make_token_check
 from gatepost.messages.outbound import Feature
-from gatepost.testing.gateway import running_gateway
-from gatepost.testing.operation_desk import OperationDesk
+from gatepost_testing.gateway import running_gateway
+from gatepost_testing.operation_desk import OperationDesk
 
 
 class Office(OperationDesk):

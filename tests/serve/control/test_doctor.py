@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
 from gatepost.serve.control.operations.doctor import DoctorRuns, parse_report
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 
 def test_the_worst_comes_first() -> None:

@@ -17,7 +17,7 @@ from gatepost.store.money.costs import NewCost
 from gatepost.store.port import Db
 from gatepost.store.sessions import errands, groups, turn_claims, turns
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.gate_agent import MINUTE, ROOM, GateAgent
+from gatepost_testing.gate_agent import MINUTE, ROOM, GateAgent
 
 load_package("gatepost.tools")
 load_package("gatepost.serve.control.operations")

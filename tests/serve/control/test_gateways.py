@@ -19,7 +19,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 LEASE = 6_000_000
 

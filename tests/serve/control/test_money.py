@@ -19,7 +19,7 @@ from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import groups
-from gatepost.testing.clock import NOON, FixedClock
+from gatepost_testing.clock import NOON, FixedClock
 
 ADA = "telegram:user/9"
 

@@ -24,7 +24,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.rooms import engagements, routes
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 
 class Desk:

@@ -24,7 +24,7 @@ from gatepost.store.sessions import agents, errands, groups, sessions, turns
 from gatepost.store.sessions.agents import NewAgent
 from gatepost.store.sessions.errands import NewErrand
 from gatepost.store.sessions.sessions import Session, SessionMode
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 pytestmark = pytest.mark.anyio
 

@@ -16,9 +16,9 @@ from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import groups
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.clock import FixedClock
 from gatepost.tools.contract import Tool
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.clock import FixedClock
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from gatepost.store.rights import acl, audit
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 ADA = "telegram:user/9"
 DAILY = {"folder": "acme/eng", "daily": "5"}

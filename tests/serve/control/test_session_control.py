@@ -21,7 +21,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import groups, sessions, turn_claims, turns
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 NOON = 1_700_000_000_000_000
 ADMIN, ADA = "tg:user/admin", "tg:user/ada"

@@ -14,7 +14,7 @@ from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.control.operations.settings import RUNNING
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 FILE = "# mine\n[log]\nlevel = 'info' # quiet\n"
 

@@ -23,7 +23,7 @@ from gatepost.store.rooms import rooms
 from gatepost.store.schedule import firings, tasks
 from gatepost.store.sessions import agents, groups, sessions
 from gatepost.store.sessions.agents import NewAgent
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 NOW = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
 ROOM = "telegram:group/1"

@@ -12,7 +12,7 @@ from gatepost.core.settings import Config
 from gatepost.messages.inbound import Inbound
 from gatepost.serve.control.terminal_chat import TerminalMessage, parse_message, read_outcome, wait_for_outcome
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOM = "terminal:main"
 

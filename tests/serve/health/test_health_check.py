@@ -23,9 +23,9 @@ from gatepost.store.messages import awaited_files, outbox
 from gatepost.store.messages.outbox import EffectState, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.web import overview
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.clock import FixedClock
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.clock import FixedClock
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from gatepost.serve.health.telemetry_checks import check_telemetry
 from gatepost.serve.telemetry import otlp
 from gatepost.serve.telemetry.otlp import LARGEST_ANSWER, Fate, OtlpClient, SendResult, get_url, read_headers
 from gatepost.serve.telemetry.spans import SpanLink, TraceSpan, TraceSpanKind
-from gatepost.testing.otlp_receiver import OtlpReceiver, ReceivedLink, ReceiverAnswer, parse_spans
+from gatepost_testing.servers.otlp_receiver import OtlpReceiver, ReceivedLink, ReceiverAnswer, parse_spans
 
 SPAN = TraceSpan(
     trace_id=b"t" * 16,

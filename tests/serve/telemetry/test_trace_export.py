@@ -17,9 +17,9 @@ from gatepost.store.messages import message_steps, messages
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.sessions.trace_facts import TraceFacts, find_newest_step, read_page
-from gatepost.testing.counting import CountingDb
-from gatepost.testing.otlp_receiver import OtlpReceiver
-from gatepost.testing.waiting import until
+from gatepost_testing.counting import CountingDb
+from gatepost_testing.servers.otlp_receiver import OtlpReceiver
+from gatepost_testing.waiting import until
 
 pytestmark = pytest.mark.anyio
 

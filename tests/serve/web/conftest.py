@@ -1,7 +1,7 @@
 """The site on a real port, and a browser's worth of manners to ask it with."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +16,14 @@ from gatepost.core.listen_address import parse
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.waiting import PATIENCE_S
-from gatepost.testing.web_manners import make_async_manners
+from gatepost_testing.clients.web_manners import make_async_manners
+from gatepost_testing.waiting import PATIENCE_S
 
 
 @dataclass
@@ -68,8 +69,8 @@ def office(store: SqliteStore, home: Home, given: dict[str, Any]) -> OperationDe
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(given), bells=EventBus())
 
 
-async def get_status() -> Mapping[str, Any]:
-    return {"version": "0", "sessions_awake": 0, "channel_health": []}
+async def get_status() -> DaemonStatus:
+    return DaemonStatus(version="0")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from gatepost.store.messages import messages as ledger
 from gatepost.store.messages import outbox
 from gatepost.store.messages.outbox import NewEffect
 from gatepost.store.rooms import routes
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 HOME = "web:home"
 PIXEL = bytes.fromhex("89504e470d0a1a0a")

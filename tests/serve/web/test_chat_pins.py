@@ -14,7 +14,7 @@ from gatepost.serve.web.chat_pins import MOST_CHANGED, PinChanges
 from gatepost.store.messages import messages
 from gatepost.store.rooms import room_pins
 from gatepost.store.schedule.retention import remove_message
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 
 async def say(browser: httpx2.AsyncClient, text: str, key: str, room: str = HOME) -> int:

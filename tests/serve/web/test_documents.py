@@ -10,7 +10,7 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 from tests.browsers import WHOLE_CHROMIUM, start_browser, visit
 from tests.serve.web.page_desk import enter
 
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(WHOLE_CHROMIUM is None, reason="Chromium is not installed: no page is looked at")
 

@@ -18,7 +18,7 @@ from gatepost.serve.web.markdown_renderer import MarkdownRenderer
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store.people import logins, users
 from gatepost.store.port import Db
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.waiting import PATIENCE_S, until
 
 ANN, HERS, HOME = "fake:user/ann", "web:people/ann", "web:home"
 

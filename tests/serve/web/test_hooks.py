@@ -23,7 +23,7 @@ from gatepost.serve.web.hook_admission import FAILURES, FAILURES_OF_ALL, FIRST_B
 from gatepost.serve.web.hooks import AT_ONCE, UNPROVED_AT_ONCE, UNPROVED_OF_PEER, ChannelHooks
 from gatepost.serve.web.site import WebDeps, make_site
 from gatepost.store.engine.sqlite_store import SqliteStore
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.waiting import PATIENCE_S, until
 
 
 class Deaf:

@@ -18,7 +18,7 @@ from gatepost.store.people import users
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rights import api_tokens, audit
 from gatepost.store.sessions import groups
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.waiting import PATIENCE_S, until
 
 PERSON = "telegram:user/9"
 ACL = {"principal": PERSON, "action": "op:groups.read", "scope": "root"}

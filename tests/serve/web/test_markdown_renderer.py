@@ -10,7 +10,7 @@ import pytest
 from gatepost.serve.web import markdown
 from gatepost.serve.web.markdown_renderer import LONGEST, MarkdownRenderer
 from gatepost.serve.web.plain_html import render_plain
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 
 @pytest.fixture

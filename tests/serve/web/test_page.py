@@ -12,7 +12,7 @@ from tests.serve.web.page_desk import enter, reply, write
 from gatepost.messages.outbound import Op
 from gatepost.store.messages import inbox
 from gatepost.store.rights import switches
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 HOME = "web:home"
 

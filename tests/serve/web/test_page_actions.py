@@ -15,7 +15,7 @@ from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.outbox import EffectOrigin, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.sessions import turns
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 HOME = "web:home"
 STOPPED_BY = "stopped by web:user/owner"

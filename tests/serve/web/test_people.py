@@ -18,7 +18,7 @@ from gatepost.store.people import identities, users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 ANN, HERS, HOME = "fake:user/ann", "web:people/ann", "web:home"
 

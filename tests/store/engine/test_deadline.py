@@ -5,7 +5,7 @@ import sys
 import threading
 
 from gatepost.store.engine.deadline import Deadline, DeadlineExceeded
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 TRACED = """
 import sys

@@ -14,8 +14,8 @@ from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.rights import switches
 from gatepost.store.rooms import rooms, routes, sticky_choices
 from gatepost.store.rooms.sticky_choices import StickyChoice
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.waiting import PATIENCE_S
 
 ROOM = ("fake", "fake:room/1")
 

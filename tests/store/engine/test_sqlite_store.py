@@ -15,9 +15,9 @@ from gatepost.store.engine.sqlite_store import LARGEST_GROUP, SLOW_S, SqliteStor
 from gatepost.store.messages import message_steps
 from gatepost.store.port import Db, inline_read
 from gatepost.store.sessions import groups
-from gatepost.testing.arrivals import add_arrival
-from gatepost.testing.store_errors import READ_ONLY_ERRORS
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.arrivals import add_arrival
+from gatepost_testing.store_errors import READ_ONLY_ERRORS
+from gatepost_testing.waiting import PATIENCE_S
 
 
 def add(db: Db, folder: str) -> bool:

@@ -11,7 +11,7 @@ from gatepost.store.engine.open_copy import copy_store_rows
 from gatepost.store.engine.place import StorePlace
 from gatepost.store.engine.sqlite_db import connect
 from gatepost.store.engine.store_copy import CopiedTable
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 
 pytestmark = [
     pytest.mark.sqlite,

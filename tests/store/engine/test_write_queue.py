@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.store.engine import write_queue
 from gatepost.store.engine.write_queue import WriteQueue, WriteUnit
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.rooms import channel_cursors
 from gatepost.store.sessions import turn_claims, turns
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 HERE = StorePresence("7:1", "/home/a", "m")
 KNOWN = Incarnation(1, "i-1", IncarnationReason.FIRST, "", "", NOON, "7:1", "/home/a", "m", ("l1", "l2"))

@@ -15,7 +15,7 @@ from gatepost.store.messages import inbox, passed_files
 from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.messages.passed_files import CHUNK
 from gatepost.store.port import Db, Store
-from gatepost.testing.clock import NOON, FixedClock
+from gatepost_testing.clock import NOON, FixedClock
 
 NAME = "in/f-1/picture.png"
 

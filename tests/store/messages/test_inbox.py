@@ -5,7 +5,7 @@ from tests.store.conftest import Desk
 
 from gatepost.core.errors import NotFound
 from gatepost.store.messages import inbox, message_steps, messages
-from gatepost.testing.store_errors import INTEGRITY_ERRORS
+from gatepost_testing.store_errors import INTEGRITY_ERRORS
 
 
 def test_nanoclaw_28_both_directions_are_numbered_in_one_row(desk: Desk) -> None:

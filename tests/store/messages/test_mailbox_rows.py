@@ -6,7 +6,7 @@ from tests.store.conftest import Desk
 from gatepost.store.messages import inbox, mailbox_rows
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.counting import CountingDb
 
 
 def test_a_mailbox_holds_what_is_open_and_the_newest_context(desk: Desk) -> None:

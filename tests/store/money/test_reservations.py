@@ -23,7 +23,7 @@ from gatepost.store.money.costs import TokenCounts
 from gatepost.store.money.reservations import BudgetDenial, BudgetReservation, CostSettlement
 from gatepost.store.port import Db
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.testing.empty_database import EmptyDatabase
+from gatepost_testing.empty_database import EmptyDatabase
 
 NOON = int(datetime(2026, 11, 15, 12, tzinfo=UTC).timestamp()) * 1_000_000
 USD = 1_000_000

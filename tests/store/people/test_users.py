@@ -5,7 +5,7 @@ import pytest
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups
-from gatepost.testing.store_errors import INTEGRITY_ERRORS
+from gatepost_testing.store_errors import INTEGRITY_ERRORS
 
 
 def test_somebody_nobody_knows_is_unknown(db: Db) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.testing.empty_database import EmptyDatabase
+from gatepost_testing.empty_database import EmptyDatabase
 
 
 @pytest.fixture

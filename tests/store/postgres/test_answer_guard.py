@@ -14,9 +14,9 @@ from gatepost.store.port import Db
 from gatepost.store.postgres import connection
 from gatepost.store.postgres.gateway_lease import GatewayLease
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.stalling_proxy import StallingProxy
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.servers.stalling_proxy import StallingProxy
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 ADD = "INSERT INTO trusted_setups (project, digest, trusted_by, trusted_at) VALUES (?, '', '', 0)"
 

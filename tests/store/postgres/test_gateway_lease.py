@@ -19,7 +19,7 @@ from gatepost.store.postgres.gateway_lease import (
     choose_pause,
 )
 from gatepost.store.postgres.postgres_db import PostgresDb
-from gatepost.testing.empty_database import EmptyDatabase
+from gatepost_testing.empty_database import EmptyDatabase
 
 
 class Holder:

@@ -12,8 +12,8 @@ import pytest
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.notices import LARGEST, Notice, NoticeBoard, pop_word
 from gatepost.store.postgres.postgres_db import PostgresDb
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.waiting import PATIENCE_S
 
 FD_SETSIZE = 1024  # what `select` can name
 

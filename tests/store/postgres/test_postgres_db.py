@@ -11,8 +11,8 @@ from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.port import Db, LockKind, Row
 from gatepost.store.postgres.postgres_db import render_opening
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.waiting import PATIENCE_S
 
 NOBODY = "SELECT pg_current_xact_id()::text FROM gateways WHERE name = 'nobody' AND epoch = 1"
 HELD = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"

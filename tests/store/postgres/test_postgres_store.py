@@ -11,8 +11,8 @@ from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.gateway_lease import GatewayLease
 from gatepost.store.postgres.postgres_store import PostgresStore
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.waiting import PATIENCE_S
 
 
 def identity(name: str) -> GatewayIdentity:

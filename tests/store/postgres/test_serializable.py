@@ -26,9 +26,9 @@ from gatepost.store.rights.api_tokens import NewApiToken
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups, sessions, timeline
 from gatepost.store.sessions.timeline import TimelineKind
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.gate_agent import GateAgent
-from gatepost.testing.serializable import Conflicts, list_unexplained, make_serializable, watch_conflicts
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.gate_agent import GateAgent
+from gatepost_testing.serializable import Conflicts, list_unexplained, make_serializable, watch_conflicts
 
 load_package("gatepost.tools")
 NOON = 1_800_000_000_000_000

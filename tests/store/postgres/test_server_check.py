@@ -14,10 +14,10 @@ from gatepost.store.postgres.migrate import migrate_postgres
 from gatepost.store.postgres.server_check import ServerFacts, check_server, find_unfit, wait_for_server
 from gatepost.store.postgres.snapshot import read_postgres_snapshot
 from gatepost.store.sessions import groups
-from gatepost.testing import pooler
-from gatepost.testing.platforms.servers import find_ports
-from gatepost.testing.pooler import Pooler, find_pgbouncer
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.servers import pooler
+from gatepost_testing.servers.pooler import Pooler, find_pgbouncer
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.servers.server_process import find_ports
 
 pytestmark = pytest.mark.skipif(find_programs() is None, reason=f"PostgreSQL is missing: apt-get install {PACKAGE}")
 NOWHERE = "postgresql://ann:hush-hush@127.0.0.1:1/ledger"

@@ -14,8 +14,8 @@ from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.postgres_db import PostgresDb
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.postgres.server_errors import translate_error
-from gatepost.testing.empty_database import EmptyDatabase
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.empty_database import EmptyDatabase
+from gatepost_testing.waiting import PATIENCE_S
 
 ADD = "INSERT INTO trusted_setups (project, digest, trusted_by, trusted_at) VALUES ('one', '', '', 0)"
 READ_ONLY = (

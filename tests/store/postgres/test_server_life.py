@@ -19,8 +19,8 @@ from gatepost.store.postgres.gateway_lease import GatewayLease
 from gatepost.store.postgres.migrate import migrate_postgres
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.sessions import turns
-from gatepost.testing.postgres import PACKAGE, PostgresServer, find_programs
-from gatepost.testing.waiting import block_until
+from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
+from gatepost_testing.waiting import block_until
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,7 +18,7 @@ from gatepost.store.rights import secrets
 from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.secrets import UNREADABLE_KEPT, KeptSecrets, SecretReader, list_scopes
 from gatepost.store.sessions import groups
-from gatepost.testing.clock import FixedClock
+from gatepost_testing.clock import FixedClock
 
 NOON = 1_800_000_000_000_000
 ANN = "fake:user/1"

@@ -10,7 +10,7 @@ from gatepost.store.rooms.origins import Origin
 from gatepost.store.schedule import retention
 from gatepost.store.sessions import errands, groups
 from gatepost.store.sessions.errands import Errand, ErrandOutcome, ErrandState, NewErrand
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 HER = "fake:user/9"
 ROOM = "fake:room/1"

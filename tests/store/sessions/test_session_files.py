@@ -14,7 +14,7 @@ from gatepost.store.rooms import watchers
 from gatepost.store.schedule import retention
 from gatepost.store.sessions import groups, session_files, sessions
 from gatepost.store.sessions.session_files import ConversationFiles
-from gatepost.testing.arrivals import add_arrival
+from gatepost_testing.arrivals import add_arrival
 
 ROOM = "fake:room/1"
 

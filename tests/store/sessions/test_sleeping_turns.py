@@ -13,7 +13,7 @@ from gatepost.store.sessions import due_sessions, groups, sessions, sleeping_tur
 from gatepost.store.sessions.sessions import Session
 from gatepost.store.sessions.turn_failures import TurnRetryPolicy
 from gatepost.store.sessions.turns import Turn, TurnState
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 END = NOON + 10 * MINUTE
 

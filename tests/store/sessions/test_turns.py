@@ -12,8 +12,8 @@ from gatepost.store.money import ledger
 from gatepost.store.sessions import due_sessions, sessions, turn_claims, turn_failures, turns
 from gatepost.store.sessions.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.counting import CountingDb
-from gatepost.testing.store_errors import INTEGRITY_ERRORS
+from gatepost_testing.counting import CountingDb
+from gatepost_testing.store_errors import INTEGRITY_ERRORS
 
 
 def content_of(desk: Desk, row_id: int) -> dict[str, object]:

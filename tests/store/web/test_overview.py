@@ -18,7 +18,7 @@ from gatepost.store.sessions import agents, groups, sessions
 from gatepost.store.sessions.agents import NewAgent
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.web import overview
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.counting import CountingDb
 
 USUAL = ProviderDefaults("demo", "demo", "home", "agents")
 

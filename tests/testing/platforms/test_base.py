@@ -9,10 +9,10 @@ from websockets.client import ClientProtocol
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
-from gatepost.testing.certificates import ThrowawayAuthority
-from gatepost.testing.platforms.base import NotOffered, PlatformFault
-from gatepost.testing.platforms.mattermost import MattermostPlatform
-from gatepost.testing.platforms.toy import ToyPlatform
+from gatepost_testing.certificates import ThrowawayAuthority
+from gatepost_testing.platforms.base import NotOffered, PlatformFault
+from gatepost_testing.platforms.mattermost import MattermostPlatform
+from gatepost_testing.platforms.toy import ToyPlatform
 
 
 def test_a_fault_that_nobody_claims_does_not_hold_up_the_others() -> None:

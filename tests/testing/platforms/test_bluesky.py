@@ -2,7 +2,7 @@
 
 import pytest
 
-from gatepost.testing.platforms.bluesky import BOT_HANDLE, BlueskyPlatform
+from gatepost_testing.platforms.bluesky import BOT_HANDLE, BlueskyPlatform
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.discord import API, TOKEN, DiscordPlatform
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.discord import API, TOKEN, DiscordPlatform
+from gatepost_testing.waiting import PATIENCE_S
 
 
 @pytest.fixture

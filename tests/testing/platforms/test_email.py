@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.testing.certificates import ThrowawayAuthority
-from gatepost.testing.platforms.email_rules import BY_NAME
-from gatepost.testing.platforms.mail_server import PASSWORD
-from gatepost.testing.platforms.postfix import HOST, PostfixPlatform, find_postfix
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.certificates import ThrowawayAuthority
+from gatepost_testing.platform_rules.email import BY_NAME
+from gatepost_testing.servers.mail_server import PASSWORD
+from gatepost_testing.servers.postfix import HOST, PostfixPlatform, find_postfix
+from gatepost_testing.waiting import PATIENCE_S
 
 pytestmark = [
     pytest.mark.slow,

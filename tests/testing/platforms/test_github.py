@@ -13,9 +13,9 @@ from starlette.routing import Route
 
 from gatepost.core.listen_address import parse
 from gatepost.serve.http import HttpServer, bind, get_bound_address
-from gatepost.testing.platforms.base import NotOffered
-from gatepost.testing.platforms.github import LOGIN, SECRET, TOKEN, GitHubPlatform
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platforms.base import NotOffered
+from gatepost_testing.platforms.github import LOGIN, SECRET, TOKEN, GitHubPlatform
+from gatepost_testing.waiting import PATIENCE_S
 
 ISSUES = "/repos/acme/site/issues"
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.testing.platforms.imessage import BlueBubblesPlatform
+from gatepost_testing.platforms.imessage import BlueBubblesPlatform
 
 
 @pytest.fixture

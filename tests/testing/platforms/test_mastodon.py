@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.platforms.mastodon import MastodonPlatform
-from gatepost.testing.waiting import PATIENCE_S, block_until
+from gatepost_testing.platforms.mastodon import MastodonPlatform
+from gatepost_testing.waiting import PATIENCE_S, block_until
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.platforms.base import GivenFile, NotOffered, PlatformFault
-from gatepost.testing.platforms.mattermost import MattermostPlatform
-from gatepost.testing.platforms.mattermost_rules import BY_NAME, UNKNOWN
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platform_rules.mattermost import BY_NAME, UNKNOWN
+from gatepost_testing.platforms.base import GivenFile, NotOffered, PlatformFault
+from gatepost_testing.platforms.mattermost import MattermostPlatform
+from gatepost_testing.waiting import PATIENCE_S
 
 
 def test_a_fault_that_it_does_not_have_is_refused() -> None:

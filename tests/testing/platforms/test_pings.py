@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from gatepost.core import registry
-from gatepost.testing.emulation import TOY, list_emulators, make_platform
-from gatepost.testing.platforms import pings
-from gatepost.testing.platforms.base import PingRule, ShownMessage
+from gatepost_testing.emulation import TOY, list_emulators, make_platform
+from gatepost_testing.platforms import pings
+from gatepost_testing.platforms.base import PingRule, ShownMessage
 
 registry.load_package("gatepost.channels")
 

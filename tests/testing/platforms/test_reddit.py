@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.reddit import CLIENT_ID, REFRESH_TOKEN, SECRETS, RedditPlatform
-from gatepost.testing.platforms.reddit_state import NAME, SUBREDDIT
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.reddit import CLIENT_ID, REFRESH_TOKEN, SECRETS, RedditPlatform
+from gatepost_testing.platforms.wire.reddit_state import NAME, SUBREDDIT
 
 pytestmark = pytest.mark.slow
 AGENT = "python:judge:v1 (by /u/porter)"

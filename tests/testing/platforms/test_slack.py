@@ -7,10 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.slack import APP_TOKEN, BOT_TOKEN, SlackPlatform
-from gatepost.testing.platforms.slack_text import read_mrkdwn
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.slack import APP_TOKEN, BOT_TOKEN, SlackPlatform
+from gatepost_testing.platforms.wire.slack_text import read_mrkdwn
+from gatepost_testing.waiting import PATIENCE_S
 
 
 @pytest.fixture

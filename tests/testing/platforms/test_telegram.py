@@ -7,10 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.testing.platforms.base import GivenFile, PlatformFault
-from gatepost.testing.platforms.telegram import TOKEN, TelegramPlatform
-from gatepost.testing.platforms.telegram_api import REACTIONS
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platforms.base import GivenFile, PlatformFault
+from gatepost_testing.platforms.telegram import TOKEN, TelegramPlatform
+from gatepost_testing.platforms.wire.telegram_api import REACTIONS
+from gatepost_testing.waiting import PATIENCE_S
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from gatepost.testing.platforms.base import NotOffered
-from gatepost.testing.platforms.whatsapp import NUMBER_ID, TOKEN, VERSION, WhatsAppPlatform
+from gatepost_testing.platforms.base import NotOffered
+from gatepost_testing.platforms.whatsapp import NUMBER_ID, TOKEN, VERSION, WhatsAppPlatform
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ from gatepost.channels.whatsapp_linked.protocol import (
     parse_device_line,
     render_line,
 )
-from gatepost.testing.platforms.base import PlatformFault
-from gatepost.testing.platforms.whatsapp_linked import WhatsAppLinkedDevice
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platforms.base import PlatformFault
+from gatepost_testing.platforms.whatsapp_linked import WhatsAppLinkedDevice
+from gatepost_testing.waiting import PATIENCE_S
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gatepost.testing.platforms.zulip import BOT_EMAIL, ZulipPlatform
-from gatepost.testing.platforms.zulip_rules import BY_NAME
+from gatepost_testing.platform_rules.zulip import BY_NAME
+from gatepost_testing.platforms.zulip import BOT_EMAIL, ZulipPlatform
 
 pytestmark = pytest.mark.slow
 

@@ -38,7 +38,7 @@ IMAGES = frozenset({"image/jpeg", "image/png"})
 SOUNDS = frozenset({"audio/aac", "audio/amr", "audio/mpeg", "audio/mp4", VOICE_MIME, "audio/ogg"})
 VIDEOS = frozenset({"video/mp4", "video/3gp", "video/3gpp"})
 OFFICE = "application/vnd.openxmlformats-officedocument."
-# The types that an upload takes, as the API lists them where it refuses one; see testing/platforms/whatsapp_rules.py.
+# The types that an upload takes, as the API lists them where it refuses one; see testing/platform_rules/whatsapp.py.
 DOCUMENTS = frozenset(
     {
         "application/pdf",

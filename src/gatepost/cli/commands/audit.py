@@ -10,7 +10,7 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation, with_arguments
 from gatepost.cli.operation_runner import zone_of
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.audit import ListAuditArgs, VerifyAuditArgs
+from gatepost.serve.control.arguments.audit import AuditEntry, ListAuditArgs, VerifyAuditArgs
 from gatepost.store.engine.readonly import read_store
 
 # The chain of commands that ran without a gateway, and of all rows from before there were several gateways.
@@ -61,16 +61,16 @@ def render_heads(heads: Sequence[str]) -> str:
 
 @command.command("list")
 @from_operation(ListAuditArgs)
-def list_rows(run: CommandRun, rows: list[dict[str, Any]]) -> None:
+def list_rows(run: CommandRun, rows: list[AuditEntry]) -> None:
     zone, called = zone_of(run.home)
     output.print_table(
         ("seq", f"at ({called})", "actor", "action", "verdict", "details"),
         [
             (
-                row["seq"],
-                output.format_iso(row["at"], zone),
-                *(row["actor"], row["action"], row["verdict"]),
-                "(erased)" if row["details"] is None else msgspec.json.encode(row["details"]).decode(),
+                row.seq,
+                output.format_time(row.at, zone),
+                *(row.actor, row.action, row.verdict),
+                "(erased)" if row.details is None else msgspec.json.encode(row.details).decode(),
             )
             for row in rows
         ],

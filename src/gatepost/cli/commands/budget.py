@@ -1,12 +1,12 @@
 """`gatepost budget`: how much may be spent on models."""
 
-from typing import Any
+from datetime import UTC
 
 import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.spending import SetBudgetArgs, ShowBudgetsArgs
+from gatepost.serve.control.arguments.spending import BudgetAmounts, BudgetView, SetBudgetArgs, ShowBudgetsArgs
 
 
 @click.group()
@@ -20,21 +20,21 @@ def command() -> None:
 
 @command.command("set")
 @from_operation(SetBudgetArgs)
-def set_budget(run: CommandRun, told: dict[str, Any]) -> None:
-    if told["daily"] is None and told["monthly"] is None:
-        output.print_line(f"{_name(told)}: no limit")
+def set_budget(run: CommandRun, budget: BudgetView) -> None:
+    if budget.daily is None and budget.monthly is None:
+        output.print_line(f"{_name(budget)}: no limit")
     else:
-        show_budgets(run, [told])
+        show_budgets(run, [budget])
 
 
-def show_budgets(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def show_budgets(run: CommandRun, found: list[BudgetView]) -> None:
     output.print_table(
         ("budget", "per", "limit", "spent", "set aside", "left", "until (UTC)"),
         [
-            (_name(each), per, *(_usd(now[key]) for key in _AMOUNTS), now["ends_at"][:10])
+            (_name(each), per, *_list_cells(amounts))
             for each in found
-            for per, now in (("day", each["daily"]), ("month", each["monthly"]))
-            if now is not None
+            for per, amounts in (("day", each.daily), ("month", each.monthly))
+            if amounts is not None
         ],
         empty="no budgets: nothing limits what is spent; `gatepost budget set --instance --daily 5` would",
     )
@@ -43,7 +43,9 @@ def show_budgets(run: CommandRun, found: list[dict[str, Any]]) -> None:
 command.command("show")(from_operation(ShowBudgetsArgs)(show_budgets))
 
 
-_AMOUNTS = ("limit_usd", "spent_usd", "reserved_usd", "left_usd")
+def _list_cells(amounts: BudgetAmounts) -> tuple[str, ...]:
+    shown = (amounts.limit_usd, amounts.spent_usd, amounts.reserved_usd, amounts.left_usd)
+    return (*map(_usd, shown), output.format_time(amounts.ends_at, UTC)[:10])
 
 
 def _usd(amount: float) -> str:
@@ -52,5 +54,5 @@ def _usd(amount: float) -> str:
     return render_usd(parse_usd(amount, "amount"))
 
 
-def _name(told: dict[str, Any]) -> str:
-    return str(told["name"]) or "the gateway"
+def _name(budget: BudgetView) -> str:
+    return budget.name or "the gateway"

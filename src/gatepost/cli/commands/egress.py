@@ -1,7 +1,5 @@
 """`gatepost egress`: which hosts agents may reach, and what they tried."""
 
-from typing import Any
-
 import click
 
 from gatepost.cli import output
@@ -14,6 +12,7 @@ from gatepost.serve.control.arguments.egress import (
     ListEgressRulesArgs,
     RemoveEgressRuleArgs,
 )
+from gatepost.store.rights.egress import EgressAttempt, EgressRule
 
 
 @click.group()
@@ -25,14 +24,14 @@ def command() -> None:
     """
 
 
-def print_rule(run: CommandRun, made: dict[str, Any]) -> None:
-    which = made["host"] + (f":{made['port']}" if made["port"] else "")
-    ports = "" if made["port"] else " on ports 80 and 443" if made["allow"] else " on every port"
-    whom = f"{made['folder']} and below" if made["folder"] else "every group"
-    output.print_line(f"rule {made['id']}: {which} is {'allowed' if made['allow'] else 'denied'}{ports} for {whom}")
-    if made["allow"] and not made["port"] and (made["host"] == "localhost" or made["host"].endswith(".localhost")):
+def print_rule(run: CommandRun, made: EgressRule) -> None:
+    which = made.host + (f":{made.port}" if made.port else "")
+    ports = "" if made.port else " on ports 80 and 443" if made.allow else " on every port"
+    whom = f"{made.folder} and below" if made.folder else "every group"
+    output.print_line(f"rule {made.id}: {which} is {'allowed' if made.allow else 'denied'}{ports} for {whom}")
+    if made.allow and not made.port and (made.host == "localhost" or made.host.endswith(".localhost")):
         output.print_line(
-            f"it is this machine, which is reached on named ports alone: gatepost egress allow {made['host']}:PORT"
+            f"it is this machine, which is reached on named ports alone: gatepost egress allow {made.host}:PORT"
         )
 
 
@@ -42,23 +41,23 @@ command.command("deny")(from_operation(DenyHostArgs)(print_rule))
 
 @command.command()
 @from_operation(RemoveEgressRuleArgs)
-def rm(run: CommandRun, gone: dict[str, Any]) -> None:
-    output.print_line(f"rule {gone['id']} for {gone['host']} is removed")
+def rm(run: CommandRun, gone: EgressRule) -> None:
+    output.print_line(f"rule {gone.id} for {gone.host} is removed")
 
 
 @command.command("list")
 @from_operation(ListEgressRulesArgs)
-def list_rules(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_rules(run: CommandRun, found: list[EgressRule]) -> None:
     output.print_table(
         ("id", "folder", "host", "port", "verdict", "by"),
         [
             (
-                each["id"],
-                each["folder"] or "(all)",
-                each["host"],
-                each["port"] or "-",
-                "allow" if each["allow"] else "deny",
-                each["created_by"],
+                each.id,
+                each.folder or "(all)",
+                each.host,
+                each.port or "-",
+                "allow" if each.allow else "deny",
+                each.created_by,
             )
             for each in found
         ],
@@ -68,11 +67,13 @@ def list_rules(run: CommandRun, found: list[dict[str, Any]]) -> None:
 
 @command.command("log")
 @from_operation(EgressLogArgs)
-def show_log(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def show_log(run: CommandRun, found: list[EgressAttempt]) -> None:
     zone, name = zone_of(run.home)
-    columns = ("times", "folder", "target", "verdict", "reason")
     output.print_table(
-        (f"last ({name})", *columns),
-        [(output.format_iso(each["last_at"], zone), *(each[key] for key in columns)) for each in found],
+        (f"last ({name})", "times", "folder", "target", "verdict", "reason"),
+        [
+            (output.format_time(each.last_at, zone), each.times, each.folder, each.target, each.verdict, each.reason)
+            for each in found
+        ],
         empty="nothing was tried yet",
     )

@@ -1,14 +1,15 @@
 """`gatepost gateway`: the gateways that share a store."""
 
-from typing import Any
-
 import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.core.clock import iso
 from gatepost.serve.control.arguments.gateways import (
     DrainGatewayArgs,
     ForgetGatewayArgs,
+    GatewayDetails,
+    GatewayView,
     ListGatewaysArgs,
     ShowGatewayArgs,
 )
@@ -33,18 +34,18 @@ def command() -> None:
 
 @command.command("list")
 @from_operation(ListGatewaysArgs)
-def list_gateways(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_gateways(run: CommandRun, found: list[GatewayView]) -> None:
     output.print_table(
         ("gateway", "state", "host", "web", "sessions", "duties", "version"),
         [
             (
-                each["name"],
+                each.name,
                 render_state(each),
-                each["host"],
-                each["listen"],
-                f"{each['sessions']} of {each['capacity']}",
-                len(each["duties"]),  # by name they would be wider than a terminal; `show` names them
-                each["version"],
+                each.host,
+                each.listen,
+                f"{each.sessions} of {each.capacity}",
+                len(each.duties),  # by name they would be wider than a terminal; `show` names them
+                each.version,
             )
             for each in found
         ],
@@ -52,34 +53,33 @@ def list_gateways(run: CommandRun, found: list[dict[str, Any]]) -> None:
     )
 
 
-def render_state(gateway: dict[str, Any]) -> str:
+def render_state(gateway: GatewayView) -> str:
     """In one word. One that is dead has not been taken over from yet."""
-    state = str(gateway["state"])
-    return state if gateway["alive"] or state == GatewayState.GONE else "dead"
+    return gateway.state if gateway.alive or gateway.state is GatewayState.GONE else "dead"
 
 
 @command.command()
 @from_operation(ShowGatewayArgs)
-def show(run: CommandRun, found: dict[str, Any]) -> None:
-    output.print_line(f"{found['name']}  {render_state(found)}, life {found['epoch']} since {found['started_at']}")
+def show(run: CommandRun, found: GatewayDetails) -> None:
+    output.print_line(f"{found.name}  {render_state(found)}, life {found.epoch} since {iso(found.started_at)}")
     for label, value in (
-        ("host", found["host"]),
-        ("web", found["listen"] or "none"),
-        ("version", f"{found['version']}, schema {found['schema_number']}"),
-        ("sandboxes", f"at most {found['capacity']} awake"),
-        ("duties", ", ".join(found["duties"]) or "none"),
-        ("sessions", ", ".join(found["running_sessions"]) or "none"),
+        ("host", found.host),
+        ("web", found.listen or "none"),
+        ("version", f"{found.version}, schema {found.schema_number}"),
+        ("sandboxes", f"at most {found.capacity} awake"),
+        ("duties", ", ".join(found.duties) or "none"),
+        ("sessions", ", ".join(found.running_sessions) or "none"),
     ):
         output.print_line(f"  {label:<10} {value}")
 
 
 @command.command()
 @from_operation(DrainGatewayArgs)
-def drain(run: CommandRun, found: dict[str, Any]) -> None:
-    output.print_line(f"{found['name']} drains: it begins nothing new, and ends within half a minute")
+def drain(run: CommandRun, found: GatewayView) -> None:
+    output.print_line(f"{found.name} drains: it begins nothing new, and ends within half a minute")
 
 
 @command.command()
 @from_operation(ForgetGatewayArgs)
-def forget(run: CommandRun, gone: dict[str, Any]) -> None:
-    output.print_line(f"{gone['name']} is forgotten")
+def forget(run: CommandRun, gone: GatewayView) -> None:
+    output.print_line(f"{gone.name} is forgotten")

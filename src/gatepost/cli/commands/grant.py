@@ -13,18 +13,22 @@ from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.grants import (
     AddAclRowArgs,
     AddGrantRuleArgs,
     AddRoleMemberArgs,
+    AllGrants,
     ListGrantsArgs,
+    NewGrantRule,
     RemoveAclRowArgs,
     RemoveGrantRuleArgs,
     RemoveRoleMemberArgs,
+    RoleMember,
 )
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.store.engine.readonly import read_store
-from gatepost.store.rights.acl import OPERATOR
+from gatepost.store.rights.acl import OPERATOR, AclRow
 from gatepost.store.sessions import groups
 
 if TYPE_CHECKING:
@@ -80,9 +84,9 @@ def _list_params(home: Home, action: str) -> set[str]:
 @command.command()
 @from_operation(AddGrantRuleArgs, prepare=_check_rule)
 @_ANYWAY
-def add(run: CommandRun, made: dict[str, Any], anyway: bool) -> None:
-    output.print_line(f"{made['folder']}: {made['rule']}")
-    for gap in made["not_covered"]:
+def add(run: CommandRun, made: NewGrantRule, anyway: bool) -> None:
+    output.print_line(f"{made.folder}: {made.rule}")
+    for gap in made.not_covered:
         output.print_line(f"Not covered: {gap}")
 
 
@@ -136,8 +140,8 @@ def _check_row(home: Home, given: dict[str, Any], anyway: bool) -> dict[str, Any
     return given
 
 
-def print_row(run: CommandRun, made: dict[str, Any], anyway: bool) -> None:
-    output.print_line(f"row {made['id']}: {made['effect']} {made['principal']} {made['action']} on {made['scope']}")
+def print_row(run: CommandRun, made: AclRow, anyway: bool) -> None:
+    output.print_line(f"row {made.id}: {made.effect} {made.principal} {made.action} on {made.scope}")
 
 
 command.command("allow")(from_operation(AddAclRowArgs, prepare=_check_row, deny=False)(_ANYWAY(print_row)))
@@ -159,47 +163,47 @@ def rm(home: str | None, what: str, rule: str | None) -> None:
     if not what.isdecimal():
         raise click.UsageError("say FOLDER RULE for a rule, or the number of a row (`gatepost grant list`)")
     gone = call_operation(home_of(home), RemoveAclRowArgs, {"id": int(what)})
-    output.print_line(
-        f"row {what} is removed: {gone['effect']} {gone['principal']} {gone['action']} on {gone['scope']}"
-    )
+    output.print_line(f"row {what} is removed: {gone.effect} {gone.principal} {gone.action} on {gone.scope}")
 
 
 @command.command()
 @with_arguments(AddRoleMemberArgs)
 @click.option("--rm", "remove", is_flag=True, help="End the membership.")
 def member(home: Home, args: dict[str, Any], as_json: bool, remove: bool) -> None:
-    done = call_operation(home, RemoveRoleMemberArgs if remove else AddRoleMemberArgs, args)
+    done: RoleMember = (
+        call_operation(home, RemoveRoleMemberArgs, args) if remove else call_operation(home, AddRoleMemberArgs, args)
+    )
     if as_json:
-        output.print_json(done)
+        output.print_json(to_json(done))
     else:
         output.print_line(f"{args['child']} is {'no longer ' if remove else ''}a member of {args['role']}")
 
 
 @command.command("list")
 @from_operation(ListGrantsArgs)
-def list_grants(run: CommandRun, found: dict[str, Any]) -> None:
+def list_grants(run: CommandRun, found: AllGrants) -> None:
     output.print_table(
         ("folder", "rule", "by"),
-        [(each["folder"], each["text"], each["added_by"]) for each in found["rules"]],
+        [(each.folder, each.text, each.added_by) for each in found.rules],
         empty="there are no rules: the tiers decide",
     )
-    if found["rows"]:
+    if found.rows:
         rows = [
             (
-                each["id"],
-                each["effect"],
-                each["principal"],
-                each["action"] + (f"({each['params']})" if each["params"] else ""),
-                each["scope"],
-                each["predicate"] or "-",
-                each["granted_by"] + ("" if each["counts"] else " (void)"),
+                each.id,
+                each.effect,
+                each.principal,
+                each.action + (f"({each.params})" if each.params else ""),
+                each.scope,
+                each.predicate or "-",
+                each.granted_by + ("" if each.counts else " (void)"),
             )
-            for each in found["rows"]
+            for each in found.rows
         ]
         output.print_line("")
         output.print_table(("row", "effect", "principal", "action", "scope", "when", "by"), rows)
-    if not all(each["counts"] for each in found["rows"]):
+    if not all(each.counts for each in found.rows):
         output.print_line("(void): who gave it cannot give it, so it does not count")
-    if found["members"]:
+    if found.members:
         output.print_line("")
-        output.print_table(("member", "of"), [(each["child"], each["role"]) for each in found["members"]])
+        output.print_table(("member", "of"), [(each.child, each.role) for each in found.members])

@@ -1,13 +1,17 @@
 """`gatepost invite`: codes that let people into a group."""
 
-from typing import Any
-
 import click
 
 from gatepost.cli import output
 from gatepost.cli.commands.token import print_revoked, print_tokens
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.tokens import AddInvitationArgs, ListInvitationsArgs, RevokeTokenArgs
+from gatepost.serve.control.arguments.tokens import (
+    AddInvitationArgs,
+    ListInvitationsArgs,
+    NewTokenView,
+    RevokeTokenArgs,
+    TokenView,
+)
 
 
 @click.group()
@@ -17,21 +21,21 @@ def command() -> None:
 
 @command.command()
 @from_operation(AddInvitationArgs)
-def add(run: CommandRun, made: dict[str, Any]) -> None:
-    code, token = made["secret"], made["token"]
+def add(run: CommandRun, made: NewTokenView) -> None:
+    code, token = made.secret, made.token
     output.print_line(code)
-    gets = "gets a group of their own below" if token["own_group"] else "becomes a member of"
-    output.print_line(f"Whoever sends it in a chat, alone or as `/join {code}`, {gets} {token['folder']}.")
-    if made["url"]:
-        output.print_line(f"This page says so, too, and whoever is signed in accepts it there: {made['url']}")
-    ends = f", until {output.format_iso(token['expires_at'])}" if token["expires_at"] else ""
-    uses = "once" if token["uses_left"] == 1 else f"{token['uses_left']} times"
-    output.print_line(f"It works {uses}{ends}. `gatepost invite rm {token['id']}` takes it back.")
+    gets = "gets a group of their own below" if token.own_group else "becomes a member of"
+    output.print_line(f"Whoever sends it in a chat, alone or as `/join {code}`, {gets} {token.folder}.")
+    if made.url:
+        output.print_line(f"This page says so, too, and whoever is signed in accepts it there: {made.url}")
+    ends = f", until {output.format_time(token.expires_at)}" if token.expires_at else ""
+    uses = "once" if token.uses_left == 1 else f"{token.uses_left} times"
+    output.print_line(f"It works {uses}{ends}. `gatepost invite rm {token.id}` takes it back.")
 
 
 @command.command("list")
 @from_operation(ListInvitationsArgs)
-def list_invitations(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_invitations(run: CommandRun, found: list[TokenView]) -> None:
     print_tokens(found, "there are no invitations; `gatepost invite add FOLDER` makes one")
 
 

@@ -11,7 +11,7 @@ from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.retention import RunRetentionArgs, ShowRetentionArgs
+from gatepost.serve.control.arguments.retention import RetentionOverview, RunRetentionArgs, ShowRetentionArgs
 from gatepost.store.engine.readonly import read_store
 
 PATIENCE_S = 3600.0  # a first sweep of an old home takes its time, so that nobody waits for it
@@ -28,20 +28,20 @@ def command() -> None:
 def show_retention(home: Home, args: dict[str, Any], as_json: bool) -> None:
     found = _read_overview(home)
     if as_json:
-        output.print_json(found)
+        output.print_json(to_json(found))
         return
     zone, name = zone_of(home)
     output.print_table(
         ("what", "kept for", "rows", "over age", f"oldest ({name})"),
         [
-            (each["what"], _days(each["days"]), each["rows"], each["over_age"], output.format_iso(each["oldest"], zone))
-            for each in found["rows"]
+            (each.what, _days(each.days), each.rows, each.over_age, output.format_iso(each.oldest, zone))
+            for each in found.rows
         ],
         empty="nothing is kept",
     )
-    for each in found["files"]:
-        output.print_line(f"{each['what']}: {each['bytes'] / MIB:.1f} MB, kept for {_days(each['days'])}")
-    if not found["store"]["shrinks"]:
+    for each in found.files:
+        output.print_line(f"{each.what}: {each.bytes / MIB:.1f} MB, kept for {_days(each.days)}")
+    if not found.store.shrinks:
         output.print_line(
             "the store was made by an older gatepost: it uses freed space again, but its file does not shrink"
         )
@@ -52,9 +52,9 @@ def show_retention(home: Home, args: dict[str, Any], as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only tell how much is over age.")
 def run_sweep(home: Home, args: dict[str, Any], as_json: bool, dry_run: bool) -> None:
     if dry_run:
-        done = {each["what"]: each["over_age"] for each in _read_overview(home)["rows"]}
+        done = {each.what: each.over_age for each in _read_overview(home).rows}
     else:
-        done = call_operation(home, RunRetentionArgs, args, PATIENCE_S)
+        done = to_json(call_operation(home, RunRetentionArgs, args, PATIENCE_S))
     if as_json:
         output.print_json(done)
         return
@@ -62,12 +62,12 @@ def run_sweep(home: Home, args: dict[str, Any], as_json: bool, dry_run: bool) ->
     output.print_line(f"{'over age' if dry_run else 'removed'}: {told or 'nothing'}")
 
 
-def _read_overview(home: Home) -> Any:
+def _read_overview(home: Home) -> RetentionOverview:
     from gatepost.flow.upkeep.retention import MEDIA, ROWS, SESSIONS
     from gatepost.serve.control.operations.retention import get_overview
 
     config = settings.load_declared(home.path, *ROWS.values(), MEDIA, SESSIONS)
-    return to_json(read_store(home, get_overview, home, config, SystemClock().now()))
+    return read_store(home, get_overview, home, config, SystemClock().now())
 
 
 def _days(days: int) -> str:

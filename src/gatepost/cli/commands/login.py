@@ -1,6 +1,5 @@
 """`gatepost login`: a new one-time address of the web page; and the browsers that are signed in."""
 
-from typing import Any
 from urllib.parse import urlencode
 
 import click
@@ -9,8 +8,14 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.home import find
 from gatepost.core.listen_address import find_control_path, render_open_help
-from gatepost.serve.control.arguments.logins import EndAllLoginsArgs, EndLoginArgs, ListLoginsArgs
-from gatepost.serve.control.arguments.passwords import RemovePasswordArgs
+from gatepost.serve.control.arguments.logins import (
+    BrowserLoginView,
+    EndAllLoginsArgs,
+    EndedLogins,
+    EndLoginArgs,
+    ListLoginsArgs,
+)
+from gatepost.serve.control.arguments.passwords import RemovePasswordArgs, SignInState
 from gatepost.serve.control.client import ControlClient
 
 
@@ -33,19 +38,19 @@ def command(ctx: click.Context, user: str) -> None:
 
 @command.command("list")
 @from_operation(ListLoginsArgs)
-def list_logins(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_logins(run: CommandRun, found: list[BrowserLoginView]) -> None:
     output.print_table(
         ("id", "who", "device", "by", "address", "last seen", "since", "until"),
         [
             (
-                each["id"],
-                each["user_id"],
-                each["device"],
-                each["way"],
-                each["peer"],
-                output.format_iso(each["last_seen_at"]),
-                output.format_iso(each["created_at"]),
-                output.format_iso(each["expires_at"]),
+                each.id,
+                each.user_id,
+                each.device,
+                each.way,
+                each.peer,
+                output.format_time(each.last_seen_at),
+                output.format_time(each.created_at),
+                output.format_time(each.expires_at),
             )
             for each in found
         ],
@@ -55,17 +60,17 @@ def list_logins(run: CommandRun, found: list[dict[str, Any]]) -> None:
 
 @command.command()
 @from_operation(EndLoginArgs)
-def end(run: CommandRun, ended: dict[str, Any]) -> None:
-    output.print_line(f"{ended['id']} ({ended['device'] or 'unknown device'}) of {ended['user_id']} is signed out")
+def end(run: CommandRun, ended: BrowserLoginView) -> None:
+    output.print_line(f"{ended.id} ({ended.device or 'unknown device'}) of {ended.user_id} is signed out")
 
 
 @command.command("end-all")
 @from_operation(EndAllLoginsArgs)
-def end_all(run: CommandRun, done: dict[str, Any]) -> None:
-    output.print_line(f"{done['person']} is signed out everywhere: {done['ended']} browsers and addresses ended")
+def end_all(run: CommandRun, done: EndedLogins) -> None:
+    output.print_line(f"{done.person} is signed out everywhere: {done.ended} browsers and addresses ended")
 
 
 @command.command("remove-password")
 @from_operation(RemovePasswordArgs)
-def remove_password(run: CommandRun, state: dict[str, Any]) -> None:
-    output.print_line(f"{state['name']} has no password any more, and is signed out; `gatepost login` lets them in")
+def remove_password(run: CommandRun, state: SignInState) -> None:
+    output.print_line(f"{state.name} has no password any more, and is signed out; `gatepost login` lets them in")

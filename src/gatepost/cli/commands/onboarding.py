@@ -1,7 +1,5 @@
 """`gatepost onboarding`: people who may get a group of their own, and those who wait for it."""
 
-from typing import Any
-
 import click
 
 from gatepost.cli import output
@@ -11,8 +9,10 @@ from gatepost.serve.control.arguments.onboarding import (
     CloseEntranceArgs,
     DenyNewcomerArgs,
     ListNewcomersArgs,
+    OnboardingOverview,
     OpenEntranceArgs,
 )
+from gatepost.store.people.newcomers import Entrance, Newcomer
 
 
 @click.group()
@@ -21,18 +21,18 @@ def command() -> None:
     are made while it is up."""
 
 
-def print_entrance(run: CommandRun, entrance: dict[str, Any]) -> None:
-    limit = f"{entrance['per_day']} a day" if entrance["per_day"] else "each when somebody allows it"
-    where = f"{entrance['senders']} on {entrance['instance']}"
-    output.print_line(f"entrance {entrance['id']}: {where} → {entrance['folder']}/…, {limit}")
+def print_entrance(run: CommandRun, entrance: Entrance) -> None:
+    limit = f"{entrance.per_day} a day" if entrance.per_day else "each when somebody allows it"
+    where = f"{entrance.senders} on {entrance.instance}"
+    output.print_line(f"entrance {entrance.id}: {where} → {entrance.folder}/…, {limit}")
 
 
-def print_closed(run: CommandRun, entrance: dict[str, Any]) -> None:
-    output.print_line(f"entrance {entrance['id']} is closed")
+def print_closed(run: CommandRun, entrance: Entrance) -> None:
+    output.print_line(f"entrance {entrance.id} is closed")
 
 
-def print_newcomer(run: CommandRun, newcomer: dict[str, Any]) -> None:
-    output.print_line(f"{newcomer['id']} ({newcomer['sender']}) is {newcomer['state']}")
+def print_newcomer(run: CommandRun, newcomer: Newcomer) -> None:
+    output.print_line(f"{newcomer.id} ({newcomer.sender}) is {newcomer.state}")
 
 
 command.command("open")(from_operation(OpenEntranceArgs)(print_entrance))
@@ -43,24 +43,24 @@ command.command("deny")(from_operation(DenyNewcomerArgs)(print_newcomer))
 
 @command.command("list")
 @from_operation(ListNewcomersArgs)
-def list_newcomers(run: CommandRun, found: dict[str, Any]) -> None:
-    for entrance in found["entrances"]:
+def list_newcomers(run: CommandRun, found: OnboardingOverview) -> None:
+    for entrance in found.entrances:
         print_entrance(run, entrance)
-    if found["entrances"]:
+    if found.entrances:
         output.print_line()
     output.print_table(
         ("id", "sender", "name", "state", "group", "since", "why"),
         [
             (
-                each["id"],
-                each["sender"],
-                each["name"],
-                each["state"],
-                each["folder"] or f"{each['parent']}/…",
-                output.format_iso(each["asked_at"]),
-                each["reason"],
+                each.id,
+                each.sender,
+                each.name,
+                each.state,
+                each.folder or f"{each.parent}/…",
+                output.format_time(each.asked_at),
+                each.reason,
             )
-            for each in found["newcomers"]
+            for each in found.newcomers
         ],
         empty="nobody has come yet",
     )

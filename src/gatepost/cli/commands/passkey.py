@@ -1,12 +1,10 @@
 """`gatepost passkey`: by which people sign in to the web page."""
 
-from typing import Any
-
 import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.passkeys import ListPasskeysArgs, RemovePasskeyArgs
+from gatepost.serve.control.arguments.passkeys import ListPasskeysArgs, PasskeyList, PasskeyView, RemovePasskeyArgs
 
 
 @click.group()
@@ -16,28 +14,28 @@ def command() -> None:
 
 @command.command("list")
 @from_operation(ListPasskeysArgs)
-def list_passkeys(run: CommandRun, found: dict[str, Any]) -> None:
+def list_passkeys(run: CommandRun, found: PasskeyList) -> None:
     output.print_table(
         ("id", "person", "label", "host", "added", "last used"),
         [
             (
-                each["id"],
-                each["person"],
-                each["label"],
-                each["host"],
-                output.format_iso(each["created_at"]),
-                output.format_iso(each["last_used_at"]),
+                each.id,
+                each.person,
+                each.label,
+                each.host,
+                output.format_time(each.created_at),
+                output.format_time(each.last_used_at),
             )
-            for each in found["passkeys"]
+            for each in found.passkeys
         ],
         empty="there are no passkeys",
     )
-    if found["missing"]:
-        output.print_line(f"They are switched on, and the library is not there: {found['missing']}")
+    if found.missing:
+        output.print_line(f"They are switched on, and the library is not there: {found.missing}")
 
 
-def print_removed(run: CommandRun, passkey: dict[str, Any]) -> None:
-    output.print_line(f"{passkey['label']} of {passkey['person']} signs nobody in any more")
+def print_removed(run: CommandRun, passkey: PasskeyView) -> None:
+    output.print_line(f"{passkey.label} of {passkey.person} signs nobody in any more")
 
 
 command.command("rm")(from_operation(RemovePasskeyArgs)(print_removed))

@@ -22,7 +22,7 @@ from gatepost.serve.control.arguments.agents import (
     ListRequestsArgs,
     PendingRequest,
 )
-from gatepost.serve.control.arguments.requests import ShowRequestArgs
+from gatepost.serve.control.arguments.requests import PermitDetails, ShowRequestArgs
 from gatepost.store.rights.requests import RequestKind
 
 _WANTS = {
@@ -70,31 +70,31 @@ def list_requests(run: CommandRun, found: list[AgentRequest]) -> None:
 
 @command.command()
 @from_operation(ShowRequestArgs)
-def show(run: CommandRun, asked: dict[str, Any]) -> None:
+def show(run: CommandRun, asked: PermitDetails) -> None:
     """Show all of one request: what is asked, with every argument whole, and why a person must decide."""
     for line in render_request(asked):
         output.print_line(line)
 
 
-def render_request(asked: dict[str, Any]) -> list[str]:
+def render_request(asked: PermitDetails) -> list[str]:
     """Whole: somebody decides by it. Each argument is one line, with everything in it to be seen."""
-    said = filter(None, [_render_asker(asked), asked["why"], *str(asked["preview"]).splitlines()])
+    said = filter(None, [_render_asker(asked), asked.why, *asked.preview.splitlines()])
     return [
-        one_line(asked["title"]),
+        one_line(asked.title),
         *(f"  {show_hidden(line)}" for line in said),
-        *(f"  {each['label']}: {each['value']}" for each in asked["fields"]),  # as the card shows them: nothing hides
-        *(["  That is an excerpt: nobody sees all of it, so it can only be denied."] if asked["cut"] else []),
-        asked["decision"] or f"gatepost permit allow {asked['id']}, or gatepost permit deny {asked['id']}",
+        *(f"  {each.label}: {each.value}" for each in asked.fields),  # as the card shows them: nothing hides
+        *(["  That is an excerpt: nobody sees all of it, so it can only be denied."] if asked.cut else []),
+        asked.decision or f"gatepost permit allow {asked.id}, or gatepost permit deny {asked.id}",
     ]
 
 
-def _render_asker(asked: dict[str, Any]) -> str:
-    if not asked["asked_by"]:
+def _render_asker(asked: PermitDetails) -> str:
+    if not asked.asked_by:
         return ""
-    place = f" in “{one_line(asked['asked_in'])[:LONGEST_NAME]}”" if asked["asked_in"] else ""
-    said = one_line(asked["said"])
+    place = f" in “{one_line(asked.asked_in)[:LONGEST_NAME]}”" if asked.asked_in else ""
+    said = one_line(asked.said)
     words = f": “{said[:LONGEST_TOLD]}{'…' if len(said) > LONGEST_TOLD else ''}”" if said else ""
-    return f"Asked by {one_line(asked['asked_by'])[:LONGEST_NAME]}{place}{words}"
+    return f"Asked by {one_line(asked.asked_by)[:LONGEST_NAME]}{place}{words}"
 
 
 def render_who(each: AgentRequest) -> str:

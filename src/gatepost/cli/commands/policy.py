@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,10 +12,7 @@ from gatepost.cli.operation_runner import home_of
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.policy import ExplainCallArgs
-
-if TYPE_CHECKING:
-    from gatepost.serve.control.operations.policy import CallExplanation
+from gatepost.serve.control.arguments.policy import CallExplanation, ExplainCallArgs
 
 COLUMNS = ("folder", "tool", "args", "expect")
 
@@ -41,7 +38,7 @@ def explain(home: Home, args: dict[str, Any], as_json: bool) -> None:
         output.print_line(f"Not covered: {note}")
 
 
-def _explain(home: Home, args: ExplainCallArgs) -> "CallExplanation":
+def _explain(home: Home, args: ExplainCallArgs) -> CallExplanation:
     from gatepost.cli.policy import policy_of
     from gatepost.serve.control.operations.policy import explain_call, load_tools
 

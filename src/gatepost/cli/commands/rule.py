@@ -1,7 +1,5 @@
 """`gatepost rule`: standing instructions that an agent gets in every turn."""
 
-from typing import Any
-
 import click
 
 from gatepost.cli import output
@@ -11,6 +9,7 @@ from gatepost.serve.control.arguments.pinned_rules import (
     ListPinnedRulesArgs,
     RemovePinnedRuleArgs,
 )
+from gatepost.store.sessions.pinned_rules import PinnedRule
 
 
 @click.group()
@@ -23,25 +22,25 @@ def command() -> None:
 
 @command.command()
 @from_operation(AddPinnedRuleArgs)
-def add(run: CommandRun, made: dict[str, Any]) -> None:
-    output.print_line(f"rule {made['id']} is pinned for {made['folder']}{_where(made)}, from its next turn on")
+def add(run: CommandRun, made: PinnedRule) -> None:
+    output.print_line(f"rule {made.id} is pinned for {made.folder}{_where(made)}, from its next turn on")
 
 
 @command.command("list")
 @from_operation(ListPinnedRulesArgs)
-def list_rules(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_rules(run: CommandRun, found: list[PinnedRule]) -> None:
     output.print_table(
         ("id", "group", "room", "rule"),
-        [(each["id"], each["folder"], each["address"] or "(every room)", each["text"]) for each in found],
+        [(each.id, each.folder, each.address or "(every room)", each.text) for each in found],
         empty="nothing is pinned; `gatepost rule add FOLDER TEXT` pins a rule",
     )
 
 
 @command.command()
 @from_operation(RemovePinnedRuleArgs)
-def rm(run: CommandRun, gone: dict[str, Any]) -> None:
-    output.print_line(f"rule {gone['id']} of {gone['folder']}{_where(gone)} is removed")
+def rm(run: CommandRun, gone: PinnedRule) -> None:
+    output.print_line(f"rule {gone.id} of {gone.folder}{_where(gone)} is removed")
 
 
-def _where(rule: dict[str, Any]) -> str:
-    return f" in {rule['address']}" if rule["address"] else ""
+def _where(rule: PinnedRule) -> str:
+    return f" in {rule.address}" if rule.address else ""

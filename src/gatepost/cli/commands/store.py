@@ -10,6 +10,7 @@ from gatepost.core import home_lock
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
+from gatepost.serve.control.answers import to_json
 from gatepost.store.engine.place import URL, StorePlace, find_place, has_password, hide_password
 
 SQLITE, POSTGRES = "sqlite", "postgres"
@@ -47,7 +48,7 @@ def copy(home: str | None, source: str, target: str, as_json: bool) -> None:
             _check_stopped(place, each)
         copy_store_rows(old, new, copied.append)
     if as_json:
-        output.print_json([{"name": each.name, "rows": each.rows, "hash": each.hash} for each in copied])
+        output.print_json(to_json(copied))
         return
     filled = [each for each in copied if each.rows]
     output.print_table(("table", "rows", "hash"), [(each.name, each.rows, each.hash) for each in filled])

@@ -10,8 +10,22 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.api_tokens import AddApiTokenArgs, ListApiTokensArgs, RevokeApiTokenArgs
-from gatepost.serve.control.arguments.tokens import AddTokenArgs, ListTokensArgs, RevokeTokenArgs, SignTokenArgs
+from gatepost.serve.control.arguments.api_tokens import (
+    AddApiTokenArgs,
+    ApiTokenView,
+    ListApiTokensArgs,
+    NewApiTokenView,
+    RevokeApiTokenArgs,
+)
+from gatepost.serve.control.arguments.tokens import (
+    AddTokenArgs,
+    ListTokensArgs,
+    NewTokenView,
+    RevokeTokenArgs,
+    SignedTokenView,
+    SignTokenArgs,
+    TokenView,
+)
 
 NO_ADDRESS = "It is answered at the web page's address; set web.url to that address."
 
@@ -37,17 +51,17 @@ def _read_signing_secret(home: Home, args: dict[str, Any]) -> dict[str, Any]:
 
 @command.command()
 @from_operation(AddTokenArgs, prepare=_read_signing_secret)
-def add(run: CommandRun, made: dict[str, Any]) -> None:
-    token = made["token"]
-    output.print_line(made["url"] or made["secret"])
-    output.print_line(f"It leads to the room {token['address']} of {token['folder']}, and is shown only now.")
-    if not made["url"]:
+def add(run: CommandRun, made: NewTokenView) -> None:
+    token = made.token
+    output.print_line(made.url or made.secret)
+    output.print_line(f"It leads to the room {token.address} of {token.folder}, and is shown only now.")
+    if not made.url:
         output.print_line(NO_ADDRESS)
-    if token["origins"] and made["url"]:
+    if token.origins and made.url:
         output.print_line("On these sites a button opens it; put this line into their pages:")
-        output.print_line(_render_script(made["url"]))
+        output.print_line(_render_script(made.url))
     _print_signing_secret(made)
-    output.print_line(f"`gatepost token rm {token['id']}` takes it back.")
+    output.print_line(f"`gatepost token rm {token.id}` takes it back.")
 
 
 def _render_script(url: str) -> str:
@@ -55,39 +69,39 @@ def _render_script(url: str) -> str:
     return f'<script src="{base}/static/widget.js" data-link="{url}"></script>'
 
 
-def _print_signing_secret(made: dict[str, Any]) -> None:
-    if made["signing_secret"]:
-        output.print_line(f"What comes by it is signed with this secret, shown only now: {made['signing_secret']}")
+def _print_signing_secret(made: NewTokenView | SignedTokenView) -> None:
+    if made.signing_secret:
+        output.print_line(f"What comes by it is signed with this secret, shown only now: {made.signing_secret}")
 
 
 @command.command()
 @from_operation(SignTokenArgs, prepare=_read_signing_secret)
-def sign(run: CommandRun, signed: dict[str, Any]) -> None:
-    token = signed["token"]
-    output.print_line(f"{token['id']} ({token['address']}): the signature is now that of {token['signature']}")
+def sign(run: CommandRun, signed: SignedTokenView) -> None:
+    token = signed.token
+    output.print_line(f"{token.id} ({token.address}): the signature is now that of {token.signature}")
     _print_signing_secret(signed)
 
 
 @command.command("list")
 @from_operation(ListTokensArgs)
-def list_tokens(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_tokens(run: CommandRun, found: list[TokenView]) -> None:
     print_tokens(found, "there are no tokens")
 
 
-def print_tokens(found: list[dict[str, Any]], empty: str) -> None:
+def print_tokens(found: list[TokenView], empty: str) -> None:
     output.print_table(
         ("id", "kind", "group", "label", "state", "uses left", "until", "last used", "by"),
         [
             (
-                each["id"],
-                each["kind"],
-                f"{each['folder']}/…" if each["own_group"] else each["folder"],
-                each["label"],
-                each["state"],
-                "any" if each["uses_left"] is None else each["uses_left"],
-                output.format_iso(each["expires_at"]),
-                output.format_iso(each["last_used_at"]),
-                each["created_by"],
+                each.id,
+                each.kind,
+                f"{each.folder}/…" if each.own_group else each.folder,
+                each.label,
+                each.state,
+                "any" if each.uses_left is None else each.uses_left,
+                output.format_time(each.expires_at),
+                output.format_time(each.last_used_at),
+                each.created_by,
             )
             for each in found
         ],
@@ -95,8 +109,8 @@ def print_tokens(found: list[dict[str, Any]], empty: str) -> None:
     )
 
 
-def print_revoked(run: CommandRun, token: dict[str, Any]) -> None:
-    output.print_line(f"{token['id']} ({token['kind']} for {token['folder']}) does not work any more")
+def print_revoked(run: CommandRun, token: TokenView) -> None:
+    output.print_line(f"{token.id} ({token.kind} for {token.folder}) does not work any more")
 
 
 command.command("rm")(from_operation(RevokeTokenArgs)(print_revoked))
@@ -109,28 +123,28 @@ def api() -> None:
 
 @api.command("add")
 @from_operation(AddApiTokenArgs)
-def add_api_token(run: CommandRun, made: dict[str, Any]) -> None:
-    token = made["token"]
-    output.print_line(made["secret"])
-    output.print_line(f"It has the rights {', '.join(token['scopes'])} of {token['maker']}, and is shown only now.")
+def add_api_token(run: CommandRun, made: NewApiTokenView) -> None:
+    token = made.token
+    output.print_line(made.secret)
+    output.print_line(f"It has the rights {', '.join(token.scopes)} of {token.maker}, and is shown only now.")
     output.print_line("A program sends it as `Authorization: Bearer …` to /v1/ops/ of the web page's address.")
-    output.print_line(f"`gatepost token api rm {token['id']}` takes it back.")
+    output.print_line(f"`gatepost token api rm {token.id}` takes it back.")
 
 
 @api.command("list")
 @from_operation(ListApiTokensArgs)
-def list_api_tokens(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_api_tokens(run: CommandRun, found: list[ApiTokenView]) -> None:
     output.print_table(
         ("id", "label", "as", "scopes", "state", "until", "last used"),
         [
             (
-                each["id"],
-                each["label"],
-                each["maker"],
-                " ".join(each["scopes"]),
-                each["state"],
-                output.format_iso(each["expires_at"]),
-                output.format_iso(each["last_used_at"]),
+                each.id,
+                each.label,
+                each.maker,
+                " ".join(each.scopes),
+                each.state,
+                output.format_time(each.expires_at),
+                output.format_time(each.last_used_at),
             )
             for each in found
         ],
@@ -138,8 +152,8 @@ def list_api_tokens(run: CommandRun, found: list[dict[str, Any]]) -> None:
     )
 
 
-def print_api_revoked(run: CommandRun, token: dict[str, Any]) -> None:
-    output.print_line(f"{token['id']} does not work any more")
+def print_api_revoked(run: CommandRun, token: ApiTokenView) -> None:
+    output.print_line(f"{token.id} does not work any more")
 
 
 api.command("rm")(from_operation(RevokeApiTokenArgs)(print_api_revoked))

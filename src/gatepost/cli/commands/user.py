@@ -9,6 +9,8 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation, with_arguments
 from gatepost.core.home import Home
+from gatepost.flow.people.erasure_report import NOT_LOOKED, ErasureReport
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.users import (
     AddMemberArgs,
     AddUserArgs,
@@ -17,13 +19,16 @@ from gatepost.serve.control.arguments.users import (
     ForgetUserArgs,
     GiveRoleArgs,
     ListUsersArgs,
+    PairingCode,
     PairUserArgs,
     RenameUserArgs,
     ShowUserArgs,
     UnblockUserArgs,
+    UnpairedIdentity,
     UnpairUserArgs,
+    UserDetails,
 )
-from gatepost.store.rights.acl import ANYWHERE, AclEffect
+from gatepost.store.rights.acl import ANYWHERE, AclEffect, AclRow
 
 PATIENCE_S = 6 * 3600.0  # much is erased in small portions, so that nobody waits for it
 WHAT = {  # how people call what is counted
@@ -50,44 +55,44 @@ def command() -> None:
     """
 
 
-def print_user(run: CommandRun, user: dict[str, Any]) -> None:
-    may = [_role(each) for each in user["roles"]] + [f"member of {folder}" for folder in user["member_of"]]
-    called = f" ({user['name']})" if user["name"] else ""
-    output.print_line(f"{user['id']}{called}: {', '.join(may) or 'known, a guest everywhere'}")
+def print_user(run: CommandRun, user: UserDetails) -> None:
+    may = [_role(each) for each in user.roles] + [f"member of {folder}" for folder in user.member_of]
+    called = f" ({user.name})" if user.name else ""
+    output.print_line(f"{user.id}{called}: {', '.join(may) or 'known, a guest everywhere'}")
 
 
-def print_details(run: CommandRun, user: dict[str, Any]) -> None:
+def print_details(run: CommandRun, user: UserDetails) -> None:
     print_user(run, user)
-    for each in user["identities"][1:]:
+    for each in user.identities[1:]:
         output.print_line(f"  also {each}")
-    for each in user["direct_rooms"]:
+    for each in user.direct_rooms:
         output.print_line(f"  can be reached in {each}")
 
 
-def print_code(run: CommandRun, issued: dict[str, Any]) -> None:
-    if issued["link"]:
-        output.print_line(issued["link"])
-        output.print_line(f"Whoever is signed in there and confirms it gets the identity {issued['identity']}.")
+def print_code(run: CommandRun, issued: PairingCode) -> None:
+    if issued.link:
+        output.print_line(issued.link)
+        output.print_line(f"Whoever is signed in there and confirms it gets the identity {issued.identity}.")
         output.print_line("It works once, within ten minutes. Give it to nobody else.")
         return
-    code, person = issued["code"], issued["person"]
+    code, person = issued.code, issued.person
     output.print_line(code)
     output.print_line(f"Send it from the chat identity that is to be {person}: alone, or as `/pair {code}`.")
     output.print_line("It works once, within ten minutes.")
 
 
-def print_unpaired(run: CommandRun, done: dict[str, Any]) -> None:
-    output.print_line(f"{done['identity']} is no identity of {done['person']} any more")
+def print_unpaired(run: CommandRun, done: UnpairedIdentity) -> None:
+    output.print_line(f"{done.identity} is no identity of {done.person} any more")
 
 
-def print_row(run: CommandRun, row: dict[str, Any]) -> None:
-    says = "is shut out" if row["effect"] == AclEffect.DENY else "may speak"
-    where = "everywhere" if row["scope"] == ANYWHERE else f"in {row['scope'].removesuffix('/**')} and below"
-    output.print_line(f"{row['principal']} {says} {where} (row {row['id']} of the access list)")
+def print_row(run: CommandRun, row: AclRow) -> None:
+    says = "is shut out" if row.effect == AclEffect.DENY else "may speak"
+    where = "everywhere" if row.scope == ANYWHERE else f"in {row.scope.removesuffix('/**')} and below"
+    output.print_line(f"{row.principal} {says} {where} (row {row.id} of the access list)")
 
 
-def print_unblocked(run: CommandRun, row: dict[str, Any]) -> None:
-    output.print_line(f"{row['principal']} is shut out no more by row {row['id']} of the access list")
+def print_unblocked(run: CommandRun, row: AclRow) -> None:
+    output.print_line(f"{row.principal} is shut out no more by row {row.id} of the access list")
 
 
 command.command("block")(from_operation(BlockUserArgs)(print_row))
@@ -104,16 +109,16 @@ command.command("member")(from_operation(AddMemberArgs)(print_user))
 
 @command.command("list")
 @from_operation(ListUsersArgs)
-def list_users(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_users(run: CommandRun, found: list[UserDetails]) -> None:
     output.print_table(
         ("id", "name", "roles", "member of", "also"),
         [
             (
-                each["id"],
-                each["name"],
-                ", ".join(map(_role, each["roles"])),
-                ", ".join(each["member_of"]),
-                ", ".join(each["identities"][1:]),
+                each.id,
+                each.name,
+                ", ".join(map(_role, each.roles)),
+                ", ".join(each.member_of),
+                ", ".join(each.identities[1:]),
             )
             for each in found
         ],
@@ -132,18 +137,17 @@ def forget(home: Home, args: dict[str, Any], as_json: bool, target: Path | None,
         _print_known(known)
     if target is not None:
         from gatepost.cli.person_export import write_export
-        from gatepost.flow.people.person_erasure import NOT_LOOKED
 
         files = write_export(home, args["id"], target.expanduser().absolute())
-        rest = "; files on other gateways are not in it" if NOT_LOOKED in known["left"] else ""
+        rest = "; files on other gateways are not in it" if NOT_LOOKED in known.left else ""
         output.print_line(f"exported to {target}: {files} files beside the messages{rest}", error=as_json)
-    if not yes and not _confirm_erasure(args["id"], bool(known["counts"])):
+    if not yes and not _confirm_erasure(args["id"], bool(known.counts)):
         if as_json:
-            output.print_json(known)
+            output.print_json(to_json(known))
         return 0
     done = call_operation(home, ForgetUserArgs, {"id": args["id"], "erase": True}, PATIENCE_S)
     if as_json:
-        output.print_json(done)
+        output.print_json(to_json(done))
     else:
         _print_erased(done)
     return 0
@@ -161,28 +165,28 @@ def _confirm_erasure(identity: str, anything: bool) -> bool:
     return bool(typed == identity)
 
 
-def _print_known(known: dict[str, Any]) -> None:
-    names = ", ".join(known["identities"])
-    if not known["counts"]:
+def _print_known(known: ErasureReport) -> None:
+    names = ", ".join(known.identities)
+    if not known.counts:
         output.print_line(f"Nothing is known of {names}.")
         return
     output.print_line(f"Known of {names}:")
-    _print_counts(known["counts"])
-    for each in known["left"]:
+    _print_counts(known.counts)
+    for each in known.left:
         output.print_line(each)
 
 
-def _print_erased(done: dict[str, Any]) -> None:
-    output.print_line("Erased:" if done["counts"] else "There was nothing to erase.")
-    _print_counts(done["counts"])
-    if done["counts"]:
-        output.print_line(f"The audit log calls them {done['stand_in']}.")
-    if not done["rewritten"]:
+def _print_erased(done: ErasureReport) -> None:
+    output.print_line("Erased:" if done.counts else "There was nothing to erase.")
+    _print_counts(done.counts)
+    if done.counts:
+        output.print_line(f"The audit log calls them {done.stand_in}.")
+    if not done.rewritten:
         output.print_line(
             "A store that was used before this version may hold remains of rows that were deleted then:"
             " run this again with the gateway down, which writes its file anew."
         )
-    for each in done["left"]:
+    for each in done.left:
         output.print_line(each)
 
 
@@ -191,6 +195,6 @@ def _print_counts(counts: dict[str, int]) -> None:
         output.print_line(f"  {number:,} {WHAT.get(what, what)}")
 
 
-def _role(held: list[str] | tuple[str, str]) -> str:
+def _role(held: tuple[str, str]) -> str:
     role, folder = held
     return f"{role} of {folder}" if folder else f"{role} everywhere"

@@ -13,12 +13,16 @@ from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.worktrees import (
     ArchiveWorktreeArgs,
+    BundleResult,
     CreateWorktreeArgs,
     ListWorktreesArgs,
     SaveWorktreeArgs,
+    SaveWorktreeResult,
     SetUpWorktreeArgs,
     ShowWorktreeArgs,
     TrustWorktreeArgs,
+    WorktreeDetails,
+    WorktreeRemoval,
 )
 from gatepost.store.sessions.worktrees import SetupState, WorktreeState
 
@@ -48,20 +52,21 @@ def _check_new(home: Home, args: dict[str, Any]) -> dict[str, Any]:
     return {**args, "source": absolute(Path(str(source)))}
 
 
-def _get_setup_code(told: dict[str, Any]) -> int:
-    return 1 if told["setupState"] == SetupState.FAILED else 0
+def _get_setup_code(worktree: WorktreeDetails) -> int:
+    return 1 if worktree.setup_state == SetupState.FAILED else 0
 
 
-def print_worktree(run: CommandRun, told: dict[str, Any]) -> None:
-    gone = told["state"] == WorktreeState.ARCHIVED
-    output.print_line(f"{told['name']}  " + (f"put away at {told['archivedAt']}" if gone else told["worktreePath"]))
-    began = "" if told["base"] == told["branchName"] else f", from {told['base']}"
-    output.print_line(f"branch {told['branchName']}{began} of {told['source']}")
+def print_worktree(run: CommandRun, worktree: WorktreeDetails) -> None:
+    gone = worktree.state == WorktreeState.ARCHIVED
+    place = f"put away at {worktree.archived_at}" if gone else worktree.worktree_path
+    output.print_line(f"{worktree.name}  {place}")
+    began = "" if worktree.base == worktree.branch_name else f", from {worktree.base}"
+    output.print_line(f"branch {worktree.branch_name}{began} of {worktree.source}")
     if not gone:
-        _print_setup(told)
-    if told["bundle"] is not None:
-        output.print_line(f"what was saved of it is in {told['bundle']}")
-        _print_bundle_commands(told)
+        _print_setup(worktree)
+    if worktree.bundle is not None:
+        output.print_line(f"what was saved of it is in {worktree.bundle}")
+        _print_bundle_commands(worktree)
     elif gone:
         output.print_line("nothing of it was saved")
 
@@ -79,16 +84,16 @@ command.command("setup")(
 
 @command.command("ls")
 @from_operation(ListWorktreesArgs)
-def list_worktrees(run: CommandRun, found: list[dict[str, Any]]) -> None:
-    rows = [(each["name"], each["branchName"], each["state"], each["setupState"], each["source"]) for each in found]
+def list_worktrees(run: CommandRun, found: list[WorktreeDetails]) -> None:
+    rows = [(each.name, each.branch_name, each.state, each.setup_state, each.source) for each in found]
     output.print_table(("worktree", "branch", "state", "setup", "from"), rows, empty="there are no worktrees")
 
 
 @command.command()
 @from_operation(ShowWorktreeArgs, archived=False)
-def path(run: CommandRun, told: dict[str, Any]) -> None:
+def path(run: CommandRun, worktree: WorktreeDetails) -> None:
     """Print its folder, and nothing else."""
-    output.print_line(told["worktreePath"])
+    output.print_line(worktree.worktree_path)
 
 
 def _confirm_trust(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any]:
@@ -96,51 +101,51 @@ def _confirm_trust(home: Home, args: dict[str, Any], yes: bool) -> dict[str, Any
     if not yes and not _confirm_setup(found):
         output.print_line("not trusted; nothing was run", error=True)
         raise click.exceptions.Exit(1)
-    return {"name": found["name"]}
+    return {"name": found.name}
 
 
 @command.command()
 @from_operation(TrustWorktreeArgs, prepare=_confirm_trust, timeout=get_worktree_timeout, exit_code=_get_setup_code)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def trust(run: CommandRun, told: dict[str, Any], yes: bool) -> None:
-    print_worktree(run, told)
+def trust(run: CommandRun, worktree: WorktreeDetails, yes: bool) -> None:
+    print_worktree(run, worktree)
 
 
 @command.command()
 @from_operation(SaveWorktreeArgs, timeout=get_worktree_timeout)
-def save(run: CommandRun, told: dict[str, Any]) -> None:
-    gone = told["state"] == WorktreeState.ARCHIVED
-    if told["bundle"] is None:
-        name = told["name"]
+def save(run: CommandRun, saved: SaveWorktreeResult) -> None:
+    gone = saved.state == WorktreeState.ARCHIVED
+    if saved.bundle is None:
+        name = saved.name
         output.print_line(
             f"{name} was put away, and nothing of it saved" if gone else f"nothing was done in {name} yet"
         )
     else:
-        output.print_line(f"{told['name']} was put away; its bundle:" if gone else f"saved: {told['contents']}")
-        _print_bundle_commands(told)
-    if told["left"]:
-        output.print_line(f"not saved: {told['left']}", error=True)
+        output.print_line(f"{saved.name} was put away; its bundle:" if gone else f"saved: {saved.contents}")
+        _print_bundle_commands(saved)
+    if saved.left:
+        output.print_line(f"not saved: {saved.left}", error=True)
 
 
 @command.command()
 @from_operation(ArchiveWorktreeArgs, timeout=get_worktree_timeout)
-def archive(run: CommandRun, told: dict[str, Any]) -> None:
+def archive(run: CommandRun, done: WorktreeRemoval) -> None:
     if run.args["discard"]:
-        output.print_line(f"{told['name']} is put away; what was done in it is thrown away")
-    elif told["bundle"] is None:
-        output.print_line(f"{told['name']} is put away; there was nothing to save")
+        output.print_line(f"{done.name} is put away; what was done in it is thrown away")
+    elif done.bundle is None:
+        output.print_line(f"{done.name} is put away; there was nothing to save")
     else:
-        output.print_line(f"{told['name']} is put away; saved: {told['contents']}")
-        _print_bundle_commands(told)
-    if told["trouble"]:
-        output.print_line(told["trouble"], error=True)
+        output.print_line(f"{done.name} is put away; saved: {done.contents}")
+        _print_bundle_commands(done)
+    if done.trouble:
+        output.print_line(done.trouble, error=True)
 
 
-def _confirm_setup(found: dict[str, Any]) -> bool:
+def _confirm_setup(found: WorktreeDetails) -> bool:
     """Everything that is trusted is seen before, whoever reads the answer: what is asked is no part of it."""
-    if not found["setup"] and not found["teardown"]:
+    if not found.setup and not found.teardown:
         return True  # to nothing: the gateway says why there is none
-    for title, commands in (("Setup", found["setup"]), ("When it is archived", found["teardown"])):
+    for title, commands in (("Setup", found.setup), ("When it is archived", found.teardown)):
         if commands:
             output.print_line(f"{title}:", error=True)
         for each in commands:
@@ -154,12 +159,12 @@ def _confirm_setup(found: dict[str, Any]) -> bool:
         raise Invalid("--yes", "is needed where nobody can be asked") from None
 
 
-def _print_bundle_commands(told: dict[str, Any]) -> None:
-    output.print_line(f"take it into your repository, and look at it there:\n  {told['fetch']}\n  {told['look']}")
+def _print_bundle_commands(worktree: WorktreeDetails | BundleResult) -> None:
+    output.print_line(f"take it into your repository, and look at it there:\n  {worktree.fetch}\n  {worktree.look}")
 
 
-def _print_setup(told: dict[str, Any]) -> None:
-    state, said = told["setupState"], told["setupOutput"]
+def _print_setup(worktree: WorktreeDetails) -> None:
+    state, said = worktree.setup_state, worktree.setup_output
     if state == SetupState.UNREADABLE:
         output.print_line(f"setup: cannot be read: {said}; mend that in the repository and make another worktree")
         return
@@ -167,9 +172,9 @@ def _print_setup(told: dict[str, Any]) -> None:
         output.print_line(f"setup: {said}")
     if state == SetupState.UNTRUSTED:
         output.print_line("its setup was not run: nobody has trusted it yet; look at it and run it:")
-        output.print_line(f"  gatepost worktree trust {told['name']}")
+        output.print_line(f"  gatepost worktree trust {worktree.name}")
     elif state == SetupState.TRUSTED:
         output.print_line("its setup was not run yet; run it:")
-        output.print_line(f"  gatepost worktree setup {told['name']}")
+        output.print_line(f"  gatepost worktree setup {worktree.name}")
     elif state != SetupState.NONE:
         output.print_line(f"setup: {state}\n{said}".rstrip())

@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, TypeVar, TypeVarTuple
 
-from msgspec import Struct
-
 from gatepost.access.acl import list_valid_rows
 from gatepost.core import ids, log
 from gatepost.core.clock import Clock
@@ -23,6 +21,7 @@ from gatepost.core.records import replace
 from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.other_homes import OtherHomes
 from gatepost.flow.groups.groups import OWNER, OWNERS_IDENTITIES
+from gatepost.flow.people.erasure_report import NOT_LOOKED, ErasureReport
 from gatepost.flow.people.person_traces import (
     ROWS,
     WINDOW,
@@ -58,25 +57,12 @@ MEMORIES = (
 )
 
 FORGOTTEN = "somebody is forgotten who wrote there"
-NOT_LOOKED = "Files on other gateways were not looked at. They are when the person is forgotten."
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 KeepAsleep = Callable[[str], AbstractContextManager[bool]]
 EndSession = Callable[[str, str], Awaitable[None]]
 ForgetSenders = Callable[[tuple[str, ...]], None]
-
-
-class ErasureReport(Struct, frozen=True, kw_only=True):
-    """Everything that is known of a person, or that was erased of it. Nothing here is kept."""
-
-    person: str
-    identities: tuple[str, ...]
-    erased: bool
-    counts: dict[str, int]
-    stand_in: str = ""  # names them in the audit from now on
-    rewritten: bool = False  # the store's file as a whole
-    left: tuple[str, ...] = ()  # what could not be erased, or is for others to decide
 
 
 async def _end_nothing(session_id: str, reason: str) -> None:

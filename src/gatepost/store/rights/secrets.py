@@ -108,11 +108,6 @@ def remove(db: Db, place: SecretOwner, name: str, origin: str | None = None) -> 
     return bool(db.run("DELETE FROM secrets WHERE scope = ? AND name = ? AND origin = ?", (place.scope, name, origin)))
 
 
-def remove_named(db: Db, name: str) -> None:
-    """Remove the secrets of this name of every owner. For a name that was made for one purpose."""
-    db.run("DELETE FROM secrets WHERE name = ?", (name,))
-
-
 def list_uses(db: Db, limit: int) -> list[SecretUse]:
     """The latest first."""
     return USES.list(db, "ORDER BY id DESC LIMIT ?", limit)

@@ -10,7 +10,6 @@ from gatepost.core import ids
 from gatepost.core.clock import DAY
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db, Row, inline_read
-from gatepost.store.rights import secrets
 
 PREFIX = "tk"  # how ids begin
 KEPT = 30 * DAY  # one that is over is shown as such for so long
@@ -196,7 +195,7 @@ def _remove_secrets(db: Db, rows: list[Row]) -> None:
     """Remove the secrets of removed links. Their names are ours, and no two links share one."""
     for (name,) in rows:
         if name:
-            secrets.remove_named(db, name)
+            db.run("DELETE FROM secrets WHERE name = ?", (name,))
 
 
 def _has_room(db: Db, folder: str, now: int) -> bool:

@@ -26,8 +26,8 @@ from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions, turn_claims, turns
 from gatepost.store.sessions.sessions import Session
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.clock import NOON, FixedClock
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.clock import NOON, FixedClock
 
 OWNER, ADMIN, ADA, BOB, GUEST = (f"fake:user/{name}" for name in ("owner", "admin", "ada", "bob", "guest"))
 ROOM = "fake:group/7"

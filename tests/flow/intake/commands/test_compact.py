@@ -12,7 +12,7 @@ from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, session_notes, sessions, turn_claims, turns
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .conftest import ADA, ADMIN, CommandDesk
 

@@ -11,7 +11,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import session_notes, sessions, turns
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .conftest import ADA, ADMIN, BOB, GUEST, ROOM, CommandDesk
 

@@ -17,7 +17,7 @@ from gatepost.store.money.costs import NewCost
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions
-from gatepost.testing.counting import CountingDb
+from gatepost_testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000
 ANN = "fake:user/ann"

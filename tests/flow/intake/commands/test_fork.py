@@ -5,7 +5,7 @@ import pytest
 from gatepost.flow.intake.commands.fork import NOTHING, SEVERAL
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import sessions
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .conftest import GUEST, CommandDesk
 

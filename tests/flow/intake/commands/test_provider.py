@@ -11,7 +11,7 @@ from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.secrets import ANTHROPIC_API_KEY
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups, sessions
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .conftest import ADA, ADMIN, GUEST, CommandDesk
 

@@ -11,7 +11,7 @@ from gatepost.store.people import identities, logins
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.rooms import direct_rooms
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .conftest import ADA, ADMIN, ROOM, CommandDesk
 

@@ -16,7 +16,7 @@ from gatepost.store.schedule import tasks
 from gatepost.store.schedule.tasks import NewTask, ScheduleKind
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .conftest import ADA, BOB, GUEST, OWNER, CommandDesk
 

@@ -14,7 +14,7 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import turn_claims
 from gatepost.store.sessions.sessions import SessionMode
-from gatepost.testing.clock import NOON
+from gatepost_testing.clock import NOON
 
 from .conftest import ADA, ADMIN, BOB, GUEST, OWNER, ROOM, CommandDesk
 

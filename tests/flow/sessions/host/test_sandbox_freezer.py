@@ -18,8 +18,8 @@ from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer
 from gatepost.sandboxes import cgroups
 from gatepost.sandboxes.bubblewrap import Bubblewrap, BubblewrapSandbox, find_bwrap
-from gatepost.testing.shell_plan import make_shell_plan, share
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.shell_plan import make_shell_plan, share
+from gatepost_testing.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
 CONFIG = Config()

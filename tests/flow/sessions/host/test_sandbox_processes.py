@@ -20,8 +20,8 @@ from gatepost.sandboxes.bubblewrap import (
     is_descendant,
     parent_of,
 )
-from gatepost.testing.shell_plan import make_shell_plan, share
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.shell_plan import make_shell_plan, share
+from gatepost_testing.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not installed: apt install bubblewrap")
 CONFIG = Config()

@@ -9,7 +9,7 @@ from gatepost.flow.sessions.runner.drafts import DraftRelay, SessionDraft
 from gatepost.mailbox.runner_frames import LONGEST_DRAFT, DraftFrame, WatchFrame
 from gatepost.messages.draft import Draft
 from gatepost.store.sessions.turns import Turn, TurnState
-from gatepost.testing.waiting import until
+from gatepost_testing.waiting import until
 
 ROOM = "web:home"
 

@@ -26,10 +26,10 @@ from gatepost.store.sessions import agents, groups, sessions, timeline, turn_cla
 from gatepost.store.sessions.turn_claims import TurnClaim
 from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.store.sessions.turns import Turn
-from gatepost.testing.arrivals import begin_turn
-from gatepost.testing.channel import EVERYTHING, FakeChannel
-from gatepost.testing.counting import CountingDb
 from gatepost.tools.contract import TOOLS
+from gatepost_testing.arrivals import begin_turn
+from gatepost_testing.channel import EVERYTHING, FakeChannel
+from gatepost_testing.counting import CountingDb
 
 NOON = 1_800_000_000_000_000
 REACH = ChannelInstances({})

@@ -12,8 +12,8 @@ from gatepost.store.rooms import routes
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
-from gatepost.testing.channel import FakeChannel
-from gatepost.testing.gateway import open_room, running_gateway
+from gatepost_testing.channel import FakeChannel
+from gatepost_testing.gateway import open_room, running_gateway
 
 NOON = 1_700_000_000_000_000
 CONFIG = Config({"agents.folder": "agents", PROVIDER.name: "demo"})

@@ -16,7 +16,7 @@ from gatepost.serve.web.dashboard.view import Column, EmptyState, PageView, Row,
 from gatepost.store.port import Db
 from gatepost.store.schedule import tasks
 from gatepost.store.sessions import groups
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 HTMX_SHA256 = "e484d9171a9db30a39c8f16e3d709d4137f3211c659f8e6125816635033d593f"  # of htmx.org 4.0.0, dist/htmx.min.js
 COUNT = SHOWN_ROWS * 2 + 1

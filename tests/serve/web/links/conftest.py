@@ -30,7 +30,7 @@ from gatepost.store.messages.messages import Message
 from gatepost.store.port import Db
 from gatepost.store.rights.tokens import TokenKind
 from gatepost.store.sessions import groups
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 FOLDER, ROOM = "acme/eng", "hook:acme/eng/github"
 JSON = {"content-type": "application/json"}

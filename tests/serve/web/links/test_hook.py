@@ -376,7 +376,7 @@ async def test_a_secret_that_was_missing_counts_as_soon_as_it_is_set(desk: HookD
     link = await desk.issue(signature=SignatureScheme.GITHUB, signing_secret=SECRET)
     found = await desk.store.read(tokens.list_all)
     name, body = next(each.signing_key for each in found), b'{"n": 1}'
-    await desk.store.write(secrets.remove_named, name)
+    await desk.store.write(secrets.remove, SecretOwner(FOLDER), name)
     assert (await desk.post(link.secret, body, headers={**JSON, **sign_github(body)})).status_code == 401
     keyring, now = Keyring(desk.home), SystemClock().now()
     await desk.store.write(secrets.put, keyring, SecretOwner(FOLDER), name, SECRET, now)

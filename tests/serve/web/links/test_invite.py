@@ -18,7 +18,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import acl, tokens
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.sessions import groups
-from gatepost.testing.waiting import until
+from gatepost_testing.waiting import until
 
 ANN, BEA = "web:user/ann", "web:user/bea"
 

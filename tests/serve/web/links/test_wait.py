@@ -24,7 +24,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import switches
 from gatepost.store.sessions import turn_claims, turn_failures, turns
 from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
-from gatepost.testing.waiting import PATIENCE_S, until
+from gatepost_testing.waiting import PATIENCE_S, until
 
 from .conftest import FOLDER, ROOM, HookDesk
 

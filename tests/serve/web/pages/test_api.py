@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.registry import load_package
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import list_fields
-from gatepost.serve.web.pages.api import describe_argument, render_answer, render_example
+from gatepost.serve.web.pages.api import render_answer, render_default, render_example, render_kind
 
 load_package("gatepost.serve.control.operations")
 
@@ -22,8 +22,8 @@ def test_every_operation_has_an_example_and_the_schema_of_its_answer(name: str) 
 
 
 def test_an_argument_is_shown_with_its_choices_and_default() -> None:
-    shown = {each.name: describe_argument(each) for each in list_fields(OPERATIONS["cost.show"].args)}
-    assert shown["by"]["kind"] == "group, user, model, day" and shown["by"]["default"] == '"group"'
+    fields = {each.name: each for each in list_fields(OPERATIONS["cost.show"].args)}
+    assert render_kind(fields["by"]) == "group, user, model, day" and render_default(fields["by"]) == '"group"'
 
 
 @pytest.mark.slow

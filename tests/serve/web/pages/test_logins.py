@@ -3,27 +3,31 @@
 from typing import Any
 
 from gatepost.core.registry import load_package
+from gatepost.serve.control.arguments.logins import BrowserLoginView
+from gatepost.serve.control.arguments.passkeys import PasskeyList, PasskeyView
+from gatepost.serve.control.arguments.passwords import SignInState
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import make_form
 from gatepost.serve.web.dashboard.view import Badge, Facts, Note, ScriptForm, TableBlock
 from gatepost.serve.web.pages.logins import make_logins_view, make_passkey_blocks
 
-NO_PASSWORD = {"name": "ann", "password_login": False, "changed_at": None}
-PHONE = {
-    "id": "pk-1",
-    "user_id": "web:user/ann",
-    "person": "Ann",
-    "label": "Phone",
-    "host": "agents.example",
-    "created_at": "2026-01-01T00:00:00Z",
-    "last_used_at": None,
-}
+NEW_YEAR = 1_767_225_600_000_000
+NO_PASSWORD = SignInState(name="ann", password_login=False, changed_at=None)
+PHONE = PasskeyView(
+    id="pk-1",
+    user_id="web:user/ann",
+    person="Ann",
+    label="Phone",
+    host="agents.example",
+    created_at=NEW_YEAR,
+    last_used_at=None,
+)
 
 
-def login(login_id: str, **more: Any) -> dict[str, Any]:
-    times = dict.fromkeys(("created_at", "last_seen_at", "expires_at"), "2026-01-01T00:00:00Z")
+def login(login_id: str, **more: Any) -> BrowserLoginView:
+    times = dict.fromkeys(("created_at", "last_seen_at", "expires_at"), NEW_YEAR)
     known = {"way": "one_time_link", "device": "Firefox on Linux", "peer": "::1", "person": "Ann", "is_this": False}
-    return {"id": login_id, "user_id": "web:user/ann", **known, **times, **more}
+    return BrowserLoginView(**{"id": login_id, "user_id": "web:user/ann", **known, **times, **more})
 
 
 def test_each_browser_can_be_signed_out_and_this_one_is_marked() -> None:
@@ -48,13 +52,14 @@ def test_those_of_everybody_are_offered_to_who_may_see_them_with_their_names() -
 
 
 def test_a_password_is_offered_where_it_is_on_and_removed_where_it_is_set() -> None:
-    def list_labels(changed_at: str | None) -> list[str]:
-        view = make_logins_view([], {"name": "ann", "password_login": True, "changed_at": changed_at}, False, False)
+    def list_labels(changed_at: int | None) -> list[str]:
+        state = SignInState(name="ann", password_login=True, changed_at=changed_at)
+        view = make_logins_view([], state, False, False)
         assert isinstance(view.blocks[0], Facts)
         return [each.label for each in view.actions][:-2]
 
     assert list_labels(None) == ["Set a password"]
-    assert list_labels("2026-01-01T00:00:00Z") == ["Change password", "Remove password"]
+    assert list_labels(NEW_YEAR) == ["Change password", "Remove password"]
 
 
 def test_the_old_password_is_asked_for_beside_the_new_one() -> None:
@@ -63,8 +68,8 @@ def test_the_old_password_is_asked_for_beside_the_new_one() -> None:
     assert [each.name for each in form.inputs if each.required or each.front] == ["new_password", "old_password"]
 
 
-def make_answer(*found: dict[str, Any], is_on: bool = True, missing: str = "") -> dict[str, Any]:
-    return {"passkeys": list(found), "is_on": is_on, "missing": missing}
+def make_answer(*found: PasskeyView, is_on: bool = True, missing: str = "") -> PasskeyList:
+    return PasskeyList(passkeys=list(found), is_on=is_on, missing=missing)
 
 
 def test_a_passkey_is_listed_removed_and_added() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gatepost.serve.control.arguments.agents import AgentRequest, PendingRequest, RequestingAgent
+from gatepost.serve.control.arguments.requests import PermitDetails, ShowRequestArgs
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
 from gatepost.serve.web.dashboard.view import Fact, Facts, FormBlock, Note, TableBlock, Tone
@@ -21,8 +22,9 @@ def add(kind: RequestKind, **more: Any) -> Any:
     return lambda db: requests.add(db, NewRequest(**given), NOON)[0]
 
 
-async def show(office: Any, request_id: str) -> Any:
-    return await OPERATIONS["permit.show"](office, {"id": request_id})
+async def show(office: Any, request_id: str) -> PermitDetails:
+    found: PermitDetails = await OPERATIONS["permit.show"].answer(office, ShowRequestArgs(id=request_id))
+    return found
 
 
 async def test_a_held_call_has_its_cards_buttons_and_a_form_for_its_arguments(office: Any) -> None:
@@ -51,7 +53,7 @@ async def test_what_several_must_agree_to_shows_who_did_and_cannot_be_edited(off
     await office.store.write(request_votes.add_vote, asked.id, "tg:user/ada", NOON)
     found = await show(office, asked.id)
     view = make_request_view(found)
-    assert (found["voters"], found["quorum"]) == (["tg:user/ada"], 2)
+    assert (found.voters, found.quorum) == (["tg:user/ada"], 2)
     assert [each.label for each in view.actions] == ["Allow once", "Deny"]
     assert not [each for each in view.blocks if isinstance(each, FormBlock)]
 

@@ -11,7 +11,7 @@ from gatepost.serve.web.signin.browser_login import parse_device
 from gatepost.store.people import logins
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 SAID = {

@@ -24,8 +24,8 @@ from gatepost.store.port import Db
 from gatepost.store.rights import secrets
 from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.secrets import is_channel_secret
-from gatepost.testing.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcAccount, OidcProvider, ProviderFault
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.servers.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcAccount, OidcProvider, ProviderFault
+from gatepost_testing.waiting import PATIENCE_S
 
 ANN, LINKED = "telegram:user/9", "oidc:ann-1"
 

@@ -11,8 +11,8 @@ from gatepost.flow import pairing
 from gatepost.serve.control.operations.passwords import FRESH
 from gatepost.store.people import identities, passkeys, users
 from gatepost.store.rights import audit
-from gatepost.testing.waiting import PATIENCE_S
-from gatepost.testing.web_manners import make_async_manners
+from gatepost_testing.clients.web_manners import make_async_manners
+from gatepost_testing.waiting import PATIENCE_S
 
 from .authenticator import PRESENT, SoftAuthenticator
 

@@ -23,8 +23,8 @@ from gatepost.serve.web.signin.provider_client import (
     check_issuer,
     check_place,
 )
-from gatepost.testing.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcProvider, ProviderFault
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.servers.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcProvider, ProviderFault
+from gatepost_testing.waiting import PATIENCE_S
 
 BACK, VERIFIER, NONCE = "http://localhost:1/login/oidc/back", "v" * 43, "nonce-1"
 

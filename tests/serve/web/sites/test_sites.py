@@ -21,7 +21,7 @@ from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.store.people import logins, users
 from gatepost.store.sessions import groups
 from gatepost.store.web.web_routes import WebAccess
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 PERSON = RouteMaker(folder="", name="operator", now=1, reaches=lambda folder: True)
 MARK = "nothing of this may come out"

@@ -21,7 +21,7 @@ from gatepost.store.rights.tokens import TokenKind
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups
 from gatepost.store.web import link_visitors
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.waiting import PATIENCE_S
 
 CLOCK = SystemClock()
 SHOP = "https://shop.example"

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import httpx2
 
-from gatepost.testing.platforms.base import EmulatedPlatform, PlatformFault
-from gatepost.testing.platforms.rules import PlatformRule
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platform_rules.rule import PlatformRule
+from gatepost_testing.platforms.base import EmulatedPlatform, PlatformFault
+from gatepost_testing.waiting import PATIENCE_S
 
 Refusal = tuple[int, str]  # the status, and the platform's own words
 

@@ -2,9 +2,9 @@ from typing import Any
 
 from tests.testing.platforms.http_caller import HttpCaller
 
-from gatepost.testing.platforms import bluesky_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.bluesky import BOT_HANDLE, BlueskyPlatform
+from gatepost_testing.platform_rules import bluesky as bluesky_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.bluesky import BOT_HANDLE, BlueskyPlatform
 
 
 class PlatformCaller(HttpCaller):

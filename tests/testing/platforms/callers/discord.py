@@ -3,9 +3,9 @@ from typing import Any
 
 from tests.testing.platforms.http_caller import HttpCaller
 
-from gatepost.testing.platforms import discord_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.discord import API, TOKEN, DiscordPlatform
+from gatepost_testing.platform_rules import discord as discord_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.discord import API, TOKEN, DiscordPlatform
 
 
 class PlatformCaller(HttpCaller):

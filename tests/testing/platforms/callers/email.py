@@ -5,11 +5,11 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import email_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.dovecot import find_dovecot
-from gatepost.testing.platforms.mail_server import PASSWORD, MailServer
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platform_rules import email as email_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.servers.dovecot import find_dovecot
+from gatepost_testing.servers.mail_server import PASSWORD, MailServer
+from gatepost_testing.waiting import PATIENCE_S
 
 
 class PlatformCaller(RuleCaller):

@@ -4,9 +4,9 @@ from typing import Any
 from tests.testing.platforms.callers import Refusal
 from tests.testing.platforms.http_caller import HttpCaller
 
-from gatepost.testing.platforms import github_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.github import TOKEN, GitHubPlatform
+from gatepost_testing.platform_rules import github as github_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.github import TOKEN, GitHubPlatform
 
 
 class PlatformCaller(HttpCaller):

@@ -2,9 +2,9 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import imessage_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.imessage import BlueBubblesPlatform
+from gatepost_testing.platform_rules import imessage as imessage_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.imessage import BlueBubblesPlatform
 
 
 class PlatformCaller(RuleCaller):

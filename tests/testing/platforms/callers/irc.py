@@ -4,10 +4,10 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import irc_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.irc import IrcPlatform
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platform_rules import irc as irc_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.irc import IrcPlatform
+from gatepost_testing.waiting import PATIENCE_S
 
 
 class PlatformCaller(RuleCaller):

@@ -4,9 +4,9 @@ from typing import Any
 from tests.testing.platforms.callers import Refusal
 from tests.testing.platforms.http_caller import HttpCaller
 
-from gatepost.testing.platforms import mastodon_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.mastodon import MastodonPlatform
+from gatepost_testing.platform_rules import mastodon as mastodon_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.mastodon import MastodonPlatform
 
 
 class PlatformCaller(HttpCaller):

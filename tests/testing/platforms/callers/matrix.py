@@ -4,9 +4,10 @@ from urllib.parse import quote
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import matrix_rules, synapse
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.matrix_server import MatrixServer
+from gatepost_testing.platform_rules import matrix as matrix_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.servers import synapse
+from gatepost_testing.servers.matrix_server import MatrixServer
 
 
 class PlatformCaller(RuleCaller):

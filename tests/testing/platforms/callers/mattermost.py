@@ -2,9 +2,9 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import mattermost_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.mattermost import MattermostPlatform
+from gatepost_testing.platform_rules import mattermost as mattermost_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.mattermost import MattermostPlatform
 
 
 class PlatformCaller(RuleCaller):

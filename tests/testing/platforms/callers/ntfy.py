@@ -2,9 +2,9 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import ntfy_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.ntfy import NtfyPlatform
+from gatepost_testing.platform_rules import ntfy as ntfy_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.ntfy import NtfyPlatform
 
 
 class PlatformCaller(RuleCaller):

@@ -4,9 +4,9 @@ from typing import Any
 from tests.testing.platforms.callers import Refusal
 from tests.testing.platforms.http_caller import HttpCaller
 
-from gatepost.testing.platforms import reddit_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.reddit import CLIENT_ID, REFRESH_TOKEN, SECRETS, RedditPlatform
+from gatepost_testing.platform_rules import reddit as reddit_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.reddit import CLIENT_ID, REFRESH_TOKEN, SECRETS, RedditPlatform
 
 
 class PlatformCaller(HttpCaller):

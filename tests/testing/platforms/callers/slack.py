@@ -2,9 +2,9 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import slack_rules
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile
-from gatepost.testing.platforms.slack import APP_TOKEN, BOT_TOKEN, SlackPlatform
+from gatepost_testing.platform_rules import slack as slack_rules
+from gatepost_testing.platforms.base import EmulatedPlatform, GivenFile
+from gatepost_testing.platforms.slack import APP_TOKEN, BOT_TOKEN, SlackPlatform
 
 
 class PlatformCaller(RuleCaller):

@@ -3,9 +3,9 @@ from typing import Any
 
 from tests.testing.platforms.http_caller import HttpCaller
 
-from gatepost.testing.platforms import teams_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.teams import APP_ID, TENANT, TeamsPlatform
+from gatepost_testing.platform_rules import teams as teams_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.teams import APP_ID, TENANT, TeamsPlatform
 
 
 class PlatformCaller(HttpCaller):

@@ -2,10 +2,10 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import telegram_rules
-from gatepost.testing.platforms.base import EmulatedPlatform, GivenFile
-from gatepost.testing.platforms.telegram import TOKEN, TelegramPlatform
-from gatepost.testing.platforms.telegram_api import LARGEST_DOWNLOAD
+from gatepost_testing.platform_rules import telegram as telegram_rules
+from gatepost_testing.platforms.base import EmulatedPlatform, GivenFile
+from gatepost_testing.platforms.telegram import TOKEN, TelegramPlatform
+from gatepost_testing.platforms.wire.telegram_api import LARGEST_DOWNLOAD
 
 LARGE = 1000  # in the place of the rule's limit, which takes seconds to send
 

@@ -4,9 +4,9 @@ from typing import Any
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
 from gatepost.channels.webhook.wire import sign_post
-from gatepost.testing.platforms import webhook_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.webhook import WebhookPlatform
+from gatepost_testing.platform_rules import webhook as webhook_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.webhook import WebhookPlatform
 
 
 class PlatformCaller(RuleCaller):

@@ -10,10 +10,10 @@ from gatepost.channels.whatsapp_linked.protocol import (
     parse_device_line,
     render_line,
 )
-from gatepost.testing.platforms import whatsapp_linked_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.whatsapp_linked import WhatsAppLinkedDevice
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platform_rules import whatsapp_linked as whatsapp_linked_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.whatsapp_linked import WhatsAppLinkedDevice
+from gatepost_testing.waiting import PATIENCE_S
 
 
 class PlatformCaller(RuleCaller):

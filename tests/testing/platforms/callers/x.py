@@ -5,9 +5,9 @@ from tests.testing.platforms.callers import Refusal
 from tests.testing.platforms.http_caller import HttpCaller
 
 from gatepost.channels.x.oauth import AccountKeys, sign
-from gatepost.testing.platforms import x_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.x import KEYS, ME, XPlatform
+from gatepost_testing.platform_rules import x as x_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.x import KEYS, ME, XPlatform
 
 
 class PlatformCaller(HttpCaller):

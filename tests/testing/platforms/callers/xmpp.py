@@ -7,11 +7,11 @@ from xml.etree.ElementTree import Element, XMLPullParser
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import xmpp_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.prosody import DOMAIN, find_prosody
-from gatepost.testing.platforms.xmpp_server import PASSWORD, XmppServer
-from gatepost.testing.waiting import PATIENCE_S
+from gatepost_testing.platform_rules import xmpp as xmpp_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.servers.prosody import DOMAIN, find_prosody
+from gatepost_testing.servers.xmpp_server import PASSWORD, XmppServer
+from gatepost_testing.waiting import PATIENCE_S
 
 STREAM = (
     f"<?xml version='1.0'?><stream:stream to='{DOMAIN}' xmlns='jabber:client' version='1.0'"

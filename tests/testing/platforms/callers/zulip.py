@@ -2,9 +2,9 @@ from typing import Any
 
 from tests.testing.platforms.callers import Refusal, RuleCaller
 
-from gatepost.testing.platforms import zulip_rules
-from gatepost.testing.platforms.base import EmulatedPlatform
-from gatepost.testing.platforms.zulip import BOT_EMAIL, ZulipPlatform
+from gatepost_testing.platform_rules import zulip as zulip_rules
+from gatepost_testing.platforms.base import EmulatedPlatform
+from gatepost_testing.platforms.zulip import BOT_EMAIL, ZulipPlatform
 
 
 class PlatformCaller(RuleCaller):

@@ -1,17 +1,30 @@
 """Tokens by which programs run operations over HTTP."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.rights.api_tokens import ApiToken
+from gatepost.store.rights.tokens import TokenState
 
 READ, WRITE = "api_tokens.read", "api_tokens.write"
 LONGEST_LABEL = 100
 
 
+class ApiTokenView(ApiToken, frozen=True, kw_only=True):
+    state: TokenState
+
+
+class NewApiTokenView(Struct, frozen=True, kw_only=True):
+    """`secret`: it is shown once, because only its hash is kept."""
+
+    secret: str
+    token: ApiTokenView
+
+
 @declares("api_token.add", right=WRITE)
-class AddApiTokenArgs(OperationArgs[Any], frozen=True):
+class AddApiTokenArgs(OperationArgs[NewApiTokenView], frozen=True):
     """Print a token by which a program may run operations over HTTP, with the rights SCOPES.
 
     A scope is a right as `gatepost grant` has it, without `op:`: tasks.read. A part may be `*`: *.read, tasks.*, or *
@@ -33,13 +46,13 @@ class AddApiTokenArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("api_token.list", right=READ, needs_home=True)
-class ListApiTokensArgs(OperationArgs[Any], frozen=True):
+class ListApiTokensArgs(OperationArgs[list[ApiTokenView]], frozen=True):
     """API tokens, the newest first. The operator sees all, a person their own. Secrets are not kept, so none is
     shown."""
 
 
 @declares("api_token.rm", right=WRITE)
-class RevokeApiTokenArgs(OperationArgs[Any], frozen=True):
+class RevokeApiTokenArgs(OperationArgs[ApiTokenView], frozen=True):
     """Revoke an API token. The next request with it is refused."""
 
     id: Annotated[str, argument("Its id, as the list shows it.", "ID")]

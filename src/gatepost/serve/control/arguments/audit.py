@@ -2,13 +2,36 @@
 
 from typing import Annotated, Any
 
+from msgspec import Struct
+
 from gatepost.serve.control.declaration import OperationArgs, declares, option
 
 READ = "audit.read"
 
 
+class AuditEntry(Struct, frozen=True):
+    seq: int
+    at: int
+    actor: str
+    action: str
+    verdict: str
+    details: dict[str, Any] | str | None  # None: they were erased; a text: it is no JSON any more
+    gateway: str = ""  # whose chain it is in, if several share the store
+
+
+class AuditCheck(Struct, frozen=True, kw_only=True):
+    rows: int
+    repeated: int = 0  # further events that are only counted in the rows
+    whole: bool = True
+    first_bad: int | None = None
+    trouble: str = ""
+    head: str | None = None
+    broken_chain: str = ""  # the gateway whose chain does not hold
+    chains: dict[str, str] = {}  # by gateway, the head of its chain, if several share the store
+
+
 @declares("audit.verify", right=READ, needs_home=True)
-class VerifyAuditArgs(OperationArgs[Any], frozen=True):
+class VerifyAuditArgs(OperationArgs[AuditCheck], frozen=True):
     """Check the hash chain from its first row. Exit 1 if a row does not hold.
 
     If several gateways share the store, each has a chain. All of them are checked, and the seals of those that were
@@ -25,7 +48,7 @@ class VerifyAuditArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("audit.list", right=READ, reads=True)
-class ListAuditArgs(OperationArgs[Any], frozen=True):
+class ListAuditArgs(OperationArgs[list[AuditEntry]], frozen=True):
     """The newest rows, oldest first."""
 
     limit: Annotated[int, option("The newest N rows.", least=1, most=100_000)] = 50

@@ -1,13 +1,14 @@
 """Egress: which hosts sandboxes may reach."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.rights.egress import EgressAttempt, EgressRule
 
 READ, WRITE = "egress.read", "egress.write"
 
 
-class EgressRuleArgs(OperationArgs[Any], frozen=True):
+class EgressRuleArgs(OperationArgs[EgressRule], frozen=True):
     host: Annotated[
         str, argument("A host, host:port, *.host or *.", examples=("example.com", "*.example.com", "example.com:8443"))
     ]
@@ -32,21 +33,21 @@ class DenyHostArgs(EgressRuleArgs, frozen=True):
 
 
 @declares("egress.rm", right=WRITE)
-class RemoveEgressRuleArgs(OperationArgs[Any], frozen=True):
+class RemoveEgressRuleArgs(OperationArgs[EgressRule], frozen=True):
     """Remove a rule by the id that `gatepost egress list` shows."""
 
     id: Annotated[int, argument("The rule's id.", "rule")]
 
 
 @declares("egress.list", right=READ, reads=True)
-class ListEgressRulesArgs(OperationArgs[Any], frozen=True):
+class ListEgressRulesArgs(OperationArgs[list[EgressRule]], frozen=True):
     """Every rule."""
 
     folder: Annotated[str, option("Only what holds for this group, inherited rules too.", scope=True)] = ""
 
 
 @declares("egress.log", right=READ, reads=True)
-class EgressLogArgs(OperationArgs[Any], frozen=True):
+class EgressLogArgs(OperationArgs[list[EgressAttempt]], frozen=True):
     """Hosts that agents tried to reach, oldest first; the same try of a session is counted."""
 
     folder: Annotated[str, option("Only of this group.", scope=True)] = ""

@@ -1,17 +1,39 @@
 """Tokens that let somebody in: invitations, chat links, webhooks."""
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import Meta, Struct, field
 
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.rights.tokens import Token, TokenState
 
 READ, WRITE = "tokens.read", "tokens.write"
 LONGEST_LABEL = 100
 LONGEST_INSTRUCTIONS = 4000
 Folder = Annotated[str, argument("The group that it is for.", scope=True, examples=("acme/eng",))]
 Days = Annotated[int, option("For how many days it works (0: without end).", least=0, most=3650)]
+
+
+class TokenView(Token, frozen=True, kw_only=True):
+    state: TokenState
+
+
+class NewTokenView(Struct, frozen=True, kw_only=True):
+    """`secret`: it is shown once, because only its hash is kept. So is `url`, which has it; '' if no page answers it.
+    `signing_secret`: what the service signs with, if it was made here."""
+
+    secret: str
+    token: TokenView
+    url: str = ""
+    signing_secret: str = ""
+
+
+class SignedTokenView(Struct, frozen=True, kw_only=True):
+    """`signing_secret`: it is shown once; '' if it was given, or nothing is signed."""
+
+    token: TokenView
+    signing_secret: str
 
 
 class LinkKind(StrEnum):
@@ -43,7 +65,7 @@ SigningSecret = Annotated[
 
 
 @declares("invite.create", right=WRITE)
-class AddInvitationArgs(OperationArgs[Any], frozen=True):
+class AddInvitationArgs(OperationArgs[NewTokenView], frozen=True):
     """Print the code of an invitation. A person who sends it in a chat becomes a member of the group FOLDER.
 
     People send it alone, as `/join CODE` or as `/start CODE`. With --own-group each of them gets a group of their own
@@ -58,12 +80,12 @@ class AddInvitationArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("invite.list", right=READ, reads=True)
-class ListInvitationsArgs(OperationArgs[Any], frozen=True):
+class ListInvitationsArgs(OperationArgs[list[TokenView]], frozen=True):
     """All invitations, the newest first. Codes are not kept, so none is shown."""
 
 
 @declares("token.add", right=WRITE)
-class AddTokenArgs(OperationArgs[Any], frozen=True):
+class AddTokenArgs(OperationArgs[NewTokenView], frozen=True):
     """Print a link by which people (chat_link) or a program (webhook) may write to the group FOLDER.
 
     A chat link answers at /chat/TOKEN of the web page's address, a webhook at /hook/TOKEN. Pages of --origins may show
@@ -98,7 +120,7 @@ class AddTokenArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("token.sign", right=WRITE)
-class SignTokenArgs(OperationArgs[Any], frozen=True):
+class SignTokenArgs(OperationArgs[SignedTokenView], frozen=True):
     """Say how a webhook's posts are proved from now on. Posts that are signed with an older secret are refused.
 
     Services such as Stripe show their secret only once they know the link's address.
@@ -111,7 +133,7 @@ class SignTokenArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("token.list", right=READ, reads=True)
-class ListTokensArgs(OperationArgs[Any], frozen=True):
+class ListTokensArgs(OperationArgs[list[TokenView]], frozen=True):
     """Invitations, chat links and webhooks, the newest first. Secrets are not kept, so none is shown."""
 
     limit: Annotated[int, option("At most so many.", least=1, most=1000)] = 1000
@@ -119,7 +141,7 @@ class ListTokensArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("token.rm", right=WRITE)
-class RevokeTokenArgs(OperationArgs[Any], frozen=True):
+class RevokeTokenArgs(OperationArgs[TokenView], frozen=True):
     """Revoke an invitation, a chat link or a webhook. People who joined with it stay members."""
 
     id: Annotated[str, argument("Its id, as the list shows it.", "ID")]

@@ -1,31 +1,57 @@
 """People: make one known, give a role, let into a group, bind further identities."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
+from gatepost.flow.people.erasure_report import ErasureReport
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store.people.users import UserRole
+from gatepost.store.people.users import User, UserRole
+from gatepost.store.rights.acl import AclRow
 
 READ, WRITE = "users.read", "users.write"
 GRANT = "grants.write"  # it writes rows of the access list
 UserId = Annotated[str, argument("The address of a sender.", "ID", examples=("telegram:user/9",))]
 
 
+class UserDetails(User, frozen=True, kw_only=True):
+    known: bool
+    roles: tuple[tuple[str, str], ...]  # (role, folder); '' is everywhere
+    member_of: tuple[str, ...]
+    identities: tuple[str, ...]  # the id first
+    direct_rooms: tuple[str, ...]  # where they can be reached alone, the newest first
+
+
+class PairingCode(Struct, frozen=True, kw_only=True):
+    """It is shown once: only its hash is kept. A link has no code: it is for an identity, and its person is whoever
+    confirms it."""
+
+    code: str = ""
+    link: str = ""
+    identity: str = ""
+    person: str = ""
+    expires_at: int
+
+
+class UnpairedIdentity(Struct, frozen=True):
+    identity: str
+    person: str
+
+
 @declares("user.list", right=READ, reads=True)
-class ListUsersArgs(OperationArgs[Any], frozen=True):
+class ListUsersArgs(OperationArgs[list[UserDetails]], frozen=True):
     """Everybody who is known."""
 
 
 @declares("user.show", right=READ, reads=True)
-class ShowUserArgs(OperationArgs[Any], frozen=True):
+class ShowUserArgs(OperationArgs[UserDetails], frozen=True):
     """One of them."""
 
     id: UserId
 
 
 @declares("user.add", right=WRITE)
-class AddUserArgs(OperationArgs[Any], frozen=True):
+class AddUserArgs(OperationArgs[UserDetails], frozen=True):
     """Make somebody known. That alone lets nobody in: `role` and `member` do."""
 
     id: UserId
@@ -33,7 +59,7 @@ class AddUserArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("user.rename", right=WRITE)
-class RenameUserArgs(OperationArgs[Any], frozen=True):
+class RenameUserArgs(OperationArgs[UserDetails], frozen=True):
     """Change the name of a person. Their earlier messages keep the old name."""
 
     id: UserId
@@ -41,7 +67,7 @@ class RenameUserArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("user.role", right=WRITE)
-class GiveRoleArgs(OperationArgs[Any], frozen=True):
+class GiveRoleArgs(OperationArgs[UserDetails], frozen=True):
     """Give somebody a role. Owners and admins speak in every room of those groups and give commands there."""
 
     id: UserId
@@ -50,7 +76,7 @@ class GiveRoleArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("user.member", right=WRITE)
-class AddMemberArgs(OperationArgs[Any], frozen=True):
+class AddMemberArgs(OperationArgs[UserDetails], frozen=True):
     """Let somebody into one group: they may speak to it wherever a route leads there. Their own room of the web page is
     led to their only group, unless a group hears them there already."""
 
@@ -59,7 +85,7 @@ class AddMemberArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("user.pair", right=WRITE)
-class PairUserArgs(OperationArgs[Any], frozen=True):
+class PairUserArgs(OperationArgs[PairingCode], frozen=True):
     """Print a code that binds the chat identity which sends it to a person. It works once, within ten minutes.
 
     Send it alone or as `/pair CODE`, in any chat that the gateway is in. With --link it prints an address of the web
@@ -75,13 +101,13 @@ class PairUserArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("user.unpair", right=WRITE)
-class UnpairUserArgs(OperationArgs[Any], frozen=True):
+class UnpairUserArgs(OperationArgs[UnpairedIdentity], frozen=True):
     """Take an identity from the person whom a code bound it to. Their roles and memberships stay with them."""
 
     identity: Annotated[str, argument("The identity.", "IDENTITY", examples=("telegram:user/9",))]
 
 
-class SpeakArgs(OperationArgs[Any], frozen=True):
+class SpeakArgs(OperationArgs[AclRow], frozen=True):
     who: Annotated[
         str,
         argument("An identity, or a platform with a star.", "WHO", examples=("telegram:user/9", "telegram:*")),
@@ -109,7 +135,7 @@ class AllowUserArgs(SpeakArgs, frozen=True):
 
 
 @declares("user.forget", right="users.erase")
-class ForgetUserArgs(OperationArgs[Any], frozen=True):
+class ForgetUserArgs(OperationArgs[ErasureReport], frozen=True):
     """Say what is known of a person by all of their identities, and erase it. By default nothing is changed.
 
     Erased are their messages and the answers to them, files, direct rooms, requests, rights, secrets and logins, their

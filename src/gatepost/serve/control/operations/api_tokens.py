@@ -1,33 +1,25 @@
 """API tokens: make, list, revoke."""
 
-from msgspec import Struct
-
 from gatepost.access.token_scopes import check_scopes
 from gatepost.core import ids
 from gatepost.core.clock import DAY
 from gatepost.core.errors import NotFound, Refused, Unavailable
 from gatepost.messages.text import clean
 from gatepost.serve.control.answers import extend
-from gatepost.serve.control.arguments.api_tokens import AddApiTokenArgs, ListApiTokensArgs, RevokeApiTokenArgs
+from gatepost.serve.control.arguments.api_tokens import (
+    AddApiTokenArgs,
+    ApiTokenView,
+    ListApiTokensArgs,
+    NewApiTokenView,
+    RevokeApiTokenArgs,
+)
 from gatepost.serve.control.contract import OPERATIONS, OPERATOR, OperationDeps, operation
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights import api_tokens
 from gatepost.store.rights.api_tokens import ApiToken, NewApiToken
-from gatepost.store.rights.tokens import TokenState
 
 SIGN = "gp_api_"  # how tokens begin, so that scanners for leaked secrets know them
-
-
-class ApiTokenView(ApiToken, frozen=True, kw_only=True):
-    state: TokenState
-
-
-class NewApiTokenView(Struct, frozen=True, kw_only=True):
-    """`secret`: it is shown once, because only its hash is kept."""
-
-    secret: str
-    token: ApiTokenView
 
 
 def _make_view(token: ApiToken, now: int) -> ApiTokenView:

@@ -5,36 +5,14 @@ from collections.abc import Collection
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from gatepost.core.errors import Invalid
-from gatepost.serve.control.arguments.audit import ListAuditArgs, VerifyAuditArgs
+from gatepost.serve.control.arguments.audit import AuditCheck, AuditEntry, ListAuditArgs, VerifyAuditArgs
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.engine.place import get_place
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
-
-
-class AuditEntry(Struct, frozen=True):
-    seq: int
-    at: int
-    actor: str
-    action: str
-    verdict: str
-    details: dict[str, Any] | str | None  # None: they were erased; a text: it is no JSON any more
-    gateway: str = ""  # whose chain it is in, if several share the store
-
-
-class AuditCheck(Struct, frozen=True, kw_only=True):
-    rows: int
-    repeated: int = 0  # further events that are only counted in the rows
-    whole: bool = True
-    first_bad: int | None = None
-    trouble: str = ""
-    head: str | None = None
-    broken_chain: str = ""  # the gateway whose chain does not hold
-    chains: dict[str, str] = {}  # by gateway, the head of its chain, if several share the store
 
 
 @operation

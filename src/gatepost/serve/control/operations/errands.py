@@ -1,53 +1,19 @@
 """Errands: list and show them."""
 
-from msgspec import Struct
-
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound
 from gatepost.serve.control.answers import extend
-from gatepost.serve.control.arguments.errands import ListErrandsArgs, ShowErrandArgs
+from gatepost.serve.control.arguments.errands import ErrandDetails, ErrandView, ListErrandsArgs, ShowErrandArgs
 from gatepost.serve.control.contract import read_operation
 from gatepost.store.messages import messages
 from gatepost.store.port import Db
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import errands, groups
-from gatepost.store.sessions.errands import Errand, ErrandState
+from gatepost.store.sessions.errands import Errand
 
 LONGEST_SHOWN = 20_000  # characters of what was asked, and of what came back
 MOST_ABOVE = 50  # more than any chain may have
 MOST_BELOW = 100
-
-
-class ErrandView(Struct, frozen=True, kw_only=True):
-    """An errand. `depth`: the steps from agent to agent behind it. `cost`: of its own turns, in millionths. `age_s`:
-    until now, or until its end. `instance`, `address`, `thread`: where the result goes."""
-
-    id: str
-    caller_folder: str
-    caller_session: str
-    folder: str
-    session_id: str
-    depth: int
-    state: ErrandState
-    reason: str
-    cost: int
-    created_at: int
-    ended_at: int | None
-    age_s: float
-    instance: str
-    address: str
-    thread: str
-
-
-class ErrandDetails(ErrandView, frozen=True, kw_only=True):
-    """`people`: on whose behalf it is done. `above`: the errands in whose work it was given out, the nearest first.
-    `below`: those that were given out for it."""
-
-    people: list[str]
-    above: list[str]
-    below: list[str]
-    asked: str
-    answer: str
 
 
 @read_operation

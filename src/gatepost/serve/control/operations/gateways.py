@@ -1,7 +1,5 @@
 """Gateways that share a store: list, show, drain, forget."""
 
-from msgspec import Struct
-
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.records import replace
 from gatepost.flow.gateways.group_place import PLACE
@@ -9,6 +7,8 @@ from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.gateways import (
     DrainGatewayArgs,
     ForgetGatewayArgs,
+    GatewayDetails,
+    GatewayView,
     ListGatewaysArgs,
     ShowGatewayArgs,
 )
@@ -22,28 +22,6 @@ from gatepost.store.sessions.shared_folders import GroupPlace
 MOST_SESSIONS = 200  # that are named
 MOST_WORLDS = 10  # that are named
 SEE = "`gatepost gateway list` shows them"
-
-
-class GatewayView(Struct, frozen=True, kw_only=True):
-    """`alive`: by the clock of the database its lease is not over. `duties`: what it does for all of them."""
-
-    name: str
-    alive: bool
-    state: GatewayState
-    host: str
-    listen: str
-    version: str
-    schema_number: int
-    epoch: int
-    capacity: int
-    sessions: int
-    duties: list[str]
-    started_at: int
-    lease_until: int
-
-
-class GatewayDetails(GatewayView, frozen=True, kw_only=True):
-    running_sessions: list[str]
 
 
 def make_view(row: GatewayRow, sessions: int, duties: dict[str, str], now: int) -> GatewayView:

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from msgspec import Struct
-
 from gatepost.access.acl import list_valid_rows
 from gatepost.access.grants import parse
 from gatepost.core.errors import Invalid, NotFound
@@ -12,56 +10,28 @@ from gatepost.flow import grant_changes
 from gatepost.gate.call_explanation import list_gaps
 from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.grants import (
+    AclListItem,
     AddAclRowArgs,
     AddGrantRuleArgs,
     AddRoleMemberArgs,
+    AllGrants,
+    GrantRuleRemoval,
     ListGrantsArgs,
+    NewGrantRule,
+    NewRoleMember,
     RemoveAclRowArgs,
     RemoveGrantRuleArgs,
     RemoveRoleMemberArgs,
+    RoleMember,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
 from gatepost.serve.control.declaration import list_declarations
 from gatepost.serve.control.operations.policy import load_tools
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
-from gatepost.store.rights.acl import AclEffect, AclRow, GrantRow
+from gatepost.store.rights.acl import AclEffect, AclRow
 
 T = TypeVar("T")
-
-
-class NewGrantRule(Struct, frozen=True):
-    """`not_covered`: what it leaves free, of a rule that denies or holds."""
-
-    id: int
-    folder: str
-    rule: str
-    not_covered: list[str]
-
-
-class GrantRuleRemoval(Struct, frozen=True):
-    removed: int
-    folder: str
-    rule: str
-
-
-class RoleMember(Struct, frozen=True):
-    child: str
-    role: str
-
-
-class NewRoleMember(RoleMember, frozen=True):
-    new: bool
-
-
-class AclListItem(AclRow, frozen=True, kw_only=True):
-    counts: bool  # whoever gave it can give it
-
-
-class AllGrants(Struct, frozen=True):
-    rules: list[GrantRow]  # in their order
-    rows: list[AclListItem]
-    members: list[RoleMember]
 
 
 async def _write(deps: OperationDeps, change: Callable[[Db], T], **details: str) -> T:

@@ -1,10 +1,16 @@
 """Browsers that are signed in: list, sign out. A person has their own; a holder of the right, those of everybody."""
 
-from msgspec import Struct
-
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.serve.control.answers import extend
-from gatepost.serve.control.arguments.logins import READ, WRITE, EndAllLoginsArgs, EndLoginArgs, ListLoginsArgs
+from gatepost.serve.control.arguments.logins import (
+    READ,
+    WRITE,
+    BrowserLoginView,
+    EndAllLoginsArgs,
+    EndedLogins,
+    EndLoginArgs,
+    ListLoginsArgs,
+)
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.people import identities, logins, users
@@ -12,20 +18,6 @@ from gatepost.store.people.logins import BrowserLogin
 from gatepost.store.port import Db
 
 LONGEST_SHOWN = 80  # characters of a name that is not known
-
-
-class BrowserLoginView(BrowserLogin, frozen=True, kw_only=True):
-    """`person`: how people call them. `is_this`: it is the browser that asks."""
-
-    person: str
-    is_this: bool
-
-
-class EndedLogins(Struct, frozen=True, kw_only=True):
-    """How many browsers and one-time addresses do not work any more."""
-
-    person: str
-    ended: int
 
 
 @operation

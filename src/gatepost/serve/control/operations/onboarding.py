@@ -1,7 +1,5 @@
 """Newcomers: open and close entrances, list who came, let in, deny."""
 
-from msgspec import Struct
-
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow.intake.patterns import compile_glob
@@ -11,6 +9,7 @@ from gatepost.serve.control.arguments.onboarding import (
     CloseEntranceArgs,
     DenyNewcomerArgs,
     ListNewcomersArgs,
+    OnboardingOverview,
     OpenEntranceArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
@@ -18,11 +17,6 @@ from gatepost.store.people import newcomers
 from gatepost.store.people.newcomers import Entrance, Newcomer
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups
-
-
-class OnboardingOverview(Struct, frozen=True):
-    entrances: tuple[Entrance, ...]
-    newcomers: list[Newcomer]
 
 
 @operation

@@ -1,27 +1,15 @@
 """The panic switch: everything ends, and nothing starts until it is off."""
 
-from msgspec import Struct
-
 from gatepost.core.clock import iso
 from gatepost.flow.sessions.panic_result import PanicResult
 from gatepost.messages.text import clean
-from gatepost.serve.control.arguments.panic import PanicOffArgs, PanicOnArgs
+from gatepost.serve.control.arguments.panic import PanicAnswer, PanicOffArgs, PanicOnArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.port import Db
 from gatepost.store.rights import switches
 from gatepost.store.rights.switches import PANIC, Switch
 
 LONGEST_REASON = 500
-
-
-class PanicAnswer(Struct, frozen=True, kw_only=True):
-    changed: bool
-    ended: int = 0  # sandboxes
-    on: bool = False
-    reason: str = ""
-    since: str | None = None
-    durable: bool = True
-    why: str = ""  # it is not durable
 
 
 @operation

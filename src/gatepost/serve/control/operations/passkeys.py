@@ -2,11 +2,16 @@
 
 import importlib.util
 
-from msgspec import Struct
-
 from gatepost.core.errors import NotFound, Refused
 from gatepost.serve.control.answers import extend
-from gatepost.serve.control.arguments.passkeys import READ, WRITE, ListPasskeysArgs, RemovePasskeyArgs
+from gatepost.serve.control.arguments.passkeys import (
+    READ,
+    WRITE,
+    ListPasskeysArgs,
+    PasskeyList,
+    PasskeyView,
+    RemovePasskeyArgs,
+)
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
@@ -16,20 +21,6 @@ from gatepost.store.port import Db
 
 LONGEST_SHOWN = 80  # characters of a name that is not known
 MOST_LISTED = 500
-
-
-class PasskeyView(Passkey, frozen=True, kw_only=True):
-    """`person`: how people call them."""
-
-    person: str
-
-
-class PasskeyList(Struct, frozen=True, kw_only=True):
-    """`is_on`: people can add some, and sign in with them. `missing`: what must be installed for it."""
-
-    is_on: bool
-    missing: str = ""
-    passkeys: list[PasskeyView]
 
 
 @operation

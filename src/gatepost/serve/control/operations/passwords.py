@@ -2,14 +2,12 @@
 
 import importlib.util
 
-from msgspec import Struct
-
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import Invalid, NotFound, Refused, SetupError
 from gatepost.core.settings import Config
 from gatepost.flow.groups.groups import WEB_PERSON
 from gatepost.serve.control.arguments.logins import WRITE
-from gatepost.serve.control.arguments.passwords import RemovePasswordArgs, SetPasswordArgs, ShowSignInArgs
+from gatepost.serve.control.arguments.passwords import RemovePasswordArgs, SetPasswordArgs, ShowSignInArgs, SignInState
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.serve.password_hashing import EXTRA, HASHING, MODULE, PASSWORD_LOGIN, check_new
@@ -21,15 +19,6 @@ from gatepost.store.port import Db
 FRESH = 10 * MINUTE  # after a sign-in nobody is asked for the old password
 STALE = "you have signed in more than ten minutes ago: give the old password, or open an address of `gatepost login`"
 _LIMITS = PasswordLimits()  # of old passwords, by browser
-
-
-class SignInState(Struct, frozen=True, kw_only=True):
-    """`name`: by which the person signs in; '': they have no identity on the web page. `password_login`: whether
-    passwords are on here. `changed_at`: when they set theirs; None: they have none."""
-
-    name: str
-    password_login: bool
-    changed_at: int | None
 
 
 @operation

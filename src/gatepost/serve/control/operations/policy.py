@@ -1,9 +1,6 @@
 """Policy: why a group's agent may call a tool, or not."""
 
-from msgspec import Struct
-
-from gatepost.access.policy import GroupPolicy, PolicyStep
-from gatepost.access.subjects import Subject
+from gatepost.access.policy import GroupPolicy
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
 from gatepost.core.errors import NotFound
@@ -16,32 +13,11 @@ from gatepost.gate.call_explanation import explain as explain_tool
 from gatepost.gate.call_explanation import list_gaps
 from gatepost.gate.connectors import CONNECTORS
 from gatepost.gate.policies import TOOL_GROUPS, load_policy_facts, visible_tools
-from gatepost.serve.control.arguments.policy import ExplainCallArgs, ListToolsArgs
+from gatepost.serve.control.arguments.policy import CallExplanation, ExplainCallArgs, ListToolsArgs, VisibleTool
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups
 from gatepost.tools.contract import TOOLS, Tool
-
-
-class CallExplanation(Struct, frozen=True):
-    """`notes`: what the rules about this tool leave free."""
-
-    folder: str
-    tool: str
-    allowed: bool
-    steps: list[PolicyStep]
-    notes: list[str] = []
-
-
-class VisibleTool(Struct, frozen=True):
-    """`group`: of tools. `effects`: the subjects that rules may name. `held`: the rules by which a person is asked
-    first."""
-
-    name: str
-    group: str
-    effects: list[Subject]
-    summary: str
-    held: list[str]
 
 
 @operation

@@ -1,75 +1,21 @@
 """One request of an agent or a person, with the answers that it takes: the same as its card in a chat."""
 
-from typing import Any
-
-from msgspec import Struct
-
 from gatepost.core.errors import NotFound
 from gatepost.flow.requests.card_delivery import find_facts, find_name
 from gatepost.flow.requests.choices import list_choices, list_fields, render_decision, render_title
 from gatepost.flow.requests.edited_input import is_editable
 from gatepost.flow.requests.questions import AgentQuestion, get_answers, parse_questions
-from gatepost.serve.control.arguments.requests import ShowRequestArgs
+from gatepost.serve.control.arguments.requests import (
+    PermitChoice,
+    PermitDetails,
+    PermitField,
+    PermitQuestion,
+    ShowRequestArgs,
+)
 from gatepost.serve.control.contract import read_operation
 from gatepost.store.port import Db
 from gatepost.store.rights import request_votes, requests
-from gatepost.store.rights.requests import AnswerLasts, Request, RequestKind, RequestState
-
-
-class PermitChoice(Struct, frozen=True, kw_only=True):
-    """An answer that is one click. `group`: of a room, who answers there."""
-
-    label: str
-    allow: bool
-    lasts: AnswerLasts
-    group: str
-
-
-class PermitQuestion(Struct, frozen=True, kw_only=True):
-    """`answer`: what somebody has said to it already."""
-
-    text: str
-    key: str
-    options: list[str]
-    many: bool
-    own_words: bool
-    answer: str
-
-
-class PermitField(Struct, frozen=True, kw_only=True):
-    """An argument in words, as the card shows it."""
-
-    label: str
-    value: str
-
-
-class PermitDetails(Struct, frozen=True, kw_only=True):
-    """`cut`: `input` is an excerpt. `voters`: who agreed, where `quorum` people must. `decision`: what became of it.
-    `asked_by`: the person for whom the agent works, `asked_in` the conversation, `said` their words."""
-
-    id: str
-    kind: RequestKind
-    title: str
-    folder: str
-    session: str | None
-    asked_by: str
-    asked_in: str
-    said: str
-    tool: str
-    why: str
-    preview: str
-    fields: list[PermitField]
-    input: dict[str, Any]
-    cut: bool
-    editable: bool
-    state: RequestState
-    decision: str
-    quorum: int
-    voters: list[str]
-    choices: list[PermitChoice]
-    questions: list[PermitQuestion]
-    asked_at: int
-    expires_at: int | None
+from gatepost.store.rights.requests import Request, RequestKind, RequestState
 
 
 @read_operation

@@ -3,48 +3,27 @@
 import asyncio
 from pathlib import Path
 
-from msgspec import Struct
-
 from gatepost.core.clock import DAY, iso
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.records import asdict
 from gatepost.core.settings import Config
 from gatepost.core.untrusted_files import open_untrusted
-from gatepost.flow.upkeep.retention import MEDIA, ROWS, SESSIONS, Retention, RetentionCounts
-from gatepost.serve.control.arguments.retention import RunRetentionArgs, ShowRetentionArgs
+from gatepost.flow.upkeep.retention import MEDIA, ROWS, SESSIONS, Retention
+from gatepost.serve.control.arguments.retention import (
+    KeptFiles,
+    KeptRows,
+    RetentionOverview,
+    RunRetentionArgs,
+    ShowRetentionArgs,
+    StoreSize,
+)
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.engine.place import get_place
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.schedule import retention
-
-
-class KeptRows(Struct, frozen=True):
-    what: str
-    setting: str
-    days: int
-    rows: int
-    over_age: int
-    oldest: str
-
-
-class KeptFiles(Struct, frozen=True):
-    what: str
-    setting: str
-    days: int
-    bytes: int
-
-
-class StoreSize(Struct, frozen=True):
-    bytes: int
-    shrinks: bool
-
-
-class RetentionOverview(Struct, frozen=True):
-    rows: list[KeptRows]
-    files: list[KeptFiles]
-    store: StoreSize
+from gatepost.store.schedule.retention import RetentionCounts
 
 
 @operation

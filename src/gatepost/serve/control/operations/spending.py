@@ -1,15 +1,19 @@
 """Money: what may be spent, and what was."""
 
-from typing import Any
-
-from msgspec import Struct
-
 from gatepost.access.budgets import parse_usd, to_usd_number
 from gatepost.core.clock import DAY, iso
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.periods import Period, start_of
 from gatepost.core.records import asdict, replace
-from gatepost.serve.control.arguments.spending import SetBudgetArgs, ShowBudgetsArgs, ShowCostArgs
+from gatepost.serve.control.arguments.spending import (
+    BudgetAmounts,
+    BudgetView,
+    SetBudgetArgs,
+    ShowBudgetsArgs,
+    ShowCostArgs,
+    SpendingReport,
+    SpendingRow,
+)
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, BudgetStatus
@@ -18,33 +22,6 @@ from gatepost.store.port import Db
 from gatepost.store.sessions import groups
 
 NONE = "none"  # takes a limit away
-
-
-class BudgetAmounts(Struct, frozen=True, kw_only=True):
-    limit_usd: float
-    spent_usd: float
-    reserved_usd: float
-    left_usd: float
-    ends_at: int
-
-
-class BudgetView(Struct, frozen=True):
-    kind: BudgetScopeKind
-    name: str
-    daily: BudgetAmounts | None
-    monthly: BudgetAmounts | None
-
-
-class SpendingReport(Struct, frozen=True, kw_only=True):
-    """Costs that were booked, and those that calls in flight may still cause. The first field of a row is named like
-    `by`."""
-
-    by: str
-    since: str | None
-    total_usd: float
-    total_micro: int
-    reserved_usd: float
-    rows: list[dict[str, Any]]
 
 
 def _scope(args: SetBudgetArgs) -> BudgetScope:
@@ -131,9 +108,10 @@ def show_cost(db: Db, args: ShowCostArgs, now: int) -> SpendingReport:
         total_usd=to_usd_number(total),
         total_micro=total,
         reserved_usd=to_usd_number(reservations.sum_reserved(db)),
-        rows=[{args.by: row.key, "usd": to_usd_number(row.micro), **_numbers(row)} for row in rows],
+        rows=[_make_row(args.by, row) for row in rows],
     )
 
 
-def _numbers(row: costs.CostSum) -> dict[str, int]:
-    return {name: value for name, value in asdict(row).items() if name != "key"}
+def _make_row(by: str, row: costs.CostSum) -> SpendingRow:
+    numbers = asdict(row)
+    return SpendingRow(**{by: numbers.pop("key")}, usd=to_usd_number(row.micro), **numbers)

@@ -1,7 +1,5 @@
 """Tokens that let somebody in: make, list, revoke."""
 
-from msgspec import Struct
-
 from gatepost.core.clock import DAY
 from gatepost.core.errors import NotFound
 from gatepost.core.keyring import Keyring
@@ -17,34 +15,16 @@ from gatepost.serve.control.arguments.tokens import (
     AddTokenArgs,
     ListInvitationsArgs,
     ListTokensArgs,
+    NewTokenView,
     RevokeTokenArgs,
+    SignedTokenView,
     SignTokenArgs,
+    TokenView,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
 from gatepost.store.port import Db
 from gatepost.store.rights import tokens
-from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind, TokenState
-
-
-class TokenView(Token, frozen=True, kw_only=True):
-    state: TokenState
-
-
-class NewTokenView(Struct, frozen=True, kw_only=True):
-    """`secret`: it is shown once, because only its hash is kept. So is `url`, which has it; '' if no page answers it.
-    `signing_secret`: what the service signs with, if it was made here."""
-
-    secret: str
-    token: TokenView
-    url: str = ""
-    signing_secret: str = ""
-
-
-class SignedTokenView(Struct, frozen=True, kw_only=True):
-    """`signing_secret`: it is shown once; '' if it was given, or nothing is signed."""
-
-    token: TokenView
-    signing_secret: str
+from gatepost.store.rights.tokens import SignatureScheme, Token, TokenKind
 
 
 def _make_view(token: Token, now: int) -> TokenView:

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from msgspec import Struct
-
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.home_lock import read_holder
 from gatepost.core.records import asdict, replace
@@ -11,7 +9,8 @@ from gatepost.flow import grant_changes, pairing
 from gatepost.flow.channel_specs import check_platform
 from gatepost.flow.groups.groups import OWNER
 from gatepost.flow.people import personal_routes
-from gatepost.flow.people.person_erasure import ErasureReport, PersonErasure
+from gatepost.flow.people.erasure_report import ErasureReport
+from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.serve.control.answers import extend
@@ -24,48 +23,27 @@ from gatepost.serve.control.arguments.users import (
     ForgetUserArgs,
     GiveRoleArgs,
     ListUsersArgs,
+    PairingCode,
     PairUserArgs,
     RenameUserArgs,
     ShowUserArgs,
     SpeakArgs,
     UnblockUserArgs,
+    UnpairedIdentity,
     UnpairUserArgs,
+    UserDetails,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
 from gatepost.serve.control.rights import ROOT_FOLDER, has_right
 from gatepost.store.people import identities, users
 from gatepost.store.people.pairing_codes import LASTS
-from gatepost.store.people.users import User, UserRole
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rights.tokens import MOST_LINKS
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups
-
-
-class UserDetails(User, frozen=True, kw_only=True):
-    known: bool
-    roles: tuple[tuple[str, str], ...]  # (role, folder); '' is everywhere
-    member_of: tuple[str, ...]
-    identities: tuple[str, ...]  # the id first
-    direct_rooms: tuple[str, ...]  # where they can be reached alone, the newest first
-
-
-class PairingCode(Struct, frozen=True, kw_only=True):
-    """It is shown once: only its hash is kept. A link has no code: it is for an identity, and its person is whoever
-    confirms it."""
-
-    code: str = ""
-    link: str = ""
-    identity: str = ""
-    person: str = ""
-    expires_at: int
-
-
-class UnpairedIdentity(Struct, frozen=True):
-    identity: str
-    person: str
 
 
 def _read_user(db: Db, identity: str) -> UserDetails:

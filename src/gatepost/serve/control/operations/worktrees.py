@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.agents.worktrees import (
-    WorktreeView,
     bundle_commands,
     make_new_worktree,
     make_worktree_view,
@@ -17,38 +16,16 @@ from gatepost.serve.control.arguments.worktrees import (
     CreateWorktreeArgs,
     ListWorktreesArgs,
     SaveWorktreeArgs,
+    SaveWorktreeResult,
     SetUpWorktreeArgs,
     ShowWorktreeArgs,
     TrustWorktreeArgs,
+    WorktreeDetails,
+    WorktreeRemoval,
 )
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.operations.agents import get_agent_service
-from gatepost.store.sessions.worktrees import Worktree, WorktreeState
-
-
-class WorktreeDetails(WorktreeView, frozen=True, rename="camel", kw_only=True):
-    """A worktree as it stands, with the commands that fetch and show what was saved of it."""
-
-    fetch: str
-    look: str
-
-
-class BundleResult(Struct, frozen=True, kw_only=True):
-    name: str
-    bundle: str | None
-    contents: str
-    fetch: str
-    look: str
-
-
-class SaveWorktreeResult(BundleResult, frozen=True, kw_only=True):
-    branch: str
-    state: WorktreeState
-    left: str
-
-
-class WorktreeRemoval(BundleResult, frozen=True, kw_only=True):
-    trouble: str
+from gatepost.store.sessions.worktrees import Worktree
 
 
 def _make_details(service: AgentService, each: Worktree) -> WorktreeDetails:

@@ -21,6 +21,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
 from gatepost.serve.web.dashboard.live import ChangeStreams
@@ -61,7 +62,7 @@ class DashboardDeps(Struct, frozen=True, kw_only=True):
     """`describe`: what the daemon knows of itself."""
 
     office: OperationDeps
-    describe: Callable[[], Awaitable[Mapping[str, Any]]]
+    describe: Callable[[], Awaitable[DaemonStatus]]
     pages: Registry[Page] = PAGES
     operations: Registry[Operation] = OPERATIONS
 

@@ -1,8 +1,11 @@
 """Access: rules of groups, rows of the access list, roles; and why a call is allowed or not."""
 
+from gatepost.serve.control.arguments.grants import AclListItem, ListGrantsArgs
+from gatepost.serve.control.arguments.policy import ExplainCallArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, badge, code, link, make_table, moment, text
+from gatepost.serve.web.dashboard.tables import badge, code, link, make_table, moment, text
 from gatepost.serve.web.dashboard.view import Action, Block, EmptyState, Note, PageView, Tone
+from gatepost.store.rights.acl import GrantRow
 
 EXPLAIN = Action(label="Explain a call", operation="policy.explain", asks=True)
 ADD_RULE = Action(label="New rule", operation="grant.add", asks=True, tone=Tone.GOOD)
@@ -28,7 +31,7 @@ STEP = (text("source", "By"), text("text", "Rule"), text("says", "Says"))
 
 @page("/access", "Access", Section.ACCESS, "grant.list", order=30)
 async def show_access(request: PageRequest) -> PageView:
-    found = await request.ask("grant.list", folder=request.query.get("folder", ""))
+    found = await request.ask(ListGrantsArgs(folder=request.query.get("folder", "")))
     blocks: list[Block] = await _explain(request) if request.query.get("tool") else []
     rules = EmptyState(text="No group has rules of its own: tiers and defaults decide.", action=ADD_RULE)
     rows = EmptyState(text="There are no rows: owners may everything, the others what their group may.", action=ADD_ROW)
@@ -37,26 +40,25 @@ async def show_access(request: PageRequest) -> PageView:
     return PageView(
         blocks=[
             *blocks,
-            make_table(found["rules"], RULE, rules, actions=list_rule_actions, title="Rules of groups"),
-            make_table(found["rows"], ROW, rows, actions=list_row_actions, title="Access list"),
-            make_table(found["members"], member, roles, title="Roles"),
+            make_table(found.rules, RULE, rules, actions=list_rule_actions, title="Rules of groups"),
+            make_table(found.rows, ROW, rows, actions=list_row_actions, title="Access list"),
+            make_table(found.members, member, roles, title="Roles"),
         ],
         actions=(EXPLAIN, ADD_ROW, ADD_RULE),
     )
 
 
 async def _explain(request: PageRequest) -> list[Block]:
-    given = {name: request.query[name] for name in ("folder", "tool") if request.query.get(name)}
-    why = await request.ask("policy.explain", **given)
-    said = f"{why['folder']} may {'' if why['allowed'] else 'not '}call {why['tool']}."
-    note = Note(text=said, tone=Tone.GOOD if why["allowed"] else Tone.BAD)
-    return [note, make_table(why["steps"], STEP, EmptyState(text="No rule says anything."), title="Step by step")]
+    why = await request.ask(ExplainCallArgs(folder=request.query.get("folder", ""), tool=request.query["tool"]))
+    said = f"{why.folder} may {'' if why.allowed else 'not '}call {why.tool}."
+    note = Note(text=said, tone=Tone.GOOD if why.allowed else Tone.BAD)
+    return [note, make_table(why.steps, STEP, EmptyState(text="No rule says anything."), title="Step by step")]
 
 
-def list_rule_actions(rule: Answer) -> tuple[Action, ...]:
-    given = {"folder": rule["folder"], "rule": rule["text"]}
+def list_rule_actions(rule: GrantRow) -> tuple[Action, ...]:
+    given = {"folder": rule.folder, "rule": rule.text}
     return (Action(label="Remove", operation="grant.rm", args=given, asks=True, tone=Tone.BAD),)
 
 
-def list_row_actions(row: Answer) -> tuple[Action, ...]:
-    return (Action(label="Remove", operation="acl.rm", args={"id": row["id"]}, asks=True, tone=Tone.BAD),)
+def list_row_actions(row: AclListItem) -> tuple[Action, ...]:
+    return (Action(label="Remove", operation="acl.rm", args={"id": row.id}, asks=True, tone=Tone.BAD),)

@@ -5,15 +5,18 @@ from functools import lru_cache
 from typing import Any
 
 from gatepost.core.registry import Registry
+from gatepost.serve.control.arguments.api_tokens import ApiTokenView, ListApiTokensArgs
 from gatepost.serve.control.contract import Operation
 from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import Answer, badge, code, link, made, make_table, moment, text
+from gatepost.serve.web.dashboard.tables import badge, code, flag, made, make_table, moment, shorten, text
+from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,
     Block,
+    Cell,
     Code,
     EmptyState,
     Fact,
@@ -29,38 +32,64 @@ from gatepost.store.rights.tokens import TokenState
 LONGEST_ANSWER = 20_000  # characters of a schema
 NEW = Action(label="New token", operation="api_token.add", asks=True, tone=Tone.GOOD)
 NO_TOKEN = EmptyState(text="No program has a token. With one it runs operations over HTTP.", action=NEW)
+
+
+def _link_operation(operation: Operation) -> Cell:
+    name = operation.info.name
+    return Link(shorten(name), render_path("/api/{operation}", operation=name))
+
+
+def _show_effect(operation: Operation) -> Cell:
+    effect = "reads" if operation.info.right.endswith(".read") else "acts"
+    return Badge(effect, get_tone(effect))
+
+
+def render_kind(field: ArgumentField) -> str:
+    return shorten(", ".join(map(str, field.choices)) or getattr(field.kind, "__name__", str(field.kind)))
+
+
+def render_default(field: ArgumentField) -> str:
+    """Render the default as JSON; '' if it is empty."""
+    return "" if field.default in (None, "", (), [], {}, False) else json.dumps(field.default, default=str)
+
+
+def _show_default(field: ArgumentField) -> Cell:
+    default = render_default(field)
+    return Code(default) if default else None
+
+
 OPERATION = (
-    link("name", "Operation", "/api/{operation}"),
+    made("name", "Operation", _link_operation),
     text("summary", "What it does"),
-    code("right", "Right"),
-    badge("kind", "Kind"),
+    made("right", "Right", lambda operation: Code(shorten(operation.info.right))),
+    made("kind", "Kind", _show_effect),
 )
 TOKEN = (
     code("id", "Token"),
     text("label", "Label"),
     text("maker", "As"),
-    made("scopes", "Scopes", lambda token: Code(" ".join(token["scopes"]))),
+    made("scopes", "Scopes", lambda token: Code(" ".join(token.scopes))),
     badge("state", "State"),
     moment("expires_at", "Ends"),
     moment("last_used_at", "Last used"),
 )
 ARGUMENT = (
     code("name", "Argument"),
-    text("kind", "Type"),
-    made("required", "Needed", lambda row: Badge("needed") if row["required"] else None),
-    made("default", "Default", lambda row: Code(row["default"]) if row["default"] else None),
+    made("kind", "Type", render_kind),
+    flag("required", "Needed", "needed"),
+    made("default", "Default", _show_default),
     text("description", "What it is"),
-    text("example", "For example"),
+    made("example", "For example", lambda field: shorten("; ".join(field.examples)) or None),
 )
 
 
 @page("/api", "API", Section.GATEWAY, order=90)
 async def show_api(request: PageRequest) -> PageView:
-    rows = [describe_operation(each) for _, each in request.operations.items()]
+    rows = [each for _, each in request.operations.items()]
     blocks: list[Block] = [make_table(rows, OPERATION, EmptyState(text="There are no operations."))]
     actions: tuple[Action, ...] = ()
     if await request.may("api_token.list", "api_token.add"):
-        found = await request.ask("api_token.list")
+        found = await request.ask(ListApiTokensArgs())
         blocks.append(make_table(found, TOKEN, NO_TOKEN, actions=list_actions, title="Tokens"))
         actions = (NEW,)
     document = Note(text="The same as an OpenAPI document:", link=Link("openapi.json", "/openapi.json"))
@@ -71,19 +100,10 @@ async def show_api(request: PageRequest) -> PageView:
     )
 
 
-def describe_operation(operation: Operation) -> dict[str, Any]:
-    return {
-        "name": operation.info.name,
-        "summary": operation.summary,
-        "right": operation.info.right,
-        "kind": "reads" if operation.info.right.endswith(".read") else "acts",
-    }
-
-
-def list_actions(token: Answer) -> tuple[Action, ...]:
-    if token["state"] != TokenState.VALID:
+def list_actions(token: ApiTokenView) -> tuple[Action, ...]:
+    if token.state != TokenState.VALID:
         return ()
-    given = {"id": token["id"]}
+    given = {"id": token.id}
     return (Action(label="Revoke", operation="api_token.rm", args=given, asks=True, tone=Tone.BAD),)
 
 
@@ -91,7 +111,6 @@ def list_actions(token: Answer) -> tuple[Action, ...]:
 async def show_operation(request: PageRequest) -> PageView:
     operation = request.operations[request.params["operation"]]
     name = operation.info.name
-    arguments = [describe_argument(each) for each in list_fields(operation.args)]
     facts = [
         Fact("Right", Code(f"op:{operation.info.right}")),
         Fact("A token needs the scope", Code(operation.info.right)),
@@ -104,23 +123,13 @@ async def show_operation(request: PageRequest) -> PageView:
         actions=(Action(label="Run it", operation=name, asks=True),),
         blocks=[
             Facts(items=facts),
-            make_table(arguments, ARGUMENT, EmptyState(text="It has no arguments."), title="Arguments"),
+            make_table(
+                list_fields(operation.args), ARGUMENT, EmptyState(text="It has no arguments."), title="Arguments"
+            ),
             LongText(title="Example", text=render_example(operation)),
             LongText(title="What it answers, as a JSON schema", text=render_answer(request.operations, name)),
         ],
     )
-
-
-def describe_argument(field: ArgumentField) -> dict[str, Any]:
-    default = "" if field.default in (None, "", (), [], {}, False) else json.dumps(field.default, default=str)
-    return {
-        "name": field.name,
-        "kind": ", ".join(map(str, field.choices)) or getattr(field.kind, "__name__", str(field.kind)),
-        "required": field.required,
-        "default": default,
-        "description": field.description,
-        "example": "; ".join(field.examples),
-    }
 
 
 def render_example(operation: Operation) -> str:

@@ -1,8 +1,8 @@
 """The audit log: who did what, what was refused, and whether the chain is whole."""
 
+from gatepost.serve.control.arguments.audit import AuditEntry, ListAuditArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import (
-    Answer,
     badge,
     code,
     made,
@@ -19,8 +19,8 @@ LIMIT = 300
 VERIFY = Action(label="Verify the chain", operation="audit.verify", asks=True)
 
 
-def show_details(entry: Answer) -> str | None:
-    details = entry["details"]
+def show_details(entry: AuditEntry) -> str | None:
+    details = entry.details
     if not isinstance(details, dict):
         return shorten(str(details)) if details else None
     return render_fields(details) or None
@@ -38,8 +38,8 @@ ENTRY = (
 
 @page("/audit", "Audit", Section.GATEWAY, "audit.list", order=40)
 async def show_audit(request: PageRequest) -> PageView:
-    found = await request.ask("audit.list", limit=LIMIT)
-    newest_first = sorted(found, key=lambda entry: -int(entry["seq"]))
+    found = await request.ask(ListAuditArgs(limit=LIMIT))
+    newest_first = sorted(found, key=lambda entry: -entry.seq)
     return PageView(
         lead="Each row carries the hash of the one before. A row that was changed or taken out is found.",
         blocks=[make_table(newest_first, ENTRY, EmptyState(text="Nothing was done yet."))],

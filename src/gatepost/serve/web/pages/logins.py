@@ -1,12 +1,13 @@
 """Sign-ins: the browsers in which a person is signed in, how to end one or all, and their passkeys."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gatepost.core.records import replace
-from gatepost.serve.control.arguments.logins import READ
+from gatepost.serve.control.arguments.logins import READ, BrowserLoginView, ListLoginsArgs
+from gatepost.serve.control.arguments.passkeys import ListPasskeysArgs, PasskeyList, PasskeyView
+from gatepost.serve.control.arguments.passwords import ShowSignInArgs, SignInState
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, code, made, make_table, moment, text
+from gatepost.serve.web.dashboard.tables import code, made, make_moment, make_table, moment, text
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,
@@ -19,7 +20,6 @@ from gatepost.serve.web.dashboard.view import (
     Filter,
     FormInput,
     InputKind,
-    Moment,
     Note,
     PageView,
     ScriptForm,
@@ -59,14 +59,14 @@ PASSKEY_FORM = ScriptForm(
 )
 
 
-def _show_this(login: Answer) -> Cell:
-    return Badge("this browser", Tone.GOOD) if login["is_this"] else ""
+def _show_this(login: BrowserLoginView) -> Cell:
+    return Badge("this browser", Tone.GOOD) if login.is_this else ""
 
 
 BROWSER = (
-    made("device", "Device", lambda login: login["device"] or "Unknown device"),
+    made("device", "Device", lambda login: login.device or "Unknown device"),
     made("is_this", "Where", _show_this),
-    made("way", "By", lambda login: WAYS.get(login["way"], login["way"])),
+    made("way", "By", lambda login: WAYS.get(login.way, login.way)),
     code("peer", "Address"),
     moment("last_seen_at", "Last seen"),
     moment("created_at", "Since"),
@@ -79,13 +79,15 @@ PERSON = text("person", "Person")
 async def show_logins(request: PageRequest) -> PageView:
     sees_all = await request.has_right(READ)
     everybody = sees_all and request.query.get("whose") == "all"
-    found, state = await request.ask("login.list", everybody=everybody), await request.ask("login.show")
-    view = make_logins_view(found, state, sees_all, everybody)
-    passkeys = await request.ask("passkey.list", everybody=everybody)
+    found = await request.ask(ListLoginsArgs(everybody=everybody))
+    view = make_logins_view(found, await request.ask(ShowSignInArgs()), sees_all, everybody)
+    passkeys = await request.ask(ListPasskeysArgs(everybody=everybody))
     return replace(view, blocks=[*view.blocks, *make_passkey_blocks(passkeys, everybody)])
 
 
-def make_logins_view(found: Sequence[Answer], state: Answer, sees_all: bool, everybody: bool) -> PageView:
+def make_logins_view(
+    found: Sequence[BrowserLoginView], state: SignInState, sees_all: bool, everybody: bool
+) -> PageView:
     """`state`: how the person signs in. `sees_all`: they may see those of other people; `everybody`: they do."""
     fields = (PERSON, *BROWSER) if everybody else BROWSER
     whose = Filter(name="whose", label="Whose", choices=WHOSE, chosen="all" if everybody else "")
@@ -101,46 +103,45 @@ def make_logins_view(found: Sequence[Answer], state: Answer, sees_all: bool, eve
     )
 
 
-def list_actions(login: Answer) -> tuple[Action, ...]:
-    return (Action(label="Sign out", operation="login.end", args={"id": login["id"]}, asks=True, tone=Tone.BAD),)
+def list_actions(login: BrowserLoginView) -> tuple[Action, ...]:
+    return (Action(label="Sign out", operation="login.end", args={"id": login.id}, asks=True, tone=Tone.BAD),)
 
 
-def _list_facts(state: Answer) -> list[Block]:
-    if not state["password_login"]:
+def _list_facts(state: SignInState) -> list[Block]:
+    if not state.password_login:
         return []
     return [
         Facts(
             items=[
-                Fact("Name to sign in with", Code(state["name"])),
-                Fact("Password", Moment(state["changed_at"]) if state["changed_at"] else "None is set"),
+                Fact("Name to sign in with", Code(state.name)),
+                Fact("Password", make_moment(state.changed_at) if state.changed_at else "None is set"),
             ]
         )
     ]
 
 
-def _list_password_actions(state: Answer) -> tuple[Action, ...]:
-    if not state["password_login"]:
+def _list_password_actions(state: SignInState) -> tuple[Action, ...]:
+    if not state.password_login:
         return ()
-    label = "Change password" if state["changed_at"] else "Set a password"
+    label = "Change password" if state.changed_at else "Set a password"
     change = Action(label=label, operation="login.set_password", asks=True)
     remove = Action(label="Remove password", operation="login.remove_password", asks=True, tone=Tone.BAD)
-    return (change, remove) if state["changed_at"] else (change,)
+    return (change, remove) if state.changed_at else (change,)
 
 
-def make_passkey_blocks(answer: Mapping[str, Any], everybody: bool) -> list[Block]:
+def make_passkey_blocks(answer: PasskeyList, everybody: bool) -> list[Block]:
     """Make the blocks of passkeys: those of a person, and the form that adds one. No blocks if they are off and unused.
 
     `everybody`: those of other people are among them.
     """
     fields = (PERSON, *PASSKEY) if everybody else PASSKEY
-    found: list[Answer] = answer["passkeys"]
-    table = make_table(found, fields, NO_PASSKEY, title="Passkeys", actions=list_passkey_actions)
-    if answer["missing"]:
-        return [table, Note(text="The library for passkeys is not installed.", hint=answer["missing"], tone=Tone.WARN)]
-    if answer["is_on"]:
+    table = make_table(answer.passkeys, fields, NO_PASSKEY, title="Passkeys", actions=list_passkey_actions)
+    if answer.missing:
+        return [table, Note(text="The library for passkeys is not installed.", hint=answer.missing, tone=Tone.WARN)]
+    if answer.is_on:
         return [table, PASSKEY_FORM]
-    return [table, Note(text=PASSKEYS_OFF, tone=Tone.QUIET)] if found else []
+    return [table, Note(text=PASSKEYS_OFF, tone=Tone.QUIET)] if answer.passkeys else []
 
 
-def list_passkey_actions(passkey: Answer) -> tuple[Action, ...]:
-    return (Action(label="Remove", operation="passkey.rm", args={"id": passkey["id"]}, asks=True, tone=Tone.BAD),)
+def list_passkey_actions(passkey: PasskeyView) -> tuple[Action, ...]:
+    return (Action(label="Remove", operation="passkey.rm", args={"id": passkey.id}, asks=True, tone=Tone.BAD),)

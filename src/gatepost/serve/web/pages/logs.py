@@ -1,8 +1,9 @@
 """Logs: what the gateway wrote last, by level and words."""
 
-from gatepost.core.log_tail import LogLevel
+from gatepost.core.log_tail import LogLevel, LogLine
+from gatepost.serve.control.arguments.logs import TailLogArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, badge, code, make_table, moment, shorten, text
+from gatepost.serve.web.dashboard.tables import badge, code, make_table, moment, shorten, text
 from gatepost.serve.web.dashboard.view import Block, EmptyState, Filter, LongText, PageView
 
 LINES, MOST_TRACES = 200, 5
@@ -26,7 +27,7 @@ LINE = (
 async def show_logs(request: PageRequest) -> PageView:
     level = request.query.get("level", LogLevel.INFO)
     words = request.query.get("q", "")
-    found = await request.ask("logs.tail", level=level, words=words[:200], limit=LINES)
+    found = await request.ask(TailLogArgs, level=level, words=words[:200], limit=LINES)
     return PageView(
         lead=f"The last {LINES} lines that fit. Secrets were left out when they were written.",
         blocks=[make_table(found, LINE, EMPTY), *list_traces(found)],
@@ -35,7 +36,7 @@ async def show_logs(request: PageRequest) -> PageView:
     )
 
 
-def list_traces(lines: list[Answer]) -> list[Block]:
+def list_traces(lines: list[LogLine]) -> list[Block]:
     """Return where the last errors came from."""
-    traced = [each for each in lines if each["exception"]][:MOST_TRACES]
-    return [LongText(title=shorten(f"{each['event']} ({each['at']})", 100), text=each["exception"]) for each in traced]
+    traced = [each for each in lines if each.exception][:MOST_TRACES]
+    return [LongText(title=shorten(f"{each.event} ({each.at})", 100), text=each.exception) for each in traced]

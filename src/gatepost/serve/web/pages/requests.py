@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from gatepost.serve.control.arguments.agents import AgentRequest, ListRequestsArgs
+from gatepost.serve.control.arguments.requests import PermitChoice, PermitDetails, PermitQuestion, ShowRequestArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
-    Answer,
     badge,
     code,
     link,
@@ -55,14 +55,14 @@ DETAILS = (
     link("folder", "Group", "/groups/{folder}"),
     link("session", "Conversation", "/sessions/{id}"),
     text("asked_by", "Asked by"),
-    made("said", "With the words", lambda asked: shorten(asked["said"], 200) or None),
+    made("said", "With the words", lambda asked: shorten(asked.said, 200) or None),
     text("kind", "Asks for"),
     code("tool", "Tool"),
     moment("asked_at", "Asked"),
     moment("expires_at", "Waits until"),
-    made("quorum", "Who must agree", lambda asked: f"{len(asked['voters'])} of {asked['quorum']}"),
+    made("quorum", "Who must agree", lambda asked: f"{len(asked.voters)} of {asked.quorum}"),
     code("id", "Id"),
-    made("voters", "Agreed", lambda asked: ", ".join(asked["voters"]) or None),
+    made("voters", "Agreed", lambda asked: ", ".join(asked.voters) or None),
 )
 
 
@@ -94,29 +94,27 @@ def list_row_actions(row: AgentRequest) -> tuple[Action, ...]:
 
 @page("/requests/{id}", "Request", Section.NOW, "permit.show")
 async def show_request(request: PageRequest) -> PageView:
-    return make_request_view(await request.ask("permit.show", id=request.params["id"]))
+    return make_request_view(await request.ask(ShowRequestArgs(id=request.params["id"])))
 
 
-def make_request_view(asked: Answer) -> PageView:
-    blocks: list[Block] = [Note(text=asked["decision"])] if asked["decision"] else []
-    if asked["why"]:
-        blocks.append(Note(text=asked["why"], tone=Tone.WARN))
+def make_request_view(asked: PermitDetails) -> PageView:
+    blocks: list[Block] = [Note(text=asked.decision)] if asked.decision else []
+    if asked.why:
+        blocks.append(Note(text=asked.why, tone=Tone.WARN))
     blocks.append(make_facts(asked, DETAILS))
-    if asked["questions"]:
+    if asked.questions:
         blocks += make_question_blocks(asked)
-    elif asked["fields"]:
-        blocks.append(
-            Facts(title="What it wants", items=[Fact(each["label"], each["value"]) for each in asked["fields"]])
-        )
-    if asked["editable"]:
+    elif asked.fields:
+        blocks.append(Facts(title="What it wants", items=[Fact(each.label, each.value) for each in asked.fields]))
+    if asked.editable:
         blocks.append(make_edit_form(asked))
-    if asked["cut"]:
+    if asked.cut:
         blocks.append(
             Note(text="Only an excerpt of it was kept, so nobody can allow it. Deny it, or ask for less at once.")
         )
-    if asked["preview"]:
-        blocks.append(LongText(title="What it would change or read", text=asked["preview"]))
-    title = asked["title"].replace(f" ({asked['id']})", "")
+    if asked.preview:
+        blocks.append(LongText(title="What it would change or read", text=asked.preview))
+    title = asked.title.replace(f" ({asked.id})", "")
     return PageView(title=title, blocks=blocks, actions=list_actions(asked))
 
 
@@ -124,82 +122,82 @@ def _render_input(given: dict[str, Any]) -> str:
     return json.dumps(given, ensure_ascii=False, indent=2)
 
 
-def list_actions(asked: Answer) -> tuple[Action, ...]:
+def list_actions(asked: PermitDetails) -> tuple[Action, ...]:
     """As on the card: what is allowed for longer than this once asks first."""
-    if asked["state"] != RequestState.PENDING:
+    if asked.state != RequestState.PENDING:
         return ()
-    if asked["questions"]:
-        deny = Action(label="Do not answer", operation="permit.answer", args={"id": asked["id"]}, tone=Tone.BAD)
+    if asked.questions:
+        deny = Action(label="Do not answer", operation="permit.answer", args={"id": asked.id}, tone=Tone.BAD)
         return (*list_option_actions(asked), deny)
-    return tuple(_make_action(asked["id"], each) for each in asked["choices"])
+    return tuple(_make_action(asked.id, each) for each in asked.choices)
 
 
-def _make_action(request_id: str, choice: Answer) -> Action:
-    given = {"id": request_id, **({"allow": "on"} if choice["allow"] else {})}
-    if choice["lasts"] != AnswerLasts.ONCE:
-        given["lasts"] = choice["lasts"]
-    if choice["group"]:
-        given["answers"] = choice["group"]
-    once = choice["lasts"] == AnswerLasts.ONCE
-    tone = Tone.BAD if not choice["allow"] else Tone.GOOD if once or choice["group"] else Tone.PLAIN
-    return Action(label=choice["label"], operation="permit.answer", args=given, tone=tone)
+def _make_action(request_id: str, choice: PermitChoice) -> Action:
+    given = {"id": request_id, **({"allow": "on"} if choice.allow else {})}
+    if choice.lasts != AnswerLasts.ONCE:
+        given["lasts"] = choice.lasts
+    if choice.group:
+        given["answers"] = choice.group
+    once = choice.lasts == AnswerLasts.ONCE
+    tone = Tone.BAD if not choice.allow else Tone.GOOD if once or choice.group else Tone.PLAIN
+    return Action(label=choice.label, operation="permit.answer", args=given, tone=tone)
 
 
-def list_option_actions(asked: Answer) -> tuple[Action, ...]:
+def list_option_actions(asked: PermitDetails) -> tuple[Action, ...]:
     """The options of one question, each a click. Several questions, or several options of one, are a form."""
-    [first, *others] = asked["questions"]
-    if others or first["many"] or len(first["options"]) > MOST_OPTIONS:
+    [first, *others] = asked.questions
+    if others or first.many or len(first.options) > MOST_OPTIONS:
         return ()
     return tuple(
         Action(
             label=shorten(each, 60),
             operation="permit.answer",
-            args={"id": asked["id"], "allow": "on", "answers": each},
+            args={"id": asked.id, "allow": "on", "answers": each},
             tone=Tone.GOOD,
         )
-        for each in first["options"]
+        for each in first.options
         if "\n" not in each
     )
 
 
-def make_question_blocks(asked: Answer) -> list[Block]:
-    said = [Fact(shorten(each["text"], 400), shorten(each["answer"], 400) or None) for each in asked["questions"]]
+def make_question_blocks(asked: PermitDetails) -> list[Block]:
+    said = [Fact(shorten(each.text, 400), shorten(each.answer, 400) or None) for each in asked.questions]
     blocks: list[Block] = [Facts(title="Questions", items=said)]
-    if asked["state"] == RequestState.PENDING:
-        inputs = [_make_question_input(each) for each in asked["questions"]]
+    if asked.state == RequestState.PENDING:
+        inputs = [_make_question_input(each) for each in asked.questions]
         blocks.append(
-            FormBlock(label="Answer", operation="permit.answer", args={"id": asked["id"], "allow": "on"}, inputs=inputs)
+            FormBlock(label="Answer", operation="permit.answer", args={"id": asked.id, "allow": "on"}, inputs=inputs)
         )
     return blocks
 
 
-def _make_question_input(question: Answer) -> FormInput:
-    options = [shorten(each, 80) for each in question["options"]]
-    ways = f"{'Some' if question['many'] else 'One'} of: {', '.join(options)}." if options else ""
-    own = " Words of your own are an answer, too." if question["own_words"] and options else ""
+def _make_question_input(question: PermitQuestion) -> FormInput:
+    options = [shorten(each, 80) for each in question.options]
+    ways = f"{'Some' if question.many else 'One'} of: {', '.join(options)}." if options else ""
+    own = " Words of your own are an answer, too." if question.own_words and options else ""
     return FormInput(
         name="answers",
-        label=shorten(question["text"], 200),
+        label=shorten(question.text, 200),
         kind=InputKind.TEXT,
-        value=question["answer"],
+        value=question.answer,
         required=True,
         description=f"{ways}{own}",
     )
 
 
-def make_edit_form(asked: Answer) -> FormBlock:
+def make_edit_form(asked: PermitDetails) -> FormBlock:
     arguments = FormInput(
         name="input",
         label="Arguments",
         kind=InputKind.JSON,
-        value=_render_input(asked["input"]),
+        value=_render_input(asked.input),
         required=True,
         description="Change them here, and it is allowed once with what stands here.",
-        rows=min(16, 3 + _render_input(asked["input"]).count("\n")),
+        rows=min(16, 3 + _render_input(asked.input).count("\n")),
     )
     return FormBlock(
         label="Allow once with these arguments",
         operation="permit.answer",
-        args={"id": asked["id"], "allow": "on"},
+        args={"id": asked.id, "allow": "on"},
         inputs=[arguments],
     )

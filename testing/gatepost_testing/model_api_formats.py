@@ -1,0 +1,339 @@
+"""The three shapes of a model's endpoint: Anthropic Messages, OpenAI chat completions, OpenAI Responses. Pure: from a
+request's body to lines and tools, from a reply to a body, or to the events of a stream.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from gatepost_testing.model_script import ModelScriptAnswer, ModelScriptMessage, OfferedTool
+
+Body = dict[str, Any]
+Event = tuple[str, Body]  # its name ("" if the shape has none) and its data
+
+_numbers = itertools.count(1)
+
+
+def _new(prefix: str) -> str:
+    return f"{prefix}_{next(_numbers):06d}"
+
+
+class ModelApiFormat(Struct, frozen=True):
+    name: str
+    lines: Callable[[Body], list[ModelScriptMessage]]
+    tools: Callable[[Body], list[OfferedTool]]
+    whole: Callable[[Body, ModelScriptAnswer, dict[str, int]], Body]
+    stream: Callable[[Body, ModelScriptAnswer, dict[str, int]], Iterator[Event]]
+    error: Callable[[int, str], Body]
+    last: str = ""  # what stands behind the last event
+
+
+def count_usage(spoken: ModelScriptAnswer, size: int) -> dict[str, int]:
+    """The numbers of a reply; {}: it reports none."""
+    if spoken.reply.usage is not None:
+        return spoken.reply.usage
+    written = len(spoken.text) + sum(len(json.dumps(call.arguments)) for call in spoken.calls)
+    return {"input": size // 4 + 1, "output": written // 4 + 1}
+
+
+def _text(content: Any, kinds: tuple[str, ...] = ("text",)) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(
+        str(part.get("text", "")) for part in parts if isinstance(part, dict) and part.get("type") in kinds
+    )
+
+
+# Anthropic Messages.
+
+
+def _message_lines(body: Body) -> list[ModelScriptMessage]:
+    lines = []
+    for message in body.get("messages", []):
+        content = message.get("content")
+        parts = content if isinstance(content, list) else []
+        lines += [
+            ModelScriptMessage("tool", _text(part.get("content")))
+            for part in parts
+            if part.get("type") == "tool_result"
+        ]
+        text = _text(content)
+        if text or message["role"] == "assistant":
+            lines.append(ModelScriptMessage(message["role"], text))
+    return lines
+
+
+def _message_tools(body: Body) -> list[OfferedTool]:
+    return [OfferedTool(tool["name"]) for tool in body.get("tools") or []]
+
+
+def _message_usage(numbers: dict[str, int]) -> Body:
+    return {
+        "input_tokens": numbers.get("input", 0),
+        "output_tokens": numbers.get("output", 0),
+        "cache_read_input_tokens": numbers.get("cache_read", 0),
+        "cache_creation_input_tokens": numbers.get("cache_write", 0),
+    }
+
+
+def _message_blocks(spoken: ModelScriptAnswer) -> list[Body]:
+    blocks: list[Body] = [{"type": "text", "text": spoken.text}] if spoken.text else []
+    uses = [
+        {"type": "tool_use", "id": _new("toolu"), "name": each.name, "input": each.arguments} for each in spoken.calls
+    ]
+    return [*blocks, *uses]
+
+
+def _message_stop(spoken: ModelScriptAnswer) -> str:
+    return spoken.reply.stop or ("tool_use" if spoken.calls else "end_turn")
+
+
+def _message_whole(body: Body, spoken: ModelScriptAnswer, numbers: dict[str, int]) -> Body:
+    return {
+        "id": _new("msg"),
+        "type": "message",
+        "role": "assistant",
+        "model": body.get("model", ""),
+        "content": _message_blocks(spoken),
+        "stop_reason": _message_stop(spoken),
+        "stop_sequence": None,
+        **({"usage": _message_usage(numbers)} if numbers else {}),
+    }
+
+
+def _message_stream(body: Body, spoken: ModelScriptAnswer, numbers: dict[str, int]) -> Iterator[Event]:
+    whole = _message_whole(body, spoken, {**numbers, "output": 1} if numbers else {})
+    blocks, whole["content"], whole["stop_reason"] = whole["content"], [], None
+    yield "message_start", {"type": "message_start", "message": whole}
+    for index, block in enumerate(blocks):
+        empty: Body
+        if block["type"] == "text":
+            empty, deltas = {"type": "text", "text": ""}, [("text_delta", "text", part) for part in _cut(block["text"])]
+        else:
+            empty = {**block, "input": {}}
+            deltas = [("input_json_delta", "partial_json", part) for part in _cut(json.dumps(block["input"]))]
+        yield "content_block_start", {"type": "content_block_start", "index": index, "content_block": empty}
+        for kind, key, part in deltas:
+            delta = {"type": kind, key: part}
+            yield "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
+        yield "content_block_stop", {"type": "content_block_stop", "index": index}
+    end: Body = {"type": "message_delta", "delta": {"stop_reason": _message_stop(spoken), "stop_sequence": None}}
+    if numbers:
+        end["usage"] = {"output_tokens": numbers.get("output", 0)}
+    yield "message_delta", end
+    yield "message_stop", {"type": "message_stop"}
+
+
+_ANTHROPIC_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+def _message_error(status: int, text: str) -> Body:
+    return {"type": "error", "error": {"type": _ANTHROPIC_KINDS.get(status, "api_error"), "message": text}}
+
+
+# OpenAI chat completions.
+
+
+def _chat_lines(body: Body) -> list[ModelScriptMessage]:
+    roles = {"developer": "system"}
+    lines = []
+    for message in body.get("messages", []):
+        role = roles.get(message["role"], message["role"])
+        lines.append(ModelScriptMessage(role, _text(message.get("content"))))
+    return lines
+
+
+def _chat_tools(body: Body) -> list[OfferedTool]:
+    return [OfferedTool(tool["function"]["name"]) for tool in body.get("tools") or [] if tool.get("type") == "function"]
+
+
+def _chat_usage(numbers: dict[str, int]) -> Body:
+    asked, told = numbers.get("input", 0), numbers.get("output", 0)
+    return {
+        "prompt_tokens": asked,
+        "completion_tokens": told,
+        "total_tokens": asked + told,
+        "prompt_tokens_details": {"cached_tokens": numbers.get("cache_read", 0)},
+    }
+
+
+def _chat_calls(spoken: ModelScriptAnswer) -> list[Body]:
+    return [
+        {
+            "id": _new("call"),
+            "type": "function",
+            "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+        }
+        for call in spoken.calls
+    ]
+
+
+def _chat_stop(spoken: ModelScriptAnswer) -> str:
+    known = {"max_tokens": "length", "end_turn": "stop", "refusal": "content_filter"}
+    return known.get(spoken.reply.stop, spoken.reply.stop) or ("tool_calls" if spoken.calls else "stop")
+
+
+def _chat_whole(body: Body, spoken: ModelScriptAnswer, numbers: dict[str, int]) -> Body:
+    message: Body = {"role": "assistant", "content": spoken.text or None}
+    if spoken.calls:
+        message["tool_calls"] = _chat_calls(spoken)
+    return {
+        "id": _new("chatcmpl"),
+        "object": "chat.completion",
+        "created": 1,
+        "model": body.get("model", ""),
+        "choices": [{"index": 0, "message": message, "finish_reason": _chat_stop(spoken)}],
+        **({"usage": _chat_usage(numbers)} if numbers else {}),
+    }
+
+
+def _chat_stream(body: Body, spoken: ModelScriptAnswer, numbers: dict[str, int]) -> Iterator[Event]:
+    head: Body = {
+        "id": _new("chatcmpl"),
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": body.get("model", ""),
+    }
+
+    def chunk(delta: Body, reason: str | None = None) -> Event:
+        return "", {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+    yield chunk({"role": "assistant", "content": ""})
+    for part in _cut(spoken.text):
+        yield chunk({"content": part})
+    for index, call in enumerate(_chat_calls(spoken)):
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        yield chunk({"tool_calls": [{**call, "index": index, "function": {"name": name, "arguments": ""}}]})
+        for part in _cut(arguments):
+            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
+    yield chunk({}, _chat_stop(spoken))
+    if numbers and (body.get("stream_options") or {}).get("include_usage"):
+        yield "", {**head, "choices": [], "usage": _chat_usage(numbers)}
+
+
+def _openai_error(status: int, text: str) -> Body:
+    code = {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(status)
+    return {"error": {"message": text, "type": "error", "param": None, "code": code}}
+
+
+# OpenAI Responses.
+
+
+def _response_lines(body: Body) -> list[ModelScriptMessage]:
+    given = body.get("input", [])
+    if isinstance(given, str):
+        return [ModelScriptMessage("user", given)]
+    lines = []
+    for item in given:
+        kind = item.get("type", "message")
+        if kind == "message":
+            role = "system" if item["role"] == "developer" else item["role"]
+            lines.append(ModelScriptMessage(role, _text(item.get("content"), ("input_text", "output_text", "text"))))
+        elif kind == "function_call":
+            lines.append(ModelScriptMessage("assistant", ""))
+        elif kind == "function_call_output":
+            lines.append(ModelScriptMessage("tool", _text(item.get("output"), ("input_text", "output_text", "text"))))
+    return lines
+
+
+def _response_tools(body: Body) -> list[OfferedTool]:
+    found = []
+    for tool in body.get("tools") or []:
+        if tool.get("type") == "function":
+            found.append(OfferedTool(tool["name"]))
+        elif tool.get("type") == "namespace":
+            found += [OfferedTool(inner["name"], tool["name"]) for inner in tool.get("tools", [])]
+    return found
+
+
+def _response_usage(numbers: dict[str, int]) -> Body:
+    asked, told = numbers.get("input", 0), numbers.get("output", 0)
+    return {
+        "input_tokens": asked,
+        "input_tokens_details": {"cached_tokens": numbers.get("cache_read", 0)},
+        "output_tokens": told,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": asked + told,
+    }
+
+
+def _response_items(spoken: ModelScriptAnswer) -> list[Body]:
+    items: list[Body] = []
+    if spoken.text:
+        part = {"type": "output_text", "text": spoken.text, "annotations": []}
+        items.append(
+            {"type": "message", "id": _new("msg"), "status": "completed", "role": "assistant", "content": [part]}
+        )
+    for call in spoken.calls:
+        item = {
+            "type": "function_call",
+            "id": _new("fc"),
+            "call_id": _new("call"),
+            "status": "completed",
+            "name": call.name,
+            "arguments": json.dumps(call.arguments),
+        }
+        items.append({**item, "namespace": call.namespace} if call.namespace else item)
+    return items
+
+
+def _response_whole(body: Body, spoken: ModelScriptAnswer, numbers: dict[str, int]) -> Body:
+    cut = spoken.reply.stop == "max_tokens"
+    return {
+        "id": _new("resp"),
+        "object": "response",
+        "created_at": 1,
+        "status": "incomplete" if cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "model": body.get("model", ""),
+        "output": _response_items(spoken),
+        **({"usage": _response_usage(numbers)} if numbers else {}),
+    }
+
+
+def _response_stream(body: Body, spoken: ModelScriptAnswer, numbers: dict[str, int]) -> Iterator[Event]:
+    whole = _response_whole(body, spoken, numbers)
+    begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+    count = itertools.count()
+
+    def event(kind: str, **data: Any) -> Event:
+        return kind, {"type": kind, "sequence_number": next(count), **data}
+
+    yield event("response.created", response=begun)
+    for index, item in enumerate(whole["output"]):
+        yield event("response.output_item.added", output_index=index, item={**item, "status": "in_progress"})
+        if item["type"] == "message":
+            place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+            for part in _cut(item["content"][0]["text"]):
+                yield event("response.output_text.delta", **place, delta=part)
+            yield event("response.output_text.done", **place, text=item["content"][0]["text"])
+        else:
+            place = {"item_id": item["id"], "output_index": index}
+            yield event("response.function_call_arguments.delta", **place, delta=item["arguments"])
+            yield event("response.function_call_arguments.done", **place, arguments=item["arguments"])
+        yield event("response.output_item.done", output_index=index, item=item)
+    yield event("response.incomplete" if whole["status"] == "incomplete" else "response.completed", response=whole)
+
+
+def _cut(text: str, size: int = 12) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+MESSAGES = ModelApiFormat("messages", _message_lines, _message_tools, _message_whole, _message_stream, _message_error)
+CHAT = ModelApiFormat("chat", _chat_lines, _chat_tools, _chat_whole, _chat_stream, _openai_error, "[DONE]")
+RESPONSES = ModelApiFormat(
+    "responses", _response_lines, _response_tools, _response_whole, _response_stream, _openai_error
+)
