@@ -231,7 +231,10 @@ class AgentConsole:
                 self._receive(news)
                 if not news.entries and time.monotonic() - begun < RETRY_S:
                     time.sleep(RETRY_S / 10)  # a gateway that stops keeps nobody
-            except Unavailable:
+            except Unavailable as error:
+                if error.lasting:
+                    self._note(str(error))
+                    return
                 self._report_disconnect()
                 time.sleep(RETRY_S)
             except ControlError as error:

@@ -43,7 +43,7 @@ def retry_unavailable(once: Callable[[], R], lost: Callable[[], None], *, harmle
         try:
             return once()
         except Unavailable as error:
-            if (error.uncertain and not harmless) or time.monotonic() > until:
+            if error.lasting or (error.uncertain and not harmless) or time.monotonic() > until:
                 raise
             lost()
             time.sleep(RETRY_S)

@@ -100,7 +100,8 @@ def read_answer(declared: type[OperationArgs[R]], found: Any) -> R:
         answer: R = from_json(get_answer_type(declared), found)
     except msgspec.ValidationError as error:
         why = f"it answers {declared.info.name} as another version does ({error})"
-        raise Unavailable("the gateway", f"{why}; `gatepost down` and `gatepost up` start this one") from None
+        way_out = "`gatepost down` and `gatepost up` start this one"
+        raise Unavailable("the gateway", f"{why}; {way_out}", uncertain=True, lasting=True) from None
     return answer
 
 
