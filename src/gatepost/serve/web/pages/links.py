@@ -1,8 +1,8 @@
 """Links: webhooks, chat links and invitations. Each is shown when it is made, and never again."""
 
-from gatepost.serve.control.arguments.tokens import ListTokensArgs
+from gatepost.serve.control.arguments.tokens import ListTokensArgs, TokenView
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, in_files, link, made, make_moment, make_table, moment, shorten
+from gatepost.serve.web.dashboard.tables import in_files, link, made, make_moment, make_table, moment, shorten
 from gatepost.serve.web.dashboard.view import Action, Badge, Cell, Code, EmptyState, PageView, Tone
 from gatepost.store.rights.tokens import SignatureScheme, TokenKind, TokenState
 
@@ -39,18 +39,18 @@ async def show_links(request: PageRequest) -> PageView:
     )
 
 
-def show_end(token: Answer) -> Cell:
+def show_end(token: TokenView) -> Cell:
     """When it ends, or what has ended it."""
     if token.state != TokenState.VALID:
         return Badge(token.state.replace("_", " "))
     return make_moment(token.expires_at) if token.expires_at else None
 
 
-def is_signed(token: Answer) -> bool:
+def is_signed(token: TokenView) -> bool:
     return bool(token.signature != SignatureScheme.NONE)
 
 
-def list_actions(token: Answer) -> tuple[Action, ...]:
+def list_actions(token: TokenView) -> tuple[Action, ...]:
     if token.state != TokenState.VALID:
         return ()
     given = {"id": token.id}

@@ -4,6 +4,7 @@ from gatepost.channels.contract import SpecOrigin
 from gatepost.flow.groups.groups import WORLD
 from gatepost.serve.control.arguments.channels import ListChannelKindsArgs, ListChannelsArgs
 from gatepost.serve.control.arguments.connect import ConnectableAgent, ListConnectableArgs
+from gatepost.serve.control.arguments.users import ShowUserArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import link, made, make_table, text
 from gatepost.serve.web.dashboard.view import (
@@ -55,8 +56,8 @@ STEPS = (
 
 @page(NAME, "Welcome", Section.NOW, "user.show", "connect.list", listed=False)
 async def show_name(request: PageRequest) -> PageView:
-    person = await request.ask("user.show", id=request.person)
-    known = "" if person["name"].casefold() in UNNAMED else person["name"]
+    person = await request.ask(ShowUserArgs(id=request.person))
+    known = "" if person.name.casefold() in UNNAMED else person.name
     given = FormInput(name="name", label="Your name", kind=InputKind.TEXT, value=known, required=True)
     form = StepForm(
         steps=(FormStep(operation="user.rename", label="Keep the name"),),
@@ -180,11 +181,11 @@ async def show_channel(request: PageRequest) -> PageView:
 
 
 async def _make_progress(request: PageRequest, current: str) -> ProgressBlock:
-    person = await request.ask("user.show", id=request.person)
+    person = await request.ask(ShowUserArgs(id=request.person))
     agents = await request.ask(ListConnectableArgs())
     channels = await request.ask(ListChannelsArgs()) if await request.may("channel.list") else []
     done = {
-        NAME: person["name"].casefold() not in UNNAMED,
+        NAME: person.name.casefold() not in UNNAMED,
         AGENT: any(WORLD in each.groups for each in agents),
         CHANNEL: any(each.origin != SpecOrigin.ALWAYS for each in channels),
     }
