@@ -82,12 +82,6 @@ class SessionSlots:
         """The sessions that wait for a place because a person asked them something."""
         return list(self._people)
 
-    @property
-    def has_placeless(self) -> bool:
-        """Return True if somebody waits whose group holds no place."""
-        held = set(self._awake.values())
-        return any(group not in held for line in (self._people, self._background) for group in line.sizes())
-
     def set_background(self, session_id: str, background: bool) -> None:
         """Whether one that holds a place works for a schedule now."""
         if background and session_id in self._awake:

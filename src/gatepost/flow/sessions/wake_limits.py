@@ -63,8 +63,8 @@ class WakeLimits:
     def may_start(self) -> bool:
         """Starts beyond what the processors can do at once delay every session that is awake. One processor is left to
         them where several groups are at work; one group by itself starts twice as many as there are processors. If
-        a group without a place stands in line for long, there are more: those awake must not keep all the time for
-        themselves. A start that takes long (a slow provider, a container) holds up nobody."""
+        others stand in line for long, there are more: those awake must not keep all the time for themselves. A start
+        that takes long (a slow provider, a container) holds up nobody."""
         now = asyncio.get_running_loop().time()
         awake = {live.session.id: live for live in self._list_awake()}
         for session_id, since in list(self._starting.items()):
@@ -76,9 +76,8 @@ class WakeLimits:
         return len(self._starting) < usual + (PROCESSORS if self._is_line_long(now) else 0)
 
     def _is_line_long(self, now: float) -> bool:
-        """Return True if for a while there was always somebody in line whose group has no place. Further rooms of a
-        group that has some wait for their turn: starting them faster would be at the expense of everybody else."""
-        if not self._slots.has_placeless:
+        """Return True if there was always somebody in line for a while."""
+        if not self._slots.waiting:
             self._waiting_since = None
             return False
         if self._waiting_since is None:
