@@ -14,13 +14,14 @@ import uvloop
 
 from gatepost import __version__
 from gatepost.app import STOP_S, Gateway, load_plugins
-from gatepost.core import home_lock, log, settings
+from gatepost.core import log, settings
 from gatepost.core.clock import Clock, SystemClock
-from gatepost.core.descriptor_limit import raise_limit
 from gatepost.core.home import Home
 from gatepost.core.json_limits import limit_numbers
-from gatepost.core.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
 from gatepost.core.mistyped_variables import list_mistyped
+from gatepost.core.process import home_lock
+from gatepost.core.process.descriptor_limit import raise_limit
+from gatepost.core.process.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.sandbox.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.sandbox.sandbox_plan import describe_sandbox

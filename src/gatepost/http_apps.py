@@ -12,7 +12,7 @@ from msgspec import Struct
 from starlette.applications import Starlette
 
 from gatepost.app import Gateway
-from gatepost.core.listen_address import ListenAddress
+from gatepost.core.process.listen_address import ListenAddress
 from gatepost.flow.sessions.trial import run_trial
 from gatepost.serve.agents import groups, management_endpoint, self_id
 from gatepost.serve.agents.mcp_endpoint import McpEndpoint

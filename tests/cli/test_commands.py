@@ -14,17 +14,17 @@ import pytest
 from gatepost import declarations
 from gatepost.access.budgets import render_usd
 from gatepost.cli import output, reasons
-from gatepost.cli.commands.logs import readable
-from gatepost.cli.commands.settings import RESTART, list_differences
-from gatepost.cli.commands.status import StatusReport, StoreNumbers, StoreTrouble, read_status, render_status
-from gatepost.cli.commands.trace import offset, render_trace
-from gatepost.core import home_lock
+from gatepost.cli.commands.gateway.settings import RESTART, list_differences
+from gatepost.cli.commands.gateway.status import StatusReport, StoreNumbers, StoreTrouble, read_status, render_status
+from gatepost.cli.commands.records.logs import readable
+from gatepost.cli.commands.records.trace import offset, render_trace
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.intake.engagement import make_engagement
-from gatepost.serve.control.operations.ledger import find_trace
+from gatepost.serve.control.operations.records.ledger import find_trace
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.messages import inbox, messages, outbox

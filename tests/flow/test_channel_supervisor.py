@@ -18,10 +18,10 @@ from gatepost.channels.contract import (
     SupportsLookup,
 )
 from gatepost.core.clock import SystemClock
-from gatepost.core.contact import FenceCheck, always
 from gatepost.core.errors import Refused, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
+from gatepost.core.process.contact import FenceCheck, always
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.channel_specs import ChannelSpec

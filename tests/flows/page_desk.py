@@ -24,12 +24,12 @@ from gatepost.channels.web import WebChannel
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.listen_address import parse
+from gatepost.core.process.listen_address import parse
 from gatepost.core.records import replace
-from gatepost.core.registry import Registry, load_package
+from gatepost.core.registry import Registry, load_areas
 from gatepost.core.settings import Config
 from gatepost.serve.control.answers import is_time
-from gatepost.serve.control.arguments.spending import SpendingReport, SpendingRow
+from gatepost.serve.control.arguments.gateway.spending import SpendingReport, SpendingRow
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
 from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.http import HttpServer, bind, get_bound_address
@@ -75,7 +75,7 @@ def get_address(page: Page, text: str) -> str:
 @asynccontextmanager
 async def serve_pages(store: SqliteStore, folder: Path, text: str) -> AsyncIterator[PageSite]:
     """The site on a port of its own. `text` stands wherever an operation answers a text."""
-    load_package("gatepost.serve.control.operations")
+    load_areas("gatepost.serve.control.operations")
     clock, config, bells = SystemClock(), Config(), EventBus()
     home = Home(folder / "home")
     home.prepare()

@@ -12,7 +12,7 @@ import pytest
 from gatepost.channels.contract import BotIdentity, ChannelEnded, ChannelState
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.home import Home
-from gatepost.core.listen_address import find_control_path
+from gatepost.core.process.listen_address import find_control_path
 from gatepost.core.settings import Config
 from gatepost.serve.control.channel_changes import render_after
 from gatepost.serve.control.client import ControlClient, ControlError

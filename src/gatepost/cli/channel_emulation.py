@@ -19,10 +19,10 @@ from gatepost.channels.contract import CHANNELS
 from gatepost.cli import output
 from gatepost.cli.operation_command import call_operation
 from gatepost.cli.operation_runner import home_of
-from gatepost.core import home_lock
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.channels import AddChannelArgs, RemoveChannelArgs
+from gatepost.core.process import home_lock
+from gatepost.serve.control.arguments.rooms.channels import AddChannelArgs, RemoveChannelArgs
 
 TRY_IT = "gatepost_testing.emulation"
 MISSING = "the emulators are not installed: pip install gatepost-testing (a clone's `make setup` brings them along)"

@@ -17,9 +17,10 @@ from gatepost.cli.agent_command import choose_command
 from gatepost.cli.installer import install_library, install_program
 from gatepost.cli.operation_command import call_operation
 from gatepost.cli.sandbox_isolation import get_isolation
-from gatepost.core import home_lock, ids, settings
+from gatepost.core import ids, settings
 from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock
 from gatepost.core.records import asdict
 from gatepost.egress import price_list, prices
 from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
@@ -33,8 +34,13 @@ from gatepost.flow.sessions.trial import NO_PRICE
 from gatepost.flow.sessions.trial_outcome import TrialOutcome
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.arguments.connect import CancelTrialArgs, ConnectArgs, KeepConnectionArgs, TryConnectArgs
-from gatepost.serve.control.arguments.secrets import SetSecretArgs
+from gatepost.serve.control.arguments.agents.connect import (
+    CancelTrialArgs,
+    ConnectArgs,
+    KeepConnectionArgs,
+    TryConnectArgs,
+)
+from gatepost.serve.control.arguments.gateway.secrets import SetSecretArgs
 from gatepost.serve.control.connectable_agents import (
     get_agent,
     get_secret_name,
@@ -43,8 +49,8 @@ from gatepost.serve.control.connectable_agents import (
     list_agents,
     list_key_names,
 )
-from gatepost.serve.control.operations.connect import find_nearest_owner, find_overriding_secret
-from gatepost.serve.control.operations.groups import check_provider
+from gatepost.serve.control.operations.agents.connect import find_nearest_owner, find_overriding_secret
+from gatepost.serve.control.operations.rooms.groups import check_provider
 from gatepost.store.engine.place import has_store
 from gatepost.store.engine.readonly import read_store
 from gatepost.store.port import Db

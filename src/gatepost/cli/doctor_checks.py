@@ -15,11 +15,12 @@ from gatepost import declarations
 from gatepost.cli.gateway_retry import post_operation
 from gatepost.cli.operation_runner import control_of
 from gatepost.cli.sandbox_isolation import get_isolation
-from gatepost.core import home_lock, listen_address, settings
+from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.mistyped_variables import list_mistyped
+from gatepost.core.process import home_lock, listen_address
 from gatepost.core.settings import SETTINGS, Config
 from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.sessions.host.host_uids import uid_range
@@ -29,7 +30,7 @@ from gatepost.gate import connectors
 from gatepost.messages.visible_text import show_hidden
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
-from gatepost.serve.control.arguments.models import CheckModelsArgs, EndpointCheck
+from gatepost.serve.control.arguments.agents.models import CheckModelsArgs, EndpointCheck
 from gatepost.serve.control.client import ControlClient
 from gatepost.serve.control.daemon_status import ask_daemon_status
 from gatepost.serve.health.agent_checks import check_agents
@@ -337,7 +338,7 @@ def check_models(home: Home, config: Config) -> Iterator[Finding]:
 
 
 def _check_without_keys(home: Home, config: Config) -> list[EndpointCheck]:
-    from gatepost.serve.control.operations.models import check_endpoints, list_model_uses
+    from gatepost.serve.control.operations.agents.models import check_endpoints, list_model_uses
 
     later = "whether it takes the key is asked while the gateway runs"
     uses = read_snapshot(get_place(home, config), list_model_uses, home, config)

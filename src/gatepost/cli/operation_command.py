@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of, read_operation, run_operation
-from gatepost.core import home_lock
 from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock
 from gatepost.serve.control.answers import from_json
 from gatepost.serve.control.client import TIMEOUT_S
 from gatepost.serve.control.declaration import ArgumentField, OperationArgs, get_answer_type, get_help, list_fields

@@ -4,14 +4,14 @@ from contextlib import suppress
 
 from gatepost.cli.gateway_retry import post_operation
 from gatepost.cli.operation_runner import control_of
-from gatepost.core import home_lock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock
 from gatepost.core.registry import load_folder, load_package
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.sandbox.isolation import ANYBODY, find_isolation
 from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
-from gatepost.serve.control.arguments.sandboxes import IsolationArgs
+from gatepost.serve.control.arguments.agents.sandboxes import IsolationArgs
 from gatepost.store.sessions.groups import Group
 
 ASK_S = 15.0  # a trial start of a sandbox may take ten

@@ -15,12 +15,12 @@ from msgspec import Struct
 from gatepost.access.tiers import Tier, tier_of
 from gatepost.channels.contract import Channel, ChannelKind
 from gatepost.core.clock import Clock
-from gatepost.core.contact import FenceCheck, always, check_contact
 from gatepost.core.errors import Invalid, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.process.contact import FenceCheck, always, check_contact
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.settings import Config, setting
-from gatepost.core.thread_pools import FairThreadPool
 from gatepost.messages.inbound import Inbound
 from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.port import Db, Store

@@ -15,7 +15,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Refused, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.listen_address import ListenAddress
+from gatepost.core.process.listen_address import ListenAddress
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.messages.draft import Draft

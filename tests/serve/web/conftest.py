@@ -12,8 +12,8 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.listen_address import parse
-from gatepost.core.registry import load_package
+from gatepost.core.process.listen_address import parse
+from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OperationDeps
 from gatepost.serve.control.daemon_status import DaemonStatus
@@ -65,7 +65,7 @@ def given() -> dict[str, Any]:
 
 @pytest.fixture
 def office(store: SqliteStore, home: Home, given: dict[str, Any]) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
+    load_areas("gatepost.serve.control.operations")
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(given), bells=EventBus())
 
 

@@ -24,8 +24,8 @@ from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.kit.backoff import LONGEST_ASKED_S
 from gatepost.channels.kit.foreign_hosts import find_public_address, pin_request, split_host
 from gatepost.channels.kit.tls import find_bad_certificate, find_certificate_error, list_causes, make_tls
-from gatepost.core.contact import MAY_ACT, always, wait_for_contact
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
+from gatepost.core.process.contact import MAY_ACT, always, wait_for_contact
 
 LARGEST_ANSWER = 8 * 1024 * 1024
 TIMEOUT_S = 25.0  # below delivery.timeout_s, so that the adapter says what happened

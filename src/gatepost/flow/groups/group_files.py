@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
-from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.flow.groups.file_records import GroupFile, GroupFileText, WrittenGroupFile
 
 AGENTS, SKILLS = "AGENTS.md", "skills"

@@ -16,12 +16,12 @@ from gatepost.core import ids
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.files.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
-from gatepost.core.thread_pools import FairThreadPool
-from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.forking import ForkWriter, remove_files
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group

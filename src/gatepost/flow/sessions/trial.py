@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.records import replace
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress.contract import Spender
 from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.price_list import PriceList

@@ -2,7 +2,7 @@
 
 Each kind has its own setting in days; 0 keeps it for ever. Rows go in small units of the store with a pause between
 two; files go off the loop, so many at a time. Rows and files that an open row needs stay. Files of sessions are removed
-through `core/untrusted_files.py`, and only while nothing of the session runs.
+through `core/files/untrusted_files.py`, and only while nothing of the session runs.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ import msgspec
 from gatepost.core import log
 from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError
+from gatepost.core.files.untrusted_files import REMOVED, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, Setting, setting
-from gatepost.core.untrusted_files import REMOVED, open_untrusted
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import engagements
 from gatepost.store.schedule import retention

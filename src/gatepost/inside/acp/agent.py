@@ -15,13 +15,16 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from gatepost import __version__
-from gatepost.inside import programs, prompt
+from gatepost.inside import programs
 from gatepost.inside.acp import protocol, workspace_files
 from gatepost.inside.acp.event_builder import AcpEventBuilder
 from gatepost.inside.acp.sent_prompts import AcpSentPromptLog
 from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions
 from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure, JsonRpcProcess
 from gatepost.inside.mcp_client import McpClient
+from gatepost.inside.prompts import prompt
+from gatepost.inside.prompts.sent_prompts import SentPrompt
+from gatepost.inside.prompts.system_prompt import render_rules, system_prompt
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
@@ -32,8 +35,6 @@ from gatepost.inside.providers.contract import (
     ProviderContext,
     Text,
 )
-from gatepost.inside.sent_prompts import SentPrompt
-from gatepost.inside.system_prompt import render_rules, system_prompt
 
 FORGOTTEN = (
     "Your earlier conversation could not be opened again: you do not remember what was said in it. The files in your"

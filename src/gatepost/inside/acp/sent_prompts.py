@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
+from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
 
 MOST_REPLAYED = 4_000_000  # characters of a conversation's end
 MOST_TAKEN = 50

@@ -10,8 +10,8 @@ from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.worktrees.worktrees import NewWorktree as NewWorktree
 from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.modes import check_mode
-from gatepost.serve.control.arguments.agents import AgentSpec
-from gatepost.serve.control.operations.groups import check_provider
+from gatepost.serve.control.arguments.agents.agents import AgentSpec
+from gatepost.serve.control.operations.rooms.groups import check_provider
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.agents import NewAgent

@@ -19,7 +19,7 @@ from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.schedules import add_schedule_tools
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.agents.worktrees import add_worktree_tools
-from gatepost.serve.control.arguments.agents import (
+from gatepost.serve.control.arguments.agents.agents import (
     AgentSnapshot,
     AgentSpec,
     ModelInfo,

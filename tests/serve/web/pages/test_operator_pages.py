@@ -5,11 +5,11 @@ from typing import Any
 
 from gatepost.core.log_tail import LogLine
 from gatepost.core.records import replace
-from gatepost.serve.control.arguments.retention import KeptRows, StoreSize
+from gatepost.serve.control.arguments.records.retention import KeptRows, StoreSize
 from gatepost.serve.web.dashboard.tables import make_table
 from gatepost.serve.web.dashboard.view import Link
-from gatepost.serve.web.pages.keep import KEPT_ROWS, NOTHING, make_store
-from gatepost.serve.web.pages.logs import list_traces
+from gatepost.serve.web.pages.records.keep import KEPT_ROWS, NOTHING, make_store
+from gatepost.serve.web.pages.records.logs import list_traces
 from gatepost.store.rights import switches
 from gatepost.store.rights.switches import PANIC
 

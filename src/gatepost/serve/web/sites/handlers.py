@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
-from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.flow.gateways.folder_check import is_here
 from gatepost.flow.web import web_routes
 from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url
