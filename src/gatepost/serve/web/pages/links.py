@@ -1,8 +1,20 @@
 """Links: webhooks, chat links and invitations. Each is shown when it is made, and never again."""
 
-from gatepost.serve.control.arguments.tokens import ListTokensArgs
+from gatepost.serve.control.arguments.tokens import ListTokensArgs, TokenView
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, in_files, link, made, make_moment, make_table, moment, shorten
+from gatepost.serve.web.dashboard.tables import (
+    code,
+    flag,
+    in_files,
+    link,
+    made,
+    make_moment,
+    make_table,
+    moment,
+    number,
+    shorten,
+    text,
+)
 from gatepost.serve.web.dashboard.view import Action, Badge, Cell, Code, EmptyState, PageView, Tone
 from gatepost.store.rights.tokens import SignatureScheme, TokenKind, TokenState
 
@@ -19,9 +31,14 @@ LINK = (
     made("label", "Label", lambda row: row.label or Code(row.id)),
     made("kind", "Kind", lambda row: Badge(row.kind.replace("_", " "))),
     link("folder", "Group", "/groups/{folder}"),
+    flag("own_group", "For", "own groups below it"),
+    code("address", "Room"),
     made("signature", "Signed", lambda row: Badge(row.signature) if is_signed(row) else None),
+    text("origins", "Sites"),
     made("instructions", "Instructions", lambda row: shorten(row.instructions, SHOWN) or None),
+    number("uses_left", "Uses left"),
     in_files("state"),
+    moment("created_at", "Since"),
     made("expires_at", "Ends", lambda row: show_end(row)),
     moment("last_used_at", "Last used"),
     in_files("created_by"),
@@ -39,18 +56,18 @@ async def show_links(request: PageRequest) -> PageView:
     )
 
 
-def show_end(token: Answer) -> Cell:
+def show_end(token: TokenView) -> Cell:
     """When it ends, or what has ended it."""
     if token.state != TokenState.VALID:
         return Badge(token.state.replace("_", " "))
     return make_moment(token.expires_at) if token.expires_at else None
 
 
-def is_signed(token: Answer) -> bool:
-    return bool(token.signature != SignatureScheme.NONE)
+def is_signed(token: TokenView) -> bool:
+    return token.signature != SignatureScheme.NONE
 
 
-def list_actions(token: Answer) -> tuple[Action, ...]:
+def list_actions(token: TokenView) -> tuple[Action, ...]:
     if token.state != TokenState.VALID:
         return ()
     given = {"id": token.id}
