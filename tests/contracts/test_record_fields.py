@@ -26,8 +26,9 @@ SAID = "another field says it"
 WORDS = "the words around it say it"
 GIVEN = "whoever asks named it"
 ADDRESS = "the address is enough"
+DETAIL = "a detail, in --json"
 IN_TRACE = "`gatepost trace` shows it"
-IN_REQUESTS = "the list of requests shows it"
+IN_REQUEST = "the request itself shows it"
 ON_PAGE = "the page shows it"
 IN_COMMAND = "the command shows it"
 
@@ -59,6 +60,7 @@ HIDDEN: Hidden = {
     # Gateways
     (COMMAND, "GatewayView"): hide(SAID="lease_until"),
     (PAGE, "GatewayView"): hide(SAID="lease_until"),
+    (PAGE, "DoctorReport"): hide(SAID="ok"),
     (COMMAND, "AuditCheck"): hide(SAID="first_bad broken_chain"),
     (COMMAND, "PanicAnswer"): hide(WORDS="on"),
     # People
@@ -76,6 +78,7 @@ HIDDEN: Hidden = {
     # Rights
     (COMMAND, "NewGrantRule"): hide(ID="id"),
     (COMMAND, "GrantRow"): hide(ID="id"),
+    (PAGE, "GrantRow"): hide(ID="id"),
     (COMMAND, "GrantRuleRemoval"): hide(WORDS="removed"),
     (COMMAND, "ApiTokenView"): hide(SAID="revoked_at"),
     (PAGE, "ApiTokenView"): hide(SAID="revoked_at"),
@@ -94,15 +97,54 @@ HIDDEN: Hidden = {
     (COMMAND, "PermitChoice"): hide(ON_PAGE="label allow lasts group"),
     (COMMAND, "PermitQuestion"): hide(ON_PAGE="text options many own_words answer", MACHINERY="key"),
     (PAGE, "PermitQuestion"): hide(MACHINERY="key"),
+    (COMMAND, "PendingRequest"): hide(IN_REQUEST="preview"),
+    (PAGE, "PendingRequest"): hide(IN_REQUEST="next_mode_id follow_up editable why preview"),
+    (COMMAND, "RequestingAgent"): hide(DETAIL="status"),
+    (PAGE, "RequestingAgent"): hide(ID="agent_id", IN_COMMAND="type", DETAIL="status"),
+    (COMMAND, "AnswerResult"): hide(WORDS="allowed"),
+    # Agents
+    (PAGE, "AgentSnapshot"): hide(
+        IN_COMMAND="cwd setup_state available_modes labels parent_agent_id pending_permissions notes"
+    ),
+    (COMMAND, "Mode"): hide(DETAIL="label description"),
+    (PAGE, "Mode"): hide(IN_COMMAND="id", DETAIL="label description"),
+    (COMMAND, "ModelInfo"): hide(DETAIL="vendor own_price"),
+    (COMMAND, "ProviderInfo"): hide(DETAIL="what modes"),
+    (PAGE, "ConnectableAgent"): hide(DETAIL="vendor"),
+    (COMMAND, "ConnectResult"): hide(DETAIL="secret"),
+    (COMMAND, "TrialCancellation"): hide(GIVEN="id", WORDS="stopped"),
+    (COMMAND, "TrialOutcome"): hide(DETAIL="sandbox"),
+    # Channels, connectors, secrets, settings and sites
+    (COMMAND, "ChannelKindItem"): hide(ON_PAGE="before settings"),
+    (PAGE, "ChannelKindItem"): hide(IN_COMMAND="extra"),
+    (COMMAND, "AskedSetting"): hide(ON_PAGE="help default choices is_secret is_optional"),
+    (COMMAND, "ChannelListItem"): hide(
+        ON_PAGE="origin event_at restarts", DETAIL="reason next_at tested_against settings"
+    ),
+    (PAGE, "ChannelListItem"): hide(IN_COMMAND="since_at note", DETAIL="reason next_at tested_against settings"),
+    (COMMAND, "ChannelTokenView"): hide(WORDS="is_new", DETAIL="max_text"),
+    (COMMAND, "ConnectorItem"): hide(ON_PAGE="timeout_s variables secrets"),
+    (COMMAND, "ToolChange"): hide(GIVEN="connector"),
+    (COMMAND, "Binding"): hide(ID="id", DETAIL="template created_by created_at"),
+    (COMMAND, "SecretListItem"): hide(DETAIL="created_at"),
+    (PAGE, "SecretListItem"): hide(IN_COMMAND="key_id", DETAIL="created_at"),
+    (COMMAND, "SetSecretResult"): hide(DETAIL="key_id created_at updated_at used_at"),
+    (PAGE, "SecretUse"): hide(IN_COMMAND="scope"),
+    (COMMAND, "SettingChange"): hide(WORDS="is_written needs_restart"),
+    (PAGE, "SettingChange"): hide(WORDS="is_written needs_restart"),
+    (COMMAND, "WebHost"): hide(ON_PAGE="created_at", DETAIL="owner"),
+    (PAGE, "WebHost"): hide(DETAIL="owner"),
+    (COMMAND, "WebRoute"): hide(ON_PAGE="created_at", DETAIL="owner"),
+    (PAGE, "WebRoute"): hide(DETAIL="owner"),
     # Groups, rooms and routes
     (COMMAND, "GroupFileText"): hide(GIVEN="folder path", ID="version"),
     (PAGE, "GroupView"): hide(IN_COMMAND="options window_messages window_chars"),
     (COMMAND, "Room"): hide(ID="id", ON_PAGE="direct created_at"),
     (PAGE, "Room"): hide(ID="id"),
-    (COMMAND, "Route"): hide(ON_PAGE="created_by", SAID="folder", MACHINERY="created_at window_messages window_chars"),
-    (PAGE, "Route"): hide(SAID="folder", IN_COMMAND="ttl_s", MACHINERY="created_at window_messages window_chars"),
-    (COMMAND, "Destination"): hide(GIVEN="folder", SAID="kind", ADDRESS="instance", MACHINERY="thread created_at"),
-    (PAGE, "Destination"): hide(GIVEN="folder", ADDRESS="instance", MACHINERY="thread created_at"),
+    (COMMAND, "Route"): hide(ON_PAGE="created_by", SAID="folder", DETAIL="created_at window_messages window_chars"),
+    (PAGE, "Route"): hide(SAID="folder", IN_COMMAND="ttl_s", DETAIL="created_at window_messages window_chars"),
+    (COMMAND, "Destination"): hide(GIVEN="folder", SAID="kind", ADDRESS="instance", DETAIL="thread created_at"),
+    (PAGE, "Destination"): hide(GIVEN="folder", ADDRESS="instance", DETAIL="thread created_at"),
     (COMMAND, "RouteTestResult"): hide(SAID="command"),
     (PAGE, "RouteTestResult"): hide(SAID="command", IN_COMMAND="outcome reason sender policy halted engaged"),
     (PAGE, "RouteTestSender"): hide(IN_COMMAND="id person known untrusted"),
@@ -114,21 +156,23 @@ HIDDEN: Hidden = {
     (COMMAND, "Session"): hide(
         ADDRESS="instance",
         ON_PAGE="title active_at",
-        MACHINERY="key mode next_seq window_messages window_chars owner lease_until epoch created_at closed_at agent"
-        " permission_mode cwd labels parent notify archived_at reset_at",
+        MACHINERY="key mode next_seq owner lease_until epoch agent notify",
+        DETAIL="window_messages window_chars created_at closed_at permission_mode cwd labels parent archived_at"
+        " reset_at",
     ),
     (PAGE, "Session"): hide(
         ADDRESS="instance",
-        MACHINERY="key mode next_seq window_messages window_chars owner lease_until epoch created_at closed_at agent"
-        " permission_mode cwd labels parent notify archived_at reset_at",
+        MACHINERY="key mode next_seq owner lease_until epoch agent notify",
+        DETAIL="window_messages window_chars created_at closed_at permission_mode cwd labels parent archived_at"
+        " reset_at",
     ),
     (COMMAND, "SessionDetails"): hide(
         GIVEN="id",
         ADDRESS="instance",
         ON_PAGE="title provider model running created_at active_at closed_at speaks",
-        MACHINERY="parent managed",
+        DETAIL="parent managed",
     ),
-    (PAGE, "SessionDetails"): hide(ADDRESS="instance", MACHINERY="parent managed"),
+    (PAGE, "SessionDetails"): hide(ADDRESS="instance", DETAIL="parent managed"),
     (COMMAND, "SessionEvent"): hide(ID="ref"),
     (COMMAND, "CloseResult"): hide(WORDS="closed"),
     (COMMAND, "ResetResult"): hide(WORDS="stopped"),
@@ -185,8 +229,8 @@ HIDDEN: Hidden = {
     (COMMAND, "OverviewMessage"): hide(ID="id", SAID="direction", ON_PAGE="at"),
     (PAGE, "OverviewMessage"): hide(ID="id", SAID="direction"),
     (COMMAND, "OverviewBudget"): hide(ON_PAGE="folder period limit spent"),
-    (COMMAND, "OverviewRequest"): hide(ON_PAGE="why", IN_REQUESTS="id kind what asked_at"),
-    (PAGE, "OverviewRequest"): hide(IN_REQUESTS="id kind what asked_at"),
+    (COMMAND, "OverviewRequest"): hide(ON_PAGE="why", IN_REQUEST="id kind what asked_at"),
+    (PAGE, "OverviewRequest"): hide(IN_REQUEST="id kind what asked_at"),
     (COMMAND, "OverviewWait"): hide(ON_PAGE="since_at"),
     (COMMAND, "OverviewStep"): hide(ON_PAGE="step operation args"),
     (PAGE, "OverviewStep"): hide(IN_COMMAND="command"),

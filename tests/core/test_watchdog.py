@@ -1,10 +1,14 @@
 """The watchdog: names what holds the loop, by its time on the processor, and costs nothing where nothing is slow."""
 
 import asyncio
+import gc
+import subprocess
 import sys
+import threading
 import time
 
-from gatepost.core.watchdog import NO_STEP, Watchdog, _name_of
+from gatepost.core.watchdog import NO_STEP, Watchdog, _name_of, find_frame
+from gatepost_testing.waiting import PATIENCE_S
 
 
 def compute(seconds: float) -> None:
@@ -58,3 +62,45 @@ def test_what_is_slow_again_and_again_is_counted_and_kept_once_in_a_while() -> N
     assert watchdog.count == 1001
     assert (watchdog.worst.label, round(watchdog.worst.wall * 1000)) == ("writer: accept", 1099)
     assert (watchdog.busiest.label, round(watchdog.busiest.cpu * 1000)) == ("writer: compute", 200)
+
+
+# Garbage whose end needs the lock that guards the list of threads, and a collection that comes while the frames of all
+# threads are gathered: at a first, second, third … object that this makes.
+COLLECTED_WITHIN = """
+import gc, threading
+from gatepost.core.watchdog import find_frame
+
+class Garbage:
+    def __init__(self):
+        self.itself, self.local = self, threading.local()
+        self.local.value = 1
+
+def wait(depth):
+    return wait(depth - 1) if depth else ended.wait()
+
+ended = threading.Event()
+for _ in range(8):
+    threading.Thread(target=wait, args=(5,), daemon=True).start()
+for number in range(60):
+    gc.collect()
+    gc.disable()
+    Garbage()
+    gc.set_threshold(gc.get_count()[0] + number % 12)
+    gc.enable()
+    assert find_frame(threading.get_ident()) is not None
+    assert gc.isenabled()
+ended.set()
+"""
+
+
+def test_a_collection_while_it_looks_does_not_stop_the_process_for_ever() -> None:
+    subprocess.run([sys.executable, "-c", COLLECTED_WITHIN], check=True, timeout=PATIENCE_S)
+
+
+def test_a_collector_that_is_off_stays_off() -> None:
+    gc.disable()
+    try:
+        assert find_frame(threading.get_ident()) is not None
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from gatepost.channels.contract import ChannelEnded, EndReason, Receive
+from gatepost.channels.contract import ChannelEnded, ChannelState, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import Unavailable
-from gatepost.flow.channel_health import ChannelHealth, ChannelReport, ChannelState, is_deaf, next_wait, render_trouble
+from gatepost.flow.channel_health import ChannelHealth, ChannelReport, is_deaf, next_wait, render_trouble
 from gatepost.flow.channel_listener import run_channel
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound

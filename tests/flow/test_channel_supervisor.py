@@ -14,6 +14,7 @@ from gatepost.channels.contract import (
     Channel,
     ChannelConnection,
     MemoryCursor,
+    SpecOrigin,
     SupportsLookup,
 )
 from gatepost.core.clock import SystemClock
@@ -23,7 +24,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow.channel_specs import ChannelSpec, SpecOrigin
+from gatepost.flow.channel_specs import ChannelSpec
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.gateways.duties import Duties, channel_duty
 from gatepost.messages.inbound import Inbound, Receipt

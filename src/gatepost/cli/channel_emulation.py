@@ -112,7 +112,7 @@ class EmulatedChannel:
         settings = {key: _render(value) for key, value in self._settings.items()}
         args = {"kind": self._platform.kind, "instance": self._instance, "settings": settings}
         made = call_operation(self._home, AddChannelArgs, {**args, "secrets": self._secrets})
-        added = f"it is added as {self._instance}: {made['bot']}"
+        added = f"it is added as {self._instance}: {made.bot}"
         self._lines = [added, *render_pairing(self._platform.has_direct)]
 
     def _remove(self) -> None:

@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from gatepost import declarations
+from gatepost.cli.gateway_retry import post_operation
 from gatepost.cli.operation_runner import control_of
 from gatepost.cli.sandbox_isolation import get_isolation
 from gatepost.core import home_lock, listen_address, settings
@@ -29,6 +29,7 @@ from gatepost.gate import connectors
 from gatepost.messages.visible_text import show_hidden
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
+from gatepost.serve.control.arguments.models import CheckModelsArgs, EndpointCheck
 from gatepost.serve.control.client import ControlClient
 from gatepost.serve.control.daemon_status import ask_daemon_status
 from gatepost.serve.health.agent_checks import check_agents
@@ -325,7 +326,7 @@ def check_models(home: Home, config: Config) -> Iterator[Finding]:
         return
     try:
         if home_lock.find_holder(home) is not None:
-            found = control_of(home).post("/v1/ops/models.check", {}, ASK_MODELS_S)["result"]
+            found = post_operation(control_of(home), CheckModelsArgs, {}, ASK_MODELS_S)
         else:
             found = _check_without_keys(home, config)
     except GatepostError as error:
@@ -335,30 +336,29 @@ def check_models(home: Home, config: Config) -> Iterator[Finding]:
         yield _make_model_finding(each)
 
 
-def _check_without_keys(home: Home, config: Config) -> list[dict[str, Any]]:
-    from gatepost.core.records import asdict
+def _check_without_keys(home: Home, config: Config) -> list[EndpointCheck]:
     from gatepost.serve.control.operations.models import check_endpoints, list_model_uses
 
     later = "whether it takes the key is asked while the gateway runs"
     uses = read_snapshot(get_place(home, config), list_model_uses, home, config)
-    return [asdict(each) for each in asyncio.run(check_endpoints([(use, later) for use in uses]))]
+    return asyncio.run(check_endpoints([(use, later) for use in uses]))
 
 
-def _make_model_finding(found: dict[str, Any]) -> Finding:
-    groups, agent = ", ".join(found["folders"][:5]), found["provider"]
-    who = f"{groups}{' …' if len(found['folders']) > 5 else ''}: {agent}"
-    if not found["reachable"]:
+def _make_model_finding(found: EndpointCheck) -> Finding:
+    groups, agent = ", ".join(found.folders[:5]), found.provider
+    who = f"{groups}{' …' if len(found.folders) > 5 else ''}: {agent}"
+    if not found.reachable:
         way = (
             f"is it the right address, and is there a way to it? gatepost connect {agent} --base-url URL names another"
         )
-        return Finding("warn", "models", f"{who} cannot reach {found['url']}: {found['reason']}", way)
-    if found["accepted"] is False and found["key"]:
-        way = f"gatepost connect {agent} --folder {found['folders'][0]} --key-stdin < key.txt"
-        return Finding("fail", "models", f"{found['url']} refuses the key of {who} ({found['reason']})", way)
-    if found["accepted"] is False:
-        way = f"gatepost connect {agent} --folder {found['folders'][0]} --key-stdin < key.txt"
-        return Finding("fail", "models", f"{found['url']} wants a key, and {who} has none for it", way)
-    if found["accepted"]:
-        what = "answers and takes the key" if found["key"] else "answers without a key"
-        return Finding("ok", "models", f"{who}: {found['url']} {what}")
-    return Finding("ok", "models", f"{who}: {found['url']} can be reached; {found['reason']}")
+        return Finding("warn", "models", f"{who} cannot reach {found.url}: {found.reason}", way)
+    if found.accepted is False and found.key:
+        way = f"gatepost connect {agent} --folder {found.folders[0]} --key-stdin < key.txt"
+        return Finding("fail", "models", f"{found.url} refuses the key of {who} ({found.reason})", way)
+    if found.accepted is False:
+        way = f"gatepost connect {agent} --folder {found.folders[0]} --key-stdin < key.txt"
+        return Finding("fail", "models", f"{found.url} wants a key, and {who} has none for it", way)
+    if found.accepted:
+        what = "answers and takes the key" if found.key else "answers without a key"
+        return Finding("ok", "models", f"{who}: {found.url} {what}")
+    return Finding("ok", "models", f"{who}: {found.url} can be reached; {found.reason}")

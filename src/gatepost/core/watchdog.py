@@ -8,6 +8,7 @@ Time on the processor (`cpu`) tells what a step costs from what a busy machine m
 """
 
 import asyncio
+import gc
 import sys
 import threading
 import time
@@ -117,9 +118,24 @@ class Watchdog:
         while not beat.answered.wait(LOOK_S) and not self._stop.is_set():
             for check in self._checks:
                 check()
-            if (frame := sys._current_frames().get(ident)) is not None and _module(frame) != "selectors":
+            if (frame := find_frame(ident)) is not None and _module(frame) != "selectors":
                 seen[_name_of(frame)] += 1  # in `selectors` it waits for events: the step is over
         return seen.most_common(1)[0][0] if seen else "unknown"
+
+
+def find_frame(ident: int) -> FrameType | None:
+    """Return what a thread does now.
+
+    The collector is off meanwhile: in Python before 3.11.9 a collection within this call may wait for a lock that the
+    call holds, and then the whole process stands still for ever.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames().get(ident)
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _cpu_of(ident: int) -> Callable[[], float]:

@@ -20,7 +20,7 @@ from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.egress import token_usage
 from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead
 from gatepost.egress.rules import EgressTarget, read_host
-from gatepost.store.rights.secrets import UNBOUND
+from gatepost.store.rights.secret_rows import UNBOUND
 
 if TYPE_CHECKING:
     import httpx2

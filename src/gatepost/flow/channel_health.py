@@ -2,11 +2,10 @@
 on it."""
 
 from collections.abc import Callable
-from enum import StrEnum
 
 from msgspec import Struct
 
-from gatepost.channels.contract import ChannelEnded, ChannelKind, ChannelPulse, EndReason
+from gatepost.channels.contract import ChannelEnded, ChannelKind, ChannelPulse, ChannelState, EndReason
 from gatepost.core.clock import SECOND, Clock, to_microseconds
 from gatepost.core.log import HIDDEN
 from gatepost.flow.channel_way_out import render_for_running
@@ -17,15 +16,6 @@ UNPROVEN_S = 10.0  # so long a channel without evidence has to run until it coun
 LONGEST_ERROR = 500
 MOST_MISSES = 2  # tries to reach the platform: one that fails alone is a connection that was renewed
 SHORTEST_HIDDEN = 6  # characters; a shorter one is a word that may stand anywhere
-
-
-class ChannelState(StrEnum):
-    STARTING = "starting"  # it has not shown yet that it receives
-    UP = "up"
-    RETRYING = "retrying"  # it broke, and is started again
-    DEAF = "deaf"  # it gave no sign of receiving, and is started again
-    ENDED = "ended"  # nothing helps until somebody acts
-    OFF = "off"
 
 
 WELL = frozenset({ChannelState.STARTING, ChannelState.UP, ChannelState.OFF})

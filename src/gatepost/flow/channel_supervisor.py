@@ -22,6 +22,7 @@ from gatepost.channels.contract import (
     LateFailure,
     ReadSecret,
     Receive,
+    SpecOrigin,
     SupportsClose,
 )
 from gatepost.core import log
@@ -35,7 +36,7 @@ from gatepost.flow import channel_specs
 from gatepost.flow.channel_cursor import StoreCursor
 from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_trouble
 from gatepost.flow.channel_listener import record_end, run_channel
-from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
+from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec
 from gatepost.flow.gateways.duties import CHANNEL, Duties, DutyHealth, channel_duty
 from gatepost.flow.intake.slash_commands import list_native_commands
 from gatepost.flow.server_senders import add_server, is_apart

@@ -10,10 +10,12 @@ from typing import Any
 import click
 import pytest
 
+from gatepost.channels.contract import ChannelState, SpecOrigin
 from gatepost.cli.commands.channel import render_restarted
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.flow.channel_supervisor import make_folder
+from gatepost.serve.control.arguments.channels import ChannelListItem
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, secrets
@@ -351,7 +353,8 @@ def test_a_log_without_lines_says_whether_there_is_such_a_channel(
 
 
 def test_a_restart_of_one_that_is_off_says_how_it_is_switched_on() -> None:
-    told = render_restarted({"instance": "north", "state": "off", "error": "", "way_out": ""})
+    north = ChannelListItem(instance="north", kind="beacon", origin=SpecOrigin.STORE, state=ChannelState.OFF)
+    told = render_restarted(north)
     assert told == "north is off; `gatepost channel set north --on` switches it on"
 
 

@@ -6,31 +6,38 @@ import pytest
 
 from gatepost.cli.commands.permit import render_request, render_who
 from gatepost.cli.timeline_renderer import summarize_request
+from gatepost.serve.control.arguments.agents import AgentRequest, PendingRequest, RequestingAgent
 from gatepost.serve.control.arguments.requests import PermitDetails, PermitField
 from gatepost.store.rights.requests import RequestKind, RequestState
+
+HOME = RequestingAgent(agent_id="s-1", title="home", type="", folder="home", status=None)
+
+
+def make_request(kind: RequestKind, given: dict[str, Any]) -> PendingRequest:
+    return PendingRequest(id="p-1", kind=kind, name="n", input=given, asked_at="")
 
 
 @pytest.mark.parametrize(
     ("kind", "given", "who"),
     [
-        ("sender", {"from": "toy:user/eve", "name": "Eve\nMallory"}, "Eve⏎Mallory (toy:user/eve)"),
-        ("room", {"from": "toy:user/eve"}, "toy:user/eve"),
-        ("tool", {"from": "toy:user/eve"}, "home"),
+        (RequestKind.SENDER, {"from": "toy:user/eve", "name": "Eve\nMallory"}, "Eve⏎Mallory (toy:user/eve)"),
+        (RequestKind.ROOM, {"from": "toy:user/eve"}, "toy:user/eve"),
+        (RequestKind.TOOL, {"from": "toy:user/eve"}, "home"),
     ],
 )
-def test_of_what_a_stranger_brings_about_the_stranger_is_named(kind: str, given: dict[str, Any], who: str) -> None:
-    agent = {"title": "home", "type": "", "folder": "home"}
-    assert render_who({"agent": agent, "request": {"kind": kind, "input": given}}) == who
+def test_of_what_a_stranger_brings_about_the_stranger_is_named(
+    kind: RequestKind, given: dict[str, Any], who: str
+) -> None:
+    assert render_who(AgentRequest(HOME, make_request(kind, given))) == who
 
 
 def test_a_restore_is_words_and_no_json() -> None:
-    asked = {"kind": "restored", "input": {"perhaps said before": "3", "not answered": "1"}}
+    asked = make_request(RequestKind.RESTORED, {"perhaps said before": "3", "not answered": "1"})
     assert summarize_request(asked) == "3 perhaps said before, 1 not answered"
 
 
 def test_of_a_held_call_the_person_is_named_for_whom_the_agent_works() -> None:
-    agent = {"title": "home", "type": "", "folder": "home"}
-    assert render_who({"agent": agent, "request": {"kind": "call", "input": {}}, "asked_by": "Bob\x1b"}) == "Bob␛"
+    assert render_who(AgentRequest(HOME, make_request(RequestKind.CALL, {}), "Bob\x1b")) == "Bob␛"
 
 
 def test_all_that_is_asked_is_shown_and_nothing_of_it_hides() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from gatepost.channels.contract import ChannelState
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Unavailable
-from gatepost.flow.channel_health import ChannelReport, ChannelState
+from gatepost.flow.channel_health import ChannelReport
 from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.client import ControlClient
 from gatepost.serve.control.daemon_status import DaemonStatus, ask_daemon_status

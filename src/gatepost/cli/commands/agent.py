@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,19 +19,26 @@ from gatepost.cli.program import INTERRUPTED
 from gatepost.core import listen_address
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.arguments.agents import (
+    AgentSnapshot,
     AgentSpec,
     AgentTokenArgs,
     ArchiveAgentArgs,
+    FollowAgentArgs,
     KillAgentArgs,
     ListAgentsArgs,
     ListModelsArgs,
     ListProvidersArgs,
+    ModelInfo,
     PromptAgentArgs,
+    ProviderInfo,
     SetAgentModeArgs,
     ShowAgentArgs,
     StopAgentArgs,
+    StopAgentResult,
     WaitForAgentArgs,
+    WaitOutcome,
 )
 from gatepost.serve.control.client import TIMEOUT_S
 from gatepost.store.sessions.sessions import UNFINISHED
@@ -75,12 +82,12 @@ def run(
     patience = get_worktree_timeout(home) if args["worktree"] else TIMEOUT_S
     made = call_operation(home, AgentSpec, {**args, "prompt": text}, patience)
     if args["worktree"] and not as_json:
-        output.print_line(f"it works in {made['cwd']}", error=True)
-    for note in () if as_json else made["notes"]:
+        output.print_line(f"it works in {made.cwd}", error=True)
+    for note in () if as_json else made.notes:
         output.print_line(note, error=True)
     if background or not text:
         return _print_outcome(made, as_json)
-    return _wait(home, made["agentId"], as_json, timeout, made)
+    return _wait(home, made.agent_id, as_json, timeout, made)
 
 
 def _check_new(prompt: str | None, args: dict[str, Any]) -> None:
@@ -107,17 +114,17 @@ def _text(given: str) -> str:
 
 @command.command("ls")
 @from_operation(ListAgentsArgs)
-def list_agents(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_agents(run: CommandRun, found: list[AgentSnapshot]) -> None:
     rows = [
-        (each["agentId"], each["title"] or "-", _status(each), each["type"], each["folder"], each["currentModeId"])
+        (each.agent_id, each.title or "-", _status(each), each.type, each.folder, each.current_mode_id)
         for each in found
     ]
     output.print_table(("agent", "title", "status", "provider", "group", "mode"), rows, empty="there are no agents")
 
 
-def _status(agent: dict[str, Any]) -> str:
-    asks = ", asks" if agent["pendingPermissions"] else ""
-    return f"{agent['status']}{asks}{', archived' if agent['archivedAt'] else ''}"
+def _status(agent: AgentSnapshot) -> str:
+    asks = ", asks" if agent.pending_permissions else ""
+    return f"{agent.status}{asks}{', archived' if agent.archived_at else ''}"
 
 
 @command.command(epilog=CODES)
@@ -126,7 +133,7 @@ def _status(agent: dict[str, Any]) -> str:
 @_TIMEOUT
 def send(home: Home, args: dict[str, Any], as_json: bool, background: bool, timeout: float | None) -> int:
     told = call_operation(home, PromptAgentArgs, {**args, "text": _text(args["text"])})
-    return _print_outcome(told, as_json) if background else _wait(home, told["agentId"], as_json, timeout)
+    return _print_outcome(told, as_json) if background else _wait(home, told.agent_id, as_json, timeout)
 
 
 @command.command(epilog=CODES)
@@ -134,26 +141,26 @@ def send(home: Home, args: dict[str, Any], as_json: bool, background: bool, time
 @_TIMEOUT
 def wait(home: Home, args: dict[str, Any], as_json: bool, timeout: float | None) -> int:
     found = call_operation(home, ShowAgentArgs, args)  # nobody is waited for who is not there
-    return _wait(home, found["agentId"], as_json, timeout)
+    return _wait(home, found.agent_id, as_json, timeout)
 
 
-def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: dict[str, Any] | None = None) -> int:
+def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: AgentSnapshot | None = None) -> int:
     """Wait for an agent, across restarts of the gateway. An interrupted wait leaves the agent at work.
 
     The id of a `new` agent without a title is printed first, so that the user knows it.
     """
-    more = {name: new[name] for name in PLACE} if new is not None else {}
+    more = {name: value for name, value in to_json(new).items() if name in PLACE} if new is not None else {}
     try:
-        if new is not None and not new["title"] and not as_json:
+        if new is not None and not new.title and not as_json:
             output.print_line(f"{agent} is at work", error=True, flush=True)
         from gatepost.cli.gateway_retry import RetryingCaller
 
         look, until = RetryingCaller(control_of(place)), None if timeout is None else time.monotonic() + timeout
         while True:
             each = WAIT_S if until is None else max(min(until - time.monotonic(), WAIT_S), 0)
-            told = look("agent.wait", {"id": agent, "timeout_s": each})
-            if not told["waitedOut"] or (until is not None and time.monotonic() >= until):
-                return _print_outcome({**told, **more}, as_json)
+            told = look(WaitForAgentArgs, {"id": agent, "timeout_s": each})
+            if not told.waited_out or (until is not None and time.monotonic() >= until):
+                return _print_outcome(told, as_json, more)
     except KeyboardInterrupt:
         output.print_line(
             f"{agent} works on: `gatepost agent attach {agent}` goes along, `gatepost agent stop {agent}` stops it",
@@ -162,22 +169,22 @@ def _wait(place: Home, agent: str, as_json: bool, timeout: float | None, new: di
         return INTERRUPTED
 
 
-def _print_outcome(told: dict[str, Any], as_json: bool) -> int:
-    """Print the agent's last message, and the reason if it failed. Return the exit code."""
+def _print_outcome(told: AgentSnapshot | WaitOutcome, as_json: bool, more: Mapping[str, Any] | None = None) -> int:
+    """Print the agent's last message, and the reason if it failed. Return the exit code. `more`: goes into the JSON."""
     from gatepost.cli.timeline_renderer import render_waiting_agent
 
-    code, agent = get_exit_code(told), told["agentId"]
+    code, agent = get_exit_code(told), told.agent_id
     if as_json:
-        output.print_json(told)
+        output.print_json({**to_json(told), **(more or {})})
         return code
-    if told.get("permission"):
-        output.print_line(render_waiting_agent(told))
-    elif told.get("lastMessage"):
-        output.print_line(told["lastMessage"])
+    if isinstance(told, WaitOutcome) and told.permission is not None:
+        output.print_line(render_waiting_agent(told, told.permission))
+    elif told.last_message:
+        output.print_line(told.last_message)
     elif code != FAILED:
-        output.print_line(f"{agent} is {told['status']}")
+        output.print_line(f"{agent} is {told.status}")
     if code == FAILED:
-        why = told.get("lastError") or "it did not say why"
+        why = told.last_error or "it did not say why"
         output.print_line(f"{agent} failed: {why}\n→ gatepost agent logs {agent} shows what it did", error=True)
     return code
 
@@ -191,25 +198,25 @@ def _print_outcome(told: dict[str, Any], as_json: bool) -> int:
 def logs(home: str | None, agent: str, follow: bool, last: int | None, as_json: bool) -> None:
     """Print the timeline of AGENT: its actions and messages."""
     from gatepost.cli.gateway_retry import RetryingCaller
-    from gatepost.cli.timeline_renderer import TimelineRenderer, with_input
+    from gatepost.cli.timeline_renderer import TimelineRenderer, make_entry_json
 
     place, rows = home_of(home), TimelineRenderer()
-    agent, look = call_operation(place, ShowAgentArgs, {"id": agent})["agentId"], RetryingCaller(control_of(place))
+    agent, look = call_operation(place, ShowAgentArgs, {"id": agent}).agent_id, RetryingCaller(control_of(place))
     seen: dict[str, Any] = {"after": 0, "status": "", "asked": []}
     if last is not None:
         seen |= {"after": None, "limit": last}
     while True:
         patience = WAIT_S if follow and seen["status"] in UNFINISHED else 0
-        told = look("agent.follow", {"id": agent, "timeout_s": patience, **seen})
-        waiting = {each["id"]: each for each in told["permissions"]}
-        for entry in told["entries"]:
+        told = look(FollowAgentArgs, {"id": agent, "timeout_s": patience, **seen})
+        waiting = {each.id: each for each in told.permissions}
+        for entry in told.entries:
             if as_json:
-                output.print_json_line(with_input(entry, waiting))
+                output.print_json_line(make_entry_json(entry, waiting))
             elif (line := rows.render_entry(entry, waiting)) is not None:
                 output.print_line(line, flush=follow)
         sys.stdout.flush()
-        seen = {"after": told["next"], "status": told["status"], "asked": list(waiting)}
-        if not told["entries"] and not (follow and told["status"] in UNFINISHED):
+        seen = {"after": told.next, "status": told.status, "asked": list(waiting)}
+        if not told.entries and not (follow and told.status in UNFINISHED):
             break
 
 
@@ -236,13 +243,14 @@ def attach(home: str | None, agent: str, last: int, timeout: float | None, as_js
 
 @command.command()
 @from_operation(ShowAgentArgs)
-def inspect(run: CommandRun, told: dict[str, Any]) -> None:
+def inspect(run: CommandRun, told: AgentSnapshot) -> None:
     from gatepost.cli.timeline_renderer import summarize_request
 
-    modes = ", ".join(each["id"] for each in told["availableModes"])
-    shown = {**told, "availableModes": modes, "labels": ", ".join(f"{k}={v}" for k, v in told["labels"].items())}
+    shown = to_json(told)
+    shown["availableModes"] = ", ".join(each.id for each in told.available_modes)
+    shown["labels"] = ", ".join(f"{name}={value}" for name, value in told.labels.items())
     shown["pendingPermissions"] = "; ".join(
-        f"{each['id']}: {summarize_request(each)}" for each in told["pendingPermissions"]
+        f"{each.id}: {summarize_request(each)}" for each in told.pending_permissions
     )
     del shown["notes"]  # those were for whoever made it
     output.print_table(("", ""), [(name, "-" if value in (None, "", []) else value) for name, value in shown.items()])
@@ -250,27 +258,27 @@ def inspect(run: CommandRun, told: dict[str, Any]) -> None:
 
 @command.command()
 @from_operation(KillAgentArgs)
-def kill(run: CommandRun, told: dict[str, Any]) -> None:
+def kill(run: CommandRun, told: AgentSnapshot) -> None:
     output.print_line(f"{run.args['id']} is ended for good")
 
 
 @command.command()
 @from_operation(ArchiveAgentArgs)
-def archive(run: CommandRun, told: dict[str, Any]) -> None:
+def archive(run: CommandRun, told: AgentSnapshot) -> None:
     output.print_line(f"{run.args['id']} is put away")
 
 
 @command.command()
 @from_operation(StopAgentArgs)
-def stop(run: CommandRun, told: dict[str, Any]) -> None:
-    said = "is stopped, and what waited is cancelled" if told["stopped"] else "has nothing to stop"
-    output.print_line(f"{told['agentId']} {said}")
+def stop(run: CommandRun, told: StopAgentResult) -> None:
+    said = "is stopped, and what waited is cancelled" if told.stopped else "has nothing to stop"
+    output.print_line(f"{told.agent_id} {said}")
 
 
 @command.command()
 @from_operation(SetAgentModeArgs)
-def mode(run: CommandRun, told: dict[str, Any]) -> None:
-    output.print_line(f"{told['agentId']} is in mode {told['currentModeId']}")
+def mode(run: CommandRun, told: AgentSnapshot) -> None:
+    output.print_line(f"{told.agent_id} is in mode {told.current_mode_id}")
 
 
 @command.command()
@@ -279,13 +287,13 @@ def mode(run: CommandRun, told: dict[str, Any]) -> None:
 def token(home: Home, args: dict[str, Any], as_json: bool, file: Path | None) -> None:
     if file is None:
         told = call_operation(home, AgentTokenArgs, args)
-        output.print_json(told) if as_json else output.print_line(told["token"])
+        output.print_json(to_json(told)) if as_json else output.print_line(told.token)
         return
     with _new_file(file) as out:  # first of all: a new token ends the one before
         told = call_operation(home, AgentTokenArgs, args)
-        out.write(told["token"] + "\n")
+        out.write(told.token + "\n")
     url = f"unix:{listen_address.find_control_path(home)}:/mcp/self"
-    shown = {"agentId": told["agentId"], "file": str(file.absolute()), "url": url}
+    shown = {"agentId": told.agent_id, "file": str(file.absolute()), "url": url}
     if as_json:
         output.print_json(shown)
         return
@@ -317,17 +325,27 @@ def _new_file(path: Path) -> Iterator[TextIO]:
 def models(home: str | None, provider: str | None, as_json: bool) -> None:
     """The models of PROVIDER, its default first, in USD for a million tokens. Without one: the providers, and what each
     lacks."""
-    chosen = ListModelsArgs if provider is not None else ListProvidersArgs
-    found = call_operation(home_of(home), chosen, {"provider": provider} if provider is not None else {})
-    if as_json:
-        output.print_json(found)
-    elif provider is not None:
-        rows = [(each["id"], "default" if each["isDefault"] else "-", *_prices(each)) for each in found]
-        output.print_table(("model", "", "input", "output", "cache read", "cache write"), rows)
+    if provider is None:
+        _print_providers(call_operation(home_of(home), ListProvidersArgs, {}), as_json)
     else:
-        rows = [(each["id"], each["ready"], each["defaultModel"] or "its own", each["reason"] or "-") for each in found]
-        output.print_table(("provider", "ready", "default model", "what it lacks"), rows)
+        _print_models(call_operation(home_of(home), ListModelsArgs, {"provider": provider}), as_json)
 
 
-def _prices(model: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(f"{model[name]:g}" for name in ("input", "output", "cacheRead", "cacheWrite"))
+def _print_providers(found: list[ProviderInfo], as_json: bool) -> None:
+    if as_json:
+        output.print_json(to_json(found))
+        return
+    rows = [(each.id, each.ready, each.default_model or "its own", each.reason or "-") for each in found]
+    output.print_table(("provider", "ready", "default model", "what it lacks"), rows)
+
+
+def _print_models(found: list[ModelInfo], as_json: bool) -> None:
+    if as_json:
+        output.print_json(to_json(found))
+        return
+    rows = [(each.id, "default" if each.is_default else "-", *_prices(each)) for each in found]
+    output.print_table(("model", "", "input", "output", "cache read", "cache write"), rows)
+
+
+def _prices(model: ModelInfo) -> tuple[str, ...]:
+    return tuple(f"{price:g}" for price in (model.input, model.output, model.cache_read, model.cache_write))

@@ -2,23 +2,28 @@
 
 import json
 import sys
-from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from gatepost.channels.contract import CHANNELS, ChannelState
 from gatepost.cli import channel_tokens, output
 from gatepost.cli.channel_emulation import emulate
 from gatepost.cli.commands.logs import read_lines, readable
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import home_of, zone_of
 from gatepost.core import home_lock
+from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
 from gatepost.core.terminal_text import make_json_visible
 from gatepost.serve.control.arguments.channels import (
     AddChannelArgs,
+    ChannelAnswer,
+    ChannelKindItem,
+    ChannelListItem,
+    ChannelRemoval,
     CheckChannelArgs,
     ListChannelKindsArgs,
     ListChannelsArgs,
@@ -45,54 +50,54 @@ command.add_command(channel_tokens.token)
 
 @command.command("list")
 @from_operation(ListChannelsArgs)
-def list_channels(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_channels(run: CommandRun, found: list[ChannelListItem]) -> None:
     zone, called = zone_of(run.home)
     output.print_table(
         ("instance", "kind", "state", f"since ({called})", "last sign", "waiting"),
         [
             (
-                each["instance"],
-                each["kind"],
-                each["state"] or "down",
-                output.format_iso(each["since_at"], zone),
-                _render_age(each["beat_at"]),
-                each["waiting"],
+                each.instance,
+                each.kind,
+                each.state or "down",
+                output.format_time(each.since_at, zone),
+                _render_age(each.beat_at),
+                each.waiting,
             )
             for each in found
         ],
         empty="no channels",
     )
     for each in found:
-        if each["error"]:
-            output.print_line(f"{each['instance']}: {_render_trouble(each)}")
-        if each["note"]:
-            output.print_line(f"{each['instance']}: {each['note']}")
+        if each.error:
+            output.print_line(f"{each.instance}: {_render_trouble(each)}")
+        if each.note:
+            output.print_line(f"{each.instance}: {each.note}")
     if home_lock.find_holder(run.home) is None:
         output.print_line("no gateway runs; `gatepost up` starts it with its channels")
 
 
-def _render_age(at: str | None) -> str:
+def _render_age(at: int | None) -> str:
     if at is None:
         return "-"
-    return f"{output.format_duration(max((datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds(), 0.0))} ago"
+    return f"{output.format_duration(max((SystemClock().now() - at) / SECOND, 0.0))} ago"
 
 
-def _render_trouble(each: dict[str, Any]) -> str:
-    return f"{each['error']}; {each['way_out']}" if each["way_out"] else str(each["error"])
+def _render_trouble(each: ChannelListItem) -> str:
+    return f"{each.error}; {each.way_out}" if each.way_out else each.error
 
 
 @command.command()
 @from_operation(ListChannelKindsArgs)
-def kinds(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def kinds(run: CommandRun, found: list[ChannelKindItem]) -> None:
     output.print_table(
         ("kind", "platform", "asks for", "tested against", "extra"),
         [
             (
-                each["name"],
-                each["title"],
-                ", ".join(asked["name"] for asked in each["asks"]),
-                each["tested_against"],
-                each["extra"],
+                each.name,
+                each.title,
+                ", ".join(asked.name for asked in each.asks),
+                each.tested_against,
+                each.extra,
             )
             for each in found
         ],
@@ -128,38 +133,37 @@ def _list_instances(home: Home) -> dict[str, str]:
     """The instances, with their kinds."""
     if not has_store(home):
         return {}
-    return {each["instance"]: each["kind"] for each in call_operation(home, ListChannelsArgs, {})}
+    return {each.instance: each.kind for each in call_operation(home, ListChannelsArgs, {})}
 
 
 @command.command()
 @from_operation(AddChannelArgs, prepare=_complete_new)
 @click.option("--secret", multiple=True, metavar="NAME=-", help=SECRET_HELP)
-def add(run: CommandRun, made: dict[str, Any], secret: tuple[str, ...]) -> None:
+def add(run: CommandRun, made: ChannelAnswer, secret: tuple[str, ...]) -> None:
     _print_bot(made)
-    if made["link"]:
-        output.print_line(f"invite it: {made['link']}")
-    if made["after"]:
-        output.print_line(made["after"])
+    if made.link:
+        output.print_line(f"invite it: {made.link}")
+    if made.after:
+        output.print_line(made.after)
     output.print_line("to be known there as the owner: `gatepost pair` prints a code, which you send to the bot")
-    if not made["is_running"]:
+    if not made.is_running:
         output.print_line("it starts with the gateway: `gatepost up`")
 
 
-def _print_bot(made: dict[str, Any]) -> None:
-    instance = made["instance"]
-    if made["is_checked"]:
-        output.print_line(f"{instance}: {made['kind']} accepts us: {made['bot']}")
+def _print_bot(made: ChannelAnswer) -> None:
+    instance = made.instance
+    if made.is_checked:
+        output.print_line(f"{instance}: {made.kind} accepts us: {made.bot}")
     else:
-        output.print_line(f"{instance}: {made['kind']} cannot be asked whether it accepts us; `gatepost status` tells")
-    for each in made["missing"]:
+        output.print_line(f"{instance}: {made.kind} cannot be asked whether it accepts us; `gatepost status` tells")
+    for each in made.missing:
         output.print_line(output.colored(f"  it lacks: {each}", "warn"))
-    for each in made["notes"]:
+    for each in made.notes:
         output.print_line(f"  {each}")
 
 
 def _complete_change(home: Home, args: dict[str, Any], secret: tuple[str, ...]) -> dict[str, Any]:
     """With nothing given, somebody at a terminal is asked for the secrets anew: that is what mends a revoked key."""
-    from gatepost.channels.contract import CHANNELS
     from gatepost.cli import channel_questions
     from gatepost.flow import channel_specs
 
@@ -168,7 +172,7 @@ def _complete_change(home: Home, args: dict[str, Any], secret: tuple[str, ...]) 
     if not named and not (nothing and sys.stdin.isatty()):
         return {**args, "secrets": {}}
     channel_specs.find_kinds(home)
-    known = {each["instance"]: each["kind"] for each in call_operation(home, ListChannelsArgs, {})}
+    known = {each.instance: each.kind for each in call_operation(home, ListChannelsArgs, {})}
     kind = CHANNELS.get(known.get(args["instance"], ""))
     if kind is None:
         return {**args, "secrets": {}}  # the operation says what is wrong
@@ -179,12 +183,12 @@ def _complete_change(home: Home, args: dict[str, Any], secret: tuple[str, ...]) 
 @command.command("set")
 @from_operation(SetChannelArgs, prepare=_complete_change)
 @click.option("--secret", multiple=True, metavar="NAME=-", help=SECRET_HELP)
-def set_channel(run: CommandRun, made: dict[str, Any], secret: tuple[str, ...]) -> None:
+def set_channel(run: CommandRun, made: ChannelAnswer, secret: tuple[str, ...]) -> None:
     if run.args["off"]:
-        output.print_line(f"{made['instance']} is off; `gatepost channel set {made['instance']} --on` starts it again")
+        output.print_line(f"{made.instance} is off; `gatepost channel set {made.instance} --on` starts it again")
         return
     _print_bot(made)
-    if not made["is_running"]:
+    if not made.is_running:
         output.print_line("it starts with the gateway: `gatepost up`")
 
 
@@ -202,37 +206,35 @@ def _confirm_removal(home: Home, args: dict[str, Any], yes: bool) -> dict[str, A
 @command.command()
 @from_operation(RemoveChannelArgs, prepare=_confirm_removal)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def rm(run: CommandRun, gone: dict[str, Any], yes: bool) -> None:
-    also = f", with {', '.join(gone['secrets'])}" if gone["secrets"] else ""
-    output.print_line(f"{gone['instance']} is removed{also}")
-    if gone["waiting"]:
-        left = f"{gone['waiting']} message{'' if gone['waiting'] == 1 else 's'}"
+def rm(run: CommandRun, gone: ChannelRemoval, yes: bool) -> None:
+    also = f", with {', '.join(gone.secrets)}" if gone.secrets else ""
+    output.print_line(f"{gone.instance} is removed{also}")
+    if gone.waiting:
+        left = f"{gone.waiting} message{'' if gone.waiting == 1 else 's'}"
         output.print_line(
             f"{left} for it stay in the outbox: a channel of the same name sends them while they are young"
         )
 
 
 @command.command()
-@from_operation(RestartChannelArgs, exit_code=lambda made: int(bool(made["error"])))
-def restart(run: CommandRun, made: dict[str, Any]) -> None:
+@from_operation(RestartChannelArgs, exit_code=lambda made: int(bool(made.error)))
+def restart(run: CommandRun, made: ChannelListItem) -> None:
     output.print_line(render_restarted(made))
 
 
-def render_restarted(made: dict[str, Any]) -> str:
-    from gatepost.flow.channel_health import ChannelState
-
-    trouble = f": {_render_trouble(made)}" if made["error"] else ""
-    if made["state"] == ChannelState.OFF:
-        trouble = f"; `gatepost channel set {made['instance']} --on` switches it on"
-    return f"{made['instance']} is {made['state']}{trouble}"
+def render_restarted(made: ChannelListItem) -> str:
+    trouble = f": {_render_trouble(made)}" if made.error else ""
+    if made.state == ChannelState.OFF:
+        trouble = f"; `gatepost channel set {made.instance} --on` switches it on"
+    return f"{made.instance} is {made.state}{trouble}"
 
 
 @command.command()
 @from_operation(CheckChannelArgs)
-def test(run: CommandRun, made: dict[str, Any]) -> None:
+def test(run: CommandRun, made: ChannelAnswer) -> None:
     _print_bot(made)
-    if made["link"]:
-        output.print_line(f"  invite it: {made['link']}")
+    if made.link:
+        output.print_line(f"  invite it: {made.link}")
 
 
 @command.command()

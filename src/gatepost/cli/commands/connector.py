@@ -1,17 +1,19 @@
 """`gatepost connector`: third-party MCP servers that the host runs, and what has changed about their tools."""
 
-from typing import Any
-
 import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.serve.control.arguments.connectors import (
     AcceptConnectorToolsArgs,
+    AcceptedTools,
     CheckConnectorArgs,
+    ConnectorChanges,
+    ConnectorItem,
     ListConnectorChangesArgs,
     ListConnectorsArgs,
 )
+from gatepost.store.rights.connector_tools import ConnectorCheck
 
 
 @click.group()
@@ -24,14 +26,14 @@ def command() -> None:
 
 @command.command("list")
 @from_operation(ListConnectorsArgs)
-def list_connectors(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_connectors(run: CommandRun, found: list[ConnectorItem]) -> None:
     rows = [
         (
-            each["name"],
-            each["program"],
-            each["tier"],
-            len(each["tools"]) or "none known; restart the gateway",
-            ", ".join(each["held"]) or "-",
+            each.name,
+            each.program,
+            each.tier,
+            len(each.tools) or "none known; restart the gateway",
+            ", ".join(each.held) or "-",
         )
         for each in found
     ]
@@ -42,24 +44,24 @@ def list_connectors(run: CommandRun, found: list[dict[str, Any]]) -> None:
 
 @command.command()
 @from_operation(CheckConnectorArgs)
-def check(run: CommandRun, found: dict[str, Any]) -> None:
-    output.print_line(found["trouble"] or f"{found['name']} has {len(found['tools'])} tools")
+def check(run: CommandRun, found: ConnectorCheck) -> None:
+    output.print_line(found.trouble or f"{found.name} has {len(found.tools)} tools")
 
 
 @command.command()
 @from_operation(ListConnectorChangesArgs)
-def changes(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def changes(run: CommandRun, found: list[ConnectorChanges]) -> None:
     if not found:
         output.print_line("nothing waits to be accepted")
     for each in found:
-        for tool in each["tools"]:
-            output.print_line(f"{each['name']}: {tool['tool']} is {'new' if tool['new'] else 'told of in other words'}")
-            for line in tool["lines"]:
+        for tool in each.tools:
+            output.print_line(f"{each.name}: {tool.tool} is {'new' if tool.new else 'told of in other words'}")
+            for line in tool.lines:
                 output.print_line(f"  {line}")
-        output.print_line(f"To accept all of it: gatepost connector accept {each['name']} --digest {each['digest']}")
+        output.print_line(f"To accept all of it: gatepost connector accept {each.name} --digest {each.digest}")
 
 
 @command.command()
 @from_operation(AcceptConnectorToolsArgs)
-def accept(run: CommandRun, done: dict[str, Any]) -> None:
-    output.print_line(f"{done['name']}: accepted {', '.join(done['tools'])}")
+def accept(run: CommandRun, done: AcceptedTools) -> None:
+    output.print_line(f"{done.name}: accepted {', '.join(done.tools)}")

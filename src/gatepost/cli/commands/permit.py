@@ -9,13 +9,19 @@ import click
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
 from gatepost.cli.operation_runner import zone_of
-from gatepost.cli.timeline_renderer import LONGEST_TOLD, list_consequences, summarize_request
+from gatepost.cli.timeline_renderer import LONGEST_TOLD, list_consequences, list_next_steps, summarize_request
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.core.terminal_text import one_line
 from gatepost.flow.requests.edited_input import parse_edited
 from gatepost.messages.visible_text import show_hidden
-from gatepost.serve.control.arguments.agents import AnswerRequestArgs, ListRequestsArgs
+from gatepost.serve.control.arguments.agents import (
+    AgentRequest,
+    AnswerRequestArgs,
+    AnswerResult,
+    ListRequestsArgs,
+    PendingRequest,
+)
 from gatepost.serve.control.arguments.requests import PermitDetails, ShowRequestArgs
 from gatepost.store.rights.requests import RequestKind
 
@@ -42,24 +48,24 @@ def command() -> None:
 
 @command.command("ls")
 @from_operation(ListRequestsArgs)
-def list_requests(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_requests(run: CommandRun, found: list[AgentRequest]) -> None:
     zone, name = zone_of(run.home)
     rows = [
         (
-            each["request"]["id"],
-            output.format_iso(each["request"]["askedAt"], zone),
-            each["agent"]["folder"],
+            each.request.id,
+            output.format_iso(each.request.asked_at, zone),
+            each.agent.folder,
             render_who(each),
-            _WANTS.get(each["request"]["kind"]) or f"to use {each['request']['name']}",
-            summarize_request(each["request"]),
+            _WANTS.get(each.request.kind) or f"to use {each.request.name}",
+            summarize_request(each.request),
         )
         for each in found
     ]
     columns = ("request", f"asked ({name})", "group", "who", "wants", "what it says")
     output.print_table(columns, rows, empty="nobody asks for anything")
     for each in found:
-        if more := list_consequences(each["request"], LONGEST_TOLD):
-            output.print_line("\n".join([f"\n{each['request']['id']}:", *(f"  {line}" for line in more)]))
+        if more := list_consequences(each.request, LONGEST_TOLD):
+            output.print_line("\n".join([f"\n{each.request.id}:", *(f"  {line}" for line in more)]))
 
 
 @command.command()
@@ -91,14 +97,14 @@ def _render_asker(asked: PermitDetails) -> str:
     return f"Asked by {one_line(asked.asked_by)[:LONGEST_NAME]}{place}{words}"
 
 
-def render_who(each: dict[str, Any]) -> str:
+def render_who(each: AgentRequest) -> str:
     """Return the person behind a request: who gave the agent its work, or the stranger who brought it about. Without
     one, the agent itself."""
-    agent, asked = each["agent"], each["request"]
-    if asked["kind"] in (RequestKind.SENDER, RequestKind.ROOM) and isinstance(asked["input"].get("from"), str):
-        sender, name = asked["input"]["from"], asked["input"].get("name")
+    agent, asked = each.agent, each.request
+    sender, name = asked.input.get("from"), asked.input.get("name")
+    if asked.kind in (RequestKind.SENDER, RequestKind.ROOM) and isinstance(sender, str):
         return f"{one_line(str(name))[:LONGEST_NAME]} ({sender})" if name else sender
-    return one_line(each.get("asked_by") or agent["title"] or agent["type"] or agent["folder"])[:LONGEST_NAME]
+    return one_line(each.asked_by or agent.title or agent.type or agent.folder)[:LONGEST_NAME]
 
 
 def _add_input(home: Home, args: dict[str, Any], edit: bool, given: str | None) -> dict[str, Any]:
@@ -129,25 +135,24 @@ def _parse_input(option: str, text: str) -> dict[str, Any]:
 def _edit_input(home: Home, named: str) -> dict[str, Any]:
     """The request that is meant, and what somebody makes of its arguments in their editor."""
     request = _find_request(home, named)
-    if not request["editable"]:
-        raise Invalid("--edit", f"what {request['id']} asks cannot be edited; allow it as it is, or deny it")
-    text = click.edit(json.dumps(request["input"], indent=2, ensure_ascii=False) + "\n", extension=".json")
+    if not request.editable:
+        raise Invalid("--edit", f"what {request.id} asks cannot be edited; allow it as it is, or deny it")
+    text = click.edit(json.dumps(request.input, indent=2, ensure_ascii=False) + "\n", extension=".json")
     if text is None:
         raise Invalid("--edit", "the editor saved nothing, so nothing was answered")
-    return {"id": request["id"], "input": _parse_input("--edit", text)}
+    return {"id": request.id, "input": _parse_input("--edit", text)}
 
 
-def _find_request(home: Home, named: str) -> dict[str, Any]:
+def _find_request(home: Home, named: str) -> PendingRequest:
     waiting = call_operation(home, ListRequestsArgs, {})
-    found = [each["request"] for each in waiting if _is_meant(each, named)]
+    found = [each.request for each in waiting if _is_meant(each, named)]
     if len(found) != 1:
         raise Invalid("--edit", f"{named!r} means {len(found)} requests that wait; `gatepost permit ls` shows them")
-    return dict(found[0])
+    return found[0]
 
 
-def _is_meant(each: dict[str, Any], named: str) -> bool:
-    agent = each["agent"]
-    return bool(named) and (each["request"]["id"].startswith(named) or named in (agent["agentId"], agent["title"]))
+def _is_meant(each: AgentRequest, named: str) -> bool:
+    return bool(named) and (each.request.id.startswith(named) or named in (each.agent.agent_id, each.agent.title))
 
 
 @command.command()
@@ -156,17 +161,17 @@ def _is_meant(each: dict[str, Any], named: str) -> bool:
 @click.option(
     "--input", "given", metavar="JSON|@FILE", help="Allow it with these arguments in place of those it asks for."
 )
-def allow(run: CommandRun, told: dict[str, Any], edit: bool, given: str | None) -> None:
+def allow(run: CommandRun, told: AnswerResult, edit: bool, given: str | None) -> None:
     """Allow it, or answer it if it is a question. REQUEST is an id, the beginning of one, or the agent, if it asks one
     thing only. An edited call is judged anew by all rules, and runs as edited."""
-    if told.get("awaited"):
-        output.print_line(f"{told['id']} waits for others: {told['awaited']}")
+    if told.awaited:
+        output.print_line(f"{told.id} waits for others: {told.awaited}")
         return
     changed = " with changes" if run.args["input"] else ""
-    output.print_line(f"{told['id']} is {'answered' if run.args['answers'] else 'allowed'}{changed}")
+    output.print_line(f"{told.id} is {'answered' if run.args['answers'] else 'allowed'}{changed}")
     if not run.args["answers"]:
-        output.print_line(f"gatepost permit show {told['id']} says what became of it")
-    for line in list_consequences({"input": {}, **told}):
+        output.print_line(f"gatepost permit show {told.id} says what became of it")
+    for line in list_next_steps(told.next_mode_id or None, told.follow_up or None):
         output.print_line(line.replace("Allowed, it", "It", 1) if not line.startswith(" ") else line)
 
 
@@ -179,7 +184,7 @@ def _add_reason(home: Home, args: dict[str, Any], reason: str | None) -> dict[st
 @command.command()
 @from_operation(AnswerRequestArgs, prepare=_add_reason, allow=False, answers=[], input={})
 @click.argument("reason", required=False)
-def deny(run: CommandRun, told: dict[str, Any], reason: str | None) -> None:
+def deny(run: CommandRun, told: AnswerResult, reason: str | None) -> None:
     """Deny it, and say why if you like; the agent goes on without. REQUEST is an id, the beginning of one, or the agent
     that asks."""
-    output.print_line(f"{told['id']} is denied")
+    output.print_line(f"{told.id} is denied")

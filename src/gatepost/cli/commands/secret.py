@@ -12,16 +12,22 @@ from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.secrets import (
     BindSecretArgs,
+    BindSecretResult,
     ListBindingsArgs,
     ListSecretsArgs,
     RemoveSecretArgs,
     RotateKeysArgs,
+    RotateKeysResult,
+    SecretListItem,
     SecretLogArgs,
+    SecretRemoval,
     SetSecretArgs,
+    SetSecretResult,
     UnbindSecretArgs,
 )
 from gatepost.store.engine.place import find_place
-from gatepost.store.rights.secrets import SecretOwner, render_scope
+from gatepost.store.rights.secret_rows import Secret, SecretOwner, SecretUse, render_scope
+from gatepost.store.rooms.bindings import Binding
 
 _STDIN = ("-", "stdin")
 
@@ -50,10 +56,10 @@ def _add_value(home: Home, args: dict[str, Any], value: str | None) -> dict[str,
 @command.command("set")
 @from_operation(SetSecretArgs, prepare=_add_value)
 @click.argument("value", required=False)
-def set_secret(run: CommandRun, made: dict[str, Any], value: str | None) -> None:
-    where = f"; it is sent to {made['origin']} alone" if made["origin"] else ""
-    done = "set" if made["new"] else "replaced"
-    output.print_line(f"{made['name']} is {done} for {_render_owner(made)}{where}")
+def set_secret(run: CommandRun, made: SetSecretResult, value: str | None) -> None:
+    where = f"; it is sent to {made.origin} alone" if made.origin else ""
+    done = "set" if made.new else "replaced"
+    output.print_line(f"{made.name} is {done} for {_render_owner(made)}{where}")
 
 
 def _read_value(name: str) -> str:
@@ -75,41 +81,40 @@ def _hide_argument(value: str) -> None:
 
 @command.command("list")
 @from_operation(ListSecretsArgs)
-def list_secrets(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def list_secrets(run: CommandRun, found: list[SecretListItem]) -> None:
     zone, called = zone_of(run.home)
     output.print_table(
         ("name", "for", f"set ({called})", "last used", "bound to", "key"),
         [
             (
-                each["name"],
+                each.name,
                 _render_owner(each),
-                output.format_iso(each["updated_at"], zone),
-                output.format_iso(each["used_at"], zone),
-                ", ".join([*([each["origin"]] if each["origin"] else []), *each["bound_to"]]),
-                each["key_id"],
+                output.format_time(each.updated_at, zone),
+                output.format_time(each.used_at, zone),
+                ", ".join([*([each.origin] if each.origin else []), *each.bound_to]),
+                each.key_id,
             )
             for each in found
         ],
         empty="no secrets; `gatepost secret set NAME` makes one",
         gives=("key", "bound to"),
     )
-    known = {each["name"] for each in found}
-    for each in call_operation(run.home, ListBindingsArgs, {}):
-        if each["name"] not in known:
-            whom = f", {each['folder']} and below" if each["folder"] else ""
-            place = f"{each['scheme']}://{each['host']}:{each['port']} ({each['header']}{whom})"
-            output.print_line(f"{each['name']} is bound to {place}, and is not set")
+    known = {each.name for each in found}
+    for bound in call_operation(run.home, ListBindingsArgs, {}):
+        if bound.name not in known:
+            whom = f", {bound.folder} and below" if bound.folder else ""
+            output.print_line(f"{bound.name} is bound to {bound.place} ({bound.header}{whom}), and is not set")
 
 
 @command.command()
 @from_operation(BindSecretArgs)
-def bind(run: CommandRun, made: dict[str, Any]) -> None:
-    place, folder = f"{made['host']}:{made['port']}", made["folder"]
+def bind(run: CommandRun, made: BindSecretResult) -> None:
+    place, folder = f"{made.host}:{made.port}", made.folder
     whom = f"{folder} and below" if folder else "every group"
-    output.print_line(f"{made['name']} goes to {made['scheme']}://{place} as {made['header']} for {whom}")
-    if not made["is_set"]:
-        output.print_line(f"it is not set yet: gatepost secret set {made['name']}")
-    if not made["is_allowed"]:
+    output.print_line(f"{made.name} goes to {made.scheme}://{place} as {made.header} for {whom}")
+    if not made.is_set:
+        output.print_line(f"it is not set yet: gatepost secret set {made.name}")
+    if not made.is_allowed:
         output.print_line(
             f"the host is not allowed yet: gatepost egress allow {place}{f' --folder {folder}' if folder else ''}"
         )
@@ -117,53 +122,51 @@ def bind(run: CommandRun, made: dict[str, Any]) -> None:
 
 @command.command()
 @from_operation(UnbindSecretArgs)
-def unbind(run: CommandRun, gone: list[dict[str, Any]]) -> None:
+def unbind(run: CommandRun, gone: list[Binding]) -> None:
     output.print_line(f"{run.args['name']} no longer goes to {run.args['host']}")
 
 
-def _render_owner(secret: dict[str, Any]) -> str:
-    return str(SecretOwner(secret["folder"], secret["user_id"]))
+def _render_owner(secret: Secret | SecretRemoval) -> str:
+    return str(SecretOwner(secret.folder, secret.user_id))
 
 
 @command.command()
 @from_operation(RemoveSecretArgs)
-def rm(run: CommandRun, gone: dict[str, Any]) -> None:
-    output.print_line(f"{gone['name']} is removed for {_render_owner(gone)}")
+def rm(run: CommandRun, gone: SecretRemoval) -> None:
+    output.print_line(f"{gone.name} is removed for {_render_owner(gone)}")
 
 
 @command.command()
 @from_operation(RotateKeysArgs)
-def rotate(run: CommandRun, done: dict[str, Any]) -> None:
-    if done["is_new"]:
+def rotate(run: CommandRun, done: RotateKeysResult) -> None:
+    if done.is_new:
         others = "; copy it to the other gateways" if find_place(run.home).url else ""
-        output.print_line(f"the key ring is made: {done['kept_in']}{others}")
+        output.print_line(f"the key ring is made: {done.kept_in}{others}")
         return
-    output.print_line(f"{done['resealed']} secrets are sealed with {done['key_id']} ({done['kept_in']})")
-    if done["dropped"]:
-        output.print_line(f"dropped: {', '.join(done['dropped'])}")
-    if done["unused"]:
-        output.print_line(f"no longer needed: {', '.join(done['unused'])}")
-    elif not done["is_file"]:
-        output.print_line(
-            f"to change the key, add one in {done['kept_in']}, make it current, restart, and rotate again"
-        )
+    output.print_line(f"{done.resealed} secrets are sealed with {done.key_id} ({done.kept_in})")
+    if done.dropped:
+        output.print_line(f"dropped: {', '.join(done.dropped)}")
+    if done.unused:
+        output.print_line(f"no longer needed: {', '.join(done.unused)}")
+    elif not done.is_file:
+        output.print_line(f"to change the key, add one in {done.kept_in}, make it current, restart, and rotate again")
 
 
 @command.command()
 @from_operation(SecretLogArgs)
-def log(run: CommandRun, found: list[dict[str, Any]]) -> None:
+def log(run: CommandRun, found: list[SecretUse]) -> None:
     zone, called = zone_of(run.home)
     output.print_table(
         (f"at ({called})", "name", "outcome", "of", "for group", "for user", "purpose"),
         [
             (
-                output.format_iso(each["at"], zone),
-                each["name"],
-                each["outcome"],
-                None if each["scope"] is None else render_scope(each["scope"]),
-                each["folder"],
-                each["user_id"],
-                each["purpose"],
+                output.format_time(each.at, zone),
+                each.name,
+                each.outcome,
+                None if each.scope is None else render_scope(each.scope),
+                each.folder,
+                each.user_id,
+                each.purpose,
             )
             for each in found
         ],

@@ -8,13 +8,14 @@ import msgspec
 
 from gatepost import declarations
 from gatepost.cli import output
+from gatepost.cli.gateway_retry import post_operation
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.cli.operation_runner import control_of, home_of
 from gatepost.core import home_lock, settings
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.settings import SETTINGS, Config, Setting
-from gatepost.serve.control.arguments.settings import SetSettingArgs, UnsetSettingArgs
+from gatepost.serve.control.arguments.settings import SetSettingArgs, SettingChange, SettingsInUseArgs, UnsetSettingArgs
 from gatepost.serve.control.operations.settings import TAKEN_UP, get_visible_value
 
 RESTART = (
@@ -66,20 +67,20 @@ def _load_declarations(home: Home, args: dict[str, Any]) -> dict[str, Any]:
 
 @command.command("set")
 @from_operation(SetSettingArgs, prepare=_load_declarations)
-def set_setting(run: CommandRun, change: dict[str, Any]) -> None:
+def set_setting(run: CommandRun, change: SettingChange) -> None:
     _print_change(change)
 
 
 @command.command("unset")
 @from_operation(UnsetSettingArgs, prepare=_load_declarations)
-def unset_setting(run: CommandRun, change: dict[str, Any]) -> None:
+def unset_setting(run: CommandRun, change: SettingChange) -> None:
     _print_change(change)
 
 
-def _print_change(change: dict[str, Any]) -> None:
-    for line in change["diff"]:
+def _print_change(change: SettingChange) -> None:
+    for line in change.diff:
         output.print_line(line)
-    output.print_line(change["text"])
+    output.print_line(change.text)
 
 
 def print_settings(place: Home, as_json: bool) -> None:
@@ -104,7 +105,7 @@ def _read_running_settings(home: Home) -> dict[str, Any] | None:
     if home_lock.find_holder(home) is None:
         return None
     try:
-        return dict(control_of(home).post("/v1/ops/settings.in_use", {}, timeout=5)["result"])
+        return post_operation(control_of(home), SettingsInUseArgs, {}, timeout=5)
     except GatepostError:
         return None
 

@@ -19,7 +19,7 @@ from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets, tokens
-from gatepost.store.rights.secrets import SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.tokens import NewToken, SignatureScheme, Token, TokenKind
 from gatepost.store.sessions import groups
 

@@ -18,7 +18,7 @@ from gatepost.serve.agents.elicitation_form import (
 )
 from gatepost.serve.agents.eliciting_client import ELICITING, NO_ANSWER, CallingClient
 from gatepost.serve.agents.service import AgentService
-from gatepost.serve.agents.views import PendingRequest, WaitOutcome
+from gatepost.serve.control.arguments.agents import PendingRequest, WaitOutcome
 
 RESPOND = "respond_to_permission"
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from gatepost.core.registry import load_package
+from gatepost.serve.control.arguments.channels import AskedSetting, ChannelKindItem
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
 from gatepost.serve.web.dashboard.view import InputKind
@@ -11,22 +12,25 @@ from gatepost.serve.web.pages.channels import make_form
 load_package("gatepost.serve.control.operations")
 
 
-def ask(name: str, default: Any = "", **changes: Any) -> dict[str, Any]:
-    asked = {"name": name, "help": f"The {name}.", "default": default, "choices": [], "is_secret": False}
-    return {**asked, "is_optional": True, **changes}
+def ask(name: str, default: Any = "", **changes: Any) -> AskedSetting:
+    asked = {"name": name, "help": f"The {name}.", "default": default, "choices": (), "is_secret": False}
+    return AskedSetting(**{**asked, "is_optional": True, **changes})
 
 
-KIND = {
-    "name": "beacon",
-    "title": "Beacon",
-    "asks": [ask("token", is_secret=True, is_optional=False), ask("url", is_optional=False)],
-    "settings": [
+KIND = ChannelKindItem(
+    name="beacon",
+    title="Beacon",
+    before="",
+    asks=[ask("token", is_secret=True, is_optional=False), ask("url", is_optional=False)],
+    settings=[
         ask("token", is_secret=True),
         ask("url"),
-        ask("color", "green", choices=["green", "red"]),
+        ask("color", "green", choices=("green", "red")),
         ask("loud", False),
     ],
-}
+    tested_against="",
+    extra="",
+)
 
 
 def test_what_the_kind_asks_for_comes_first_and_secrets_are_hidden() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.serve.control.arguments.agents import AgentRequest, PendingRequest, RequestingAgent
 from gatepost.serve.control.arguments.requests import PermitDetails, ShowRequestArgs
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.operation_form import parse_form
@@ -11,6 +12,7 @@ from gatepost.serve.web.dashboard.view import Fact, Facts, FormBlock, Note, Tabl
 from gatepost.serve.web.pages.requests import list_row_actions, make_request_view, make_requests_view
 from gatepost.store.rights import request_votes, requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
+from gatepost.store.sessions.sessions import SessionState
 
 NOON = 1_700_000_000_000_000
 
@@ -83,17 +85,19 @@ async def test_several_questions_are_one_form_and_a_decided_request_has_no_butto
     assert isinstance(over.blocks[0], Note) and "it is over" in over.blocks[0].text
 
 
+def make_row(kind: RequestKind, **more: Any) -> AgentRequest:
+    agent = RequestingAgent(agent_id="s-1", title="", type="x", folder="home", status=SessionState.RUNNING)
+    given = {"id": f"r-{kind}", "kind": kind, "name": "send", "input": {}, "asked_at": "", **more}
+    return AgentRequest(agent, PendingRequest(**given), "Bob")
+
+
 def test_the_list_links_each_request_and_offers_only_what_its_line_shows() -> None:
-    agent = {"agentId": "s-1", "title": "", "type": "x", "folder": "home", "status": "running"}
-
-    def asked(kind: str, cut: bool = False) -> dict[str, Any]:
-        made = {"id": f"r-{kind}", "kind": kind, "name": "send", "input": {}, "askedAt": None, "cut": cut}
-        return {"agent": agent, "request": made, "asked_by": "Bob"}
-
-    view = make_requests_view([asked("call"), asked("question"), asked("room"), asked("tool", cut=True)])
+    found = [make_row(each) for each in (RequestKind.CALL, RequestKind.QUESTION, RequestKind.ROOM)]
+    view = make_requests_view([*found, make_row(RequestKind.TOOL, cut=True)])
     [table] = [each for each in view.blocks if isinstance(each, TableBlock)]
     assert [[each.label for each in row.actions] for row in table.rows] == [["Allow", "Deny"], [], [], []]
     assert all("Bob" in row.cells for row in table.rows)
+    assert [each.name for each in table.columns] == ["id", "agent", "asked_by", "kind", "name", "input", "askedAt"]
 
 
 @pytest.mark.parametrize(
@@ -101,5 +105,5 @@ def test_the_list_links_each_request_and_offers_only_what_its_line_shows() -> No
     [("hi", ["Allow", "Deny"]), ("harmless " * 90 + "evil", ["Deny"]), ("hi" + " " * 700 + "evil", ["Deny"])],
 )
 def test_a_line_of_the_table_offers_to_allow_only_what_it_shows_whole(text: str, labels: list[str]) -> None:
-    asked = {"id": "p-1", "kind": RequestKind.CALL, "cut": False, "input": {"text": text}}
-    assert [each.label for each in list_row_actions(asked)] == labels
+    row = make_row(RequestKind.CALL, input={"text": text})
+    assert [each.label for each in list_row_actions(row)] == labels

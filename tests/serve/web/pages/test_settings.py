@@ -4,51 +4,71 @@ from typing import Any
 
 import pytest
 
+from gatepost.core.records import replace
+from gatepost.serve.control.arguments.settings import SettingChange, SettingOrigin, SettingShape, SettingView
 from gatepost.serve.web.dashboard.view import DiffBlock, InputKind, Note, StepForm
 from gatepost.serve.web.pages.settings import is_shown, make_change, make_preview, render_value
 
-SETTING = {"name": "x", "value": "a", "origin": "file", "shape": "text", "choices": [], "variable": "GATEPOST_X"}
+SETTING = SettingView(
+    name="x",
+    value="a",
+    in_use="a",
+    is_pending=False,
+    origin=SettingOrigin.FILE,
+    default="",
+    shape=SettingShape.TEXT,
+    choices=(),
+    variable="GATEPOST_X",
+    help="",
+)
 
 
 def make_form(**changes: Any) -> StepForm:
-    [form] = make_change({**SETTING, **changes}, None)
+    [form] = make_change(replace(SETTING, **changes), None)
     assert isinstance(form, StepForm)
     return form
 
 
 def test_a_form_fits_the_shape_of_the_setting() -> None:
     assert make_form().inputs[0].kind is InputKind.TEXT
-    assert make_form(choices=["a", "b"]).inputs[0].choices == ("a", "b")
-    flag = make_form(shape="flag", value=True).inputs[0]
+    assert make_form(choices=("a", "b")).inputs[0].choices == ("a", "b")
+    flag = make_form(shape=SettingShape.FLAG, value=True).inputs[0]
     assert (flag.choices, flag.value) == (("true", "false"), "true")
-    many = make_form(shape="list", value=["a", "b"]).inputs[0]
+    many = make_form(shape=SettingShape.LIST, value=("a", "b")).inputs[0]
     assert many.value == "a, b" and "commas" in many.description
-    assert make_form().skip is not None and make_form(origin="default").skip is None
+    assert make_form().skip is not None and make_form(origin=SettingOrigin.DEFAULT).skip is None
 
 
 def test_what_cannot_be_written_says_where_it_is_changed() -> None:
     for changes, said in (
-        ({"shape": "secret"}, "channels"),
-        ({"shape": "table"}, "by hand"),
-        ({"origin": "environment"}, "GATEPOST_X"),
+        ({"shape": SettingShape.SECRET}, "channels"),
+        ({"shape": SettingShape.TABLE}, "by hand"),
+        ({"origin": SettingOrigin.ENVIRONMENT}, "GATEPOST_X"),
     ):
-        [note] = make_change({**SETTING, **changes}, None)
+        [note] = make_change(replace(SETTING, **changes), None)
         assert isinstance(note, Note) and said in note.text
 
 
 def test_a_change_is_a_diff_with_the_button_that_writes_it() -> None:
-    args = {"name": "x", "value": "b"}
-    diff, note = make_preview("settings.set", args, {"diff": ["-a", "+b"], "text": "Later."})
+    change = SettingChange(name="x", diff=["-a", "+b"], is_written=False, needs_restart=True, text="Later.")
+    diff, note = make_preview(change, "b")
     assert isinstance(diff, DiffBlock) and isinstance(note, Note) and note.action is not None
-    assert (note.action.operation, note.action.args) == ("settings.set", args)
-    [said] = make_preview("settings.set", args, {"diff": [], "text": "It says so already."})
+    assert (note.action.operation, note.action.args) == ("settings.set", {"name": "x", "value": "b"})
+    [said] = make_preview(replace(change, diff=[]), "b")
     assert isinstance(said, Note) and said.action is None
 
 
+def test_a_removal_has_the_button_that_removes() -> None:
+    change = SettingChange(name="x", diff=["-a"], is_written=False, needs_restart=True, text="Later.")
+    note = make_preview(change, None)[-1]
+    assert isinstance(note, Note) and note.action is not None
+    assert (note.action.operation, note.action.args) == ("settings.unset", {"name": "x"})
+
+
 def test_settings_are_chosen_by_who_set_them_and_by_what_waits() -> None:
-    one = {"origin": "default", "is_pending": False}
+    one = replace(SETTING, origin=SettingOrigin.DEFAULT)
     assert is_shown(one, "") and not is_shown(one, "set") and not is_shown(one, "pending")
-    assert is_shown({"origin": "file", "is_pending": True}, "pending")
+    assert is_shown(replace(SETTING, is_pending=True), "pending")
     assert (render_value(False), render_value(()), render_value(3)) == ("false", "", "3")
 
 

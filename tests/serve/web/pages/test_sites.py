@@ -6,6 +6,7 @@ import pytest
 
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.records import replace
+from gatepost.serve.control.arguments.sites import GroupSite, SiteList
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.web.dashboard.view import Badge, Link, TableBlock, Tone
 from gatepost.serve.web.pages.sites import make_rules, make_site_table
@@ -13,6 +14,7 @@ from gatepost.store.people import users
 from gatepost.store.rights import acl, audit
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.sessions import groups
+from gatepost.store.web.web_routes import WebAccess, WebRoute
 
 
 @pytest.fixture
@@ -104,8 +106,8 @@ async def test_everybody_is_answered_with_the_groups_that_they_may_see(acme: Any
     assert [each["folder"] for each in (await run(ada, "site.list"))["sites"]] == ["acme/eng", "other"]
 
 
-def make_route(path: str, access: str = "public") -> dict[str, Any]:
-    return {"path": path, "access": access, "redirect_to": "", "folder": "acme", "created_by": "x", "created_at": None}
+def make_route(path: str, access: WebAccess = WebAccess.PUBLIC) -> WebRoute:
+    return WebRoute(path=path, folder="acme", access=access, redirect_to="", owner="", created_by="x", created_at=0)
 
 
 def test_links_lead_to_pages_of_groups_alone() -> None:
@@ -114,15 +116,15 @@ def test_links_lead_to_pages_of_groups_alone() -> None:
     assert isinstance(table, TableBlock)
     cells = [row.cells[0] for row in table.rows]
     assert cells == [Link("/pub/acme/a b", "/pub/acme/a%20b"), "javascript:hurt()", "//evil.example", "/dashboard"]
-    site = {"folder": "javascript:x", "public": "javascript:x", "private": "", "access": "public"}
-    sites = make_site_table({"sites": [site], "next": ""})
+    site = GroupSite("javascript:x", "javascript:x", "", WebAccess.PUBLIC)
+    sites = make_site_table(SiteList([site], ""))
     assert isinstance(sites, TableBlock)
     address = Link("/pub/javascript%3Ax/", "/pub/javascript%3Ax/")
     assert sites.rows[0].cells[1:] == (address, Badge("everybody", Tone.WARN), None)
 
 
 def test_what_everybody_sees_stands_out_and_only_who_may_changes_it() -> None:
-    shown, _ = make_rules([make_route("/pub/acme"), make_route("/pub/acme/x", "deny")], [], changes=True)
+    shown, _ = make_rules([make_route("/pub/acme"), make_route("/pub/acme/x", WebAccess.DENY)], [], changes=True)
     assert isinstance(shown, TableBlock)
     assert [row.cells[1] for row in shown.rows] == [Badge("public", Tone.WARN), Badge("deny", Tone.BAD)]
     assert [[each.operation for each in row.actions] for row in shown.rows] == [["site.set", "site.rm"]] * 2

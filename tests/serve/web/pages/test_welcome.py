@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.serve.control.arguments.connect import ConnectableAgent
 from gatepost.serve.web.dashboard.view import InputKind, Note, StepForm
 from gatepost.serve.web.pages.welcome import (
     AGENT,
@@ -21,14 +22,22 @@ from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups
 
 
-def make_agent(name: str, **changes: Any) -> dict[str, Any]:
-    agent = {"agent": name, "title": name.title(), "model": "", "key": "", "groups": [], "installed": True}
-    return {**agent, **changes}
+def make_agent(name: str, model: str = "", key: str = "", groups: tuple[str, ...] = ()) -> ConnectableAgent:
+    return ConnectableAgent(
+        agent=name,
+        title=name.title(),
+        model=model,
+        vendor="",
+        installed=True,
+        needs_command=False,
+        key=key,
+        groups=groups,
+    )
 
 
 def test_an_agent_with_a_key_is_offered_first_and_bare_models_last() -> None:
     found = order_agents([make_agent("b", model="m"), make_agent("c"), make_agent("a", model="m", key="K")])
-    assert [each["agent"] for each in found] == ["a", "c", "b"]
+    assert [each.agent for each in found] == ["a", "c", "b"]
     [form] = make_agent_form(found)
     assert isinstance(form, StepForm)
     assert form.inputs[0].value == "a" and form.inputs[0].shown[0] == "A · a key is stored"
@@ -47,7 +56,7 @@ def test_the_way_shows_what_is_done_and_where_one_is() -> None:
     steps = make_progress(AGENT, {NAME: True, AGENT: False, CHANNEL: False}).steps
     assert [(each.is_done, each.is_current) for each in steps[:2]] == [(True, False), (False, True)]
     assert steps[-1].href == "/"
-    assert make_connected([make_agent("claude", groups=["home"])])[0].text == "The chat is answered by Claude."
+    assert make_connected([make_agent("claude", groups=("home",))])[0].text == "The chat is answered by Claude."
     assert make_connected([make_agent("claude")]) == []
 
 

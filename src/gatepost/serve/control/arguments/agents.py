@@ -3,14 +3,151 @@
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import field
+from msgspec import UNSET, Struct, UnsetType, field
 
+from gatepost.inside.provider_spec import Mode
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
-from gatepost.store.rights.requests import AnswerLasts
+from gatepost.store.rights.requests import AnswerLasts, RequestKind
+from gatepost.store.sessions.sessions import SessionState
+from gatepost.store.sessions.timeline import TimelineKind
+from gatepost.store.sessions.worktrees import SetupState
 
 READ, WRITE, PROMPT = "agents.read", "agents.write", "agents.prompt"
 LONGEST_WAIT_S = 50.0  # of one request; who wants to wait longer asks again
 AgentId = Annotated[str, argument("An id, the beginning of one, or a title.", "agent")]
+
+
+class PendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
+    """A question of an agent's provider before it acts."""
+
+    id: str
+    kind: RequestKind
+    name: str
+    input: dict[str, Any]
+    asked_at: str
+    next_mode_id: str | None = None  # of a plan: the agent's mode once it is allowed
+    follow_up: str | None = None  # and the prompt of the turn that carries it out, if the same turn cannot
+    editable: bool = False  # it can be allowed with another input
+    cut: bool = False  # `input` is an excerpt; what is allowed is the whole, which its provider holds
+    why: str = ""  # it waits for a person
+    preview: str = ""  # what it would do beyond `input`: the files, messages and accounts that it uses, as markdown
+
+
+class AgentSnapshot(Struct, frozen=True, rename="camel", kw_only=True):
+    """An agent as it stands."""
+
+    agent_id: str
+    type: str
+    folder: str
+    title: str
+    cwd: str  # on the host; '': its group's folder
+    worktree: str | None  # the managed one that it works in
+    setup_state: SetupState | None  # of that worktree
+    status: SessionState
+    model: str
+    current_mode_id: str
+    available_modes: list[Mode]
+    labels: dict[str, str]
+    parent_agent_id: str | None
+    created_at: str
+    updated_at: str
+    archived_at: str | None
+    last_error: str | None
+    last_message: str | None
+    pending_permissions: list[PendingRequest]
+    notes: list[str] = []  # what whoever made it should know, told when it is made
+
+
+class WaitOutcome(Struct, frozen=True, rename="camel", kw_only=True):
+    """The outcome of waiting."""
+
+    agent_id: str
+    title: str
+    status: SessionState
+    last_message: str | None
+    last_error: str | None = None  # why its turn failed
+    permission: PendingRequest | None = None
+    waited_out: bool = False  # it still runs
+
+
+class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
+    """The agent that asks; no more of it than a list needs."""
+
+    agent_id: str
+    title: str
+    type: str
+    folder: str
+    status: SessionState | None  # None: it is a person who asks
+
+
+class ProviderInfo(Struct, frozen=True, rename="camel", kw_only=True):
+    id: str
+    what: str
+    modes: list[Mode]
+    ready: bool
+    reason: str | None = None  # why it is not ready, and the way out
+    default_model: str | None = None  # None: its own choice
+
+
+class ModelInfo(Struct, frozen=True, rename="camel", kw_only=True):
+    """USD for a million tokens."""
+
+    id: str
+    vendor: str
+    is_default: bool
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    own_price: bool  # the operator's file has it
+
+
+class AgentToken(Struct, frozen=True, rename="camel"):
+    agent_id: str
+    token: str  # told this once
+
+
+class StopAgentResult(Struct, frozen=True, rename="camel"):
+    agent_id: str
+    stopped: bool
+
+
+class LogEntry(Struct, frozen=True):
+    seq: int
+    at: int
+    turn: str
+    kind: TimelineKind
+    data: dict[str, Any]
+
+
+class AgentNews(Struct, frozen=True, kw_only=True, rename="camel"):
+    agent_id: str
+    title: str
+    provider: str
+    status: SessionState
+    current_mode_id: str
+    epoch: str
+    next: int
+    entries: list[LogEntry]
+    permissions: list[PendingRequest]
+
+
+class AgentRequest(Struct, frozen=True):
+    """`asked_by`: the person for whom the agent works, '' if nobody gave it the work."""
+
+    agent: RequestingAgent
+    request: PendingRequest
+    asked_by: str = ""
+
+
+class AnswerResult(Struct, frozen=True, kw_only=True, rename="camel"):
+    """For an allowed plan: the mode and the prompt that carry it out, if there are any."""
+
+    id: str
+    allowed: bool
+    awaited: str | UnsetType = UNSET  # one vote of several: how many are there
+    next_mode_id: str | UnsetType = UNSET
+    follow_up: str | UnsetType = UNSET
 
 
 class PromptPolicy(StrEnum):
@@ -20,7 +157,7 @@ class PromptPolicy(StrEnum):
 
 
 @declares("agent.create", right=WRITE, offline=False, of_machine=True)
-class AgentSpec(OperationArgs[Any], frozen=True):
+class AgentSpec(OperationArgs[AgentSnapshot], frozen=True):
     """Make an agent, give it PROMPT (or what stands on stdin), and wait for its answer. Without either it waits for
     work."""
 
@@ -68,24 +205,22 @@ class AgentSpec(OperationArgs[Any], frozen=True):
     ] = False
 
 
-class NamedAgentArgs(OperationArgs[Any], frozen=True):
-    id: AgentId
-
-
 @declares("agent.list", right=READ, offline=False)
-class ListAgentsArgs(OperationArgs[Any], frozen=True):
+class ListAgentsArgs(OperationArgs[list[AgentSnapshot]], frozen=True):
     """List them: those that wait for an answer first, then those at work, then the rest, the latest first."""
 
     archived: Annotated[bool, option("The archived ones, too.", "all")] = False
 
 
 @declares("agent.show", right=READ, offline=False)
-class ShowAgentArgs(NamedAgentArgs, frozen=True):
+class ShowAgentArgs(OperationArgs[AgentSnapshot], frozen=True):
     """Everything about AGENT."""
+
+    id: AgentId
 
 
 @declares("agent.prompt", right=PROMPT, offline=False)
-class PromptAgentArgs(OperationArgs[Any], frozen=True):
+class PromptAgentArgs(OperationArgs[AgentSnapshot], frozen=True):
     """Give AGENT more to do (PROMPT, or with - what stands on stdin), and wait for its answer."""
 
     id: AgentId
@@ -97,7 +232,7 @@ class PromptAgentArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("agent.wait", right=READ, offline=False)
-class WaitForAgentArgs(OperationArgs[Any], frozen=True):
+class WaitForAgentArgs(OperationArgs[WaitOutcome], frozen=True):
     """Wait until AGENT has finished, or asks something."""
 
     id: AgentId
@@ -105,7 +240,7 @@ class WaitForAgentArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("agent.follow", right=READ, offline=False)
-class FollowAgentArgs(OperationArgs[Any], frozen=True):
+class FollowAgentArgs(OperationArgs[AgentNews], frozen=True):
     """News after a cursor, as soon as there is something; how AGENT stands, and what it asks.
 
     `status` and `asked`: what whoever asks knows already; news is what differs.
@@ -120,28 +255,36 @@ class FollowAgentArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("agent.token", right=WRITE, offline=False)
-class AgentTokenArgs(NamedAgentArgs, frozen=True):
+class AgentTokenArgs(OperationArgs[AgentToken], frozen=True):
     """Make a token by which AGENT is known at /mcp/self, where it sets its title and branch. The one before counts no
     more. An agent in a sandbox of ours needs none: it is known by its socket."""
 
+    id: AgentId
+
 
 @declares("agent.stop", right=PROMPT, offline=False)
-class StopAgentArgs(NamedAgentArgs, frozen=True):
+class StopAgentArgs(OperationArgs[StopAgentResult], frozen=True):
     """End what AGENT does now, and cancel what waits behind it; it takes further work."""
+
+    id: AgentId
 
 
 @declares("agent.kill", right=WRITE, offline=False)
-class KillAgentArgs(NamedAgentArgs, frozen=True):
+class KillAgentArgs(OperationArgs[AgentSnapshot], frozen=True):
     """End AGENT for good; what it did and said stays."""
+
+    id: AgentId
 
 
 @declares("agent.archive", right=WRITE, offline=False)
-class ArchiveAgentArgs(NamedAgentArgs, frozen=True):
+class ArchiveAgentArgs(OperationArgs[AgentSnapshot], frozen=True):
     """Put AGENT away until it is given work again."""
+
+    id: AgentId
 
 
 @declares("agent.mode", right=WRITE, offline=False)
-class SetAgentModeArgs(OperationArgs[Any], frozen=True):
+class SetAgentModeArgs(OperationArgs[AgentSnapshot], frozen=True):
     """Change when AGENT asks before it acts, from its next turn on."""
 
     id: AgentId
@@ -149,19 +292,19 @@ class SetAgentModeArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("agent.providers", right=READ, offline=False)
-class ListProvidersArgs(OperationArgs[Any], frozen=True):
+class ListProvidersArgs(OperationArgs[list[ProviderInfo]], frozen=True):
     """The providers that agents can be made with, and what each lacks."""
 
 
 @declares("agent.models", right=READ)
-class ListModelsArgs(OperationArgs[Any], frozen=True):
+class ListModelsArgs(OperationArgs[list[ModelInfo]], frozen=True):
     """The models of PROVIDER, its default first, in USD for a million tokens."""
 
     provider: Annotated[str, argument("The provider.")]
 
 
 @declares("permit.list", right=READ, offline=False)
-class ListRequestsArgs(OperationArgs[Any], frozen=True):
+class ListRequestsArgs(OperationArgs[list[AgentRequest]], frozen=True):
     """List what waits for an answer, the oldest first."""
 
     after: Annotated[str, option("Only those behind this request, the last one of a list before.", metavar="ID")] = ""
@@ -169,7 +312,7 @@ class ListRequestsArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("permit.answer", right="agents.permit", offline=False)
-class AnswerRequestArgs(OperationArgs[Any], frozen=True):
+class AnswerRequestArgs(OperationArgs[AnswerResult], frozen=True):
     """Answer what an agent asks before it acts, or what is asked about a person, a room or a host. REQUEST is
     an id, the beginning of one, or the agent that asks."""
 

@@ -1,15 +1,27 @@
 """The token of a program that is the adapter of a channel."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import field
+from msgspec import Struct, field
 
 from gatepost.serve.control.arguments.channels import WRITE
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 
+class ChannelTokenView(Struct, frozen=True, kw_only=True):
+    """`secret`: it is shown once, because only its hash is kept."""
+
+    secret: str
+    instance: str
+    url: str
+    is_new: bool  # the channel was made for it
+    revoked: int  # tokens that it had before
+    features: list[str]
+    max_text: int
+
+
 @declares("channel.token", right=WRITE)
-class AddChannelTokenArgs(OperationArgs[Any], frozen=True):
+class AddChannelTokenArgs(OperationArgs[ChannelTokenView], frozen=True):
     """Make a channel whose adapter is a program elsewhere, in any language, and print its token.
 
     NAME is also the platform's name in its addresses. If there is such a channel, it gets a new token and the old one

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any
 
-from msgspec import field
+from msgspec import Struct, field
 
+from gatepost.channels.contract import ChannelState, EndReason, SpecOrigin
 from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
 
 READ, WRITE = "channel.read", "channel.write"
@@ -17,18 +18,78 @@ Secrets = Annotated[
 ]
 
 
+class ChannelListItem(Struct, frozen=True, kw_only=True):
+    """`state` is null while no gateway runs."""
+
+    instance: str
+    kind: str
+    origin: SpecOrigin
+    state: ChannelState | None
+    since_at: int | None = None
+    error: str = ""
+    way_out: str = ""
+    reason: EndReason | None = None
+    next_at: int | None = None
+    beat_at: int | None = None
+    event_at: int | None = None
+    restarts: int = 0
+    tested_against: str = ""
+    note: str = ""
+    waiting: int = 0  # messages of the outbox
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class AskedSetting(Struct, frozen=True, kw_only=True):
+    name: str
+    help: str
+    default: Any
+    choices: tuple[str, ...]
+    is_secret: bool
+    is_optional: bool
+
+
+class ChannelKindItem(Struct, frozen=True, kw_only=True):
+    name: str
+    title: str
+    before: str
+    asks: list[AskedSetting]
+    settings: list[AskedSetting]
+    tested_against: str
+    extra: str
+
+
+class ChannelAnswer(Struct, frozen=True, kw_only=True):
+    """The outcome of a change to a channel. `is_checked`: its platform was asked; some kinds cannot be."""
+
+    instance: str
+    kind: str
+    is_checked: bool
+    is_running: bool
+    bot: str = ""
+    link: str = ""
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    after: str = ""
+
+
+class ChannelRemoval(Struct, frozen=True, kw_only=True):
+    instance: str
+    secrets: list[str]
+    waiting: int
+
+
 @declares("channel.list", right=READ, needs_home=True)
-class ListChannelsArgs(OperationArgs[Any], frozen=True):
+class ListChannelsArgs(OperationArgs[list[ChannelListItem]], frozen=True):
     """Every channel, with its state and the last sign of life."""
 
 
 @declares("channel.kinds", right=READ)
-class ListChannelKindsArgs(OperationArgs[Any], frozen=True):
+class ListChannelKindsArgs(OperationArgs[list[ChannelKindItem]], frozen=True):
     """Every kind of channel that can be added, what it asks for and what it was tested against."""
 
 
 @declares("channel.add", right=WRITE)
-class AddChannelArgs(OperationArgs[Any], frozen=True):
+class AddChannelArgs(OperationArgs[ChannelAnswer], frozen=True):
     """Add a channel: ask its platform whether it accepts us, write down its settings and secrets, and start it.
 
     If the platform says no, or cannot be reached, nothing is written.
@@ -41,7 +102,7 @@ class AddChannelArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("channel.set", right=WRITE)
-class SetChannelArgs(OperationArgs[Any], frozen=True):
+class SetChannelArgs(OperationArgs[ChannelAnswer], frozen=True):
     """Change the settings or secrets of a channel, ask its platform whether they are right, and start it anew.
 
     If the platform says no, or cannot be reached, everything stays as it was.
@@ -58,7 +119,7 @@ class SetChannelArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("channel.remove", right=WRITE)
-class RemoveChannelArgs(OperationArgs[Any], frozen=True):
+class RemoveChannelArgs(OperationArgs[ChannelRemoval], frozen=True):
     """Stop a channel and remove its settings, its secrets, its cursor and its folder.
 
     The conversations stay. Messages that wait to be sent there stay, too, until they are too old.
@@ -68,14 +129,14 @@ class RemoveChannelArgs(OperationArgs[Any], frozen=True):
 
 
 @declares("channel.restart", right=WRITE, offline=False)
-class RestartChannelArgs(OperationArgs[Any], frozen=True):
+class RestartChannelArgs(OperationArgs[ChannelListItem], frozen=True):
     """Start a channel anew, without touching the others. One that has ended gets another chance."""
 
     instance: Instance
 
 
 @declares("channel.test", right=WRITE)
-class CheckChannelArgs(OperationArgs[Any], frozen=True):
+class CheckChannelArgs(OperationArgs[ChannelAnswer], frozen=True):
     """Ask the platform of a channel whether it accepts us, who we are there and what we lack. Nothing changes."""
 
     instance: Instance

@@ -2,23 +2,24 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.flow.requests.card_delivery import find_facts
-from gatepost.serve.agents.pending_requests import RequestingAgent
-from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
 from gatepost.serve.agents.providers import list_models as models_of
 from gatepost.serve.agents.questions import make_answers
 from gatepost.serve.agents.service import AgentService
-from gatepost.serve.agents.views import AgentSnapshot, PendingRequest, WaitOutcome
 from gatepost.serve.control.arguments.agents import (
     LONGEST_WAIT_S,
+    AgentNews,
+    AgentRequest,
+    AgentSnapshot,
     AgentSpec,
+    AgentToken,
     AgentTokenArgs,
     AnswerRequestArgs,
+    AnswerResult,
     ArchiveAgentArgs,
     FollowAgentArgs,
     KillAgentArgs,
@@ -26,18 +27,22 @@ from gatepost.serve.control.arguments.agents import (
     ListModelsArgs,
     ListProvidersArgs,
     ListRequestsArgs,
+    LogEntry,
+    ModelInfo,
     PromptAgentArgs,
+    ProviderInfo,
     SetAgentModeArgs,
     ShowAgentArgs,
     StopAgentArgs,
+    StopAgentResult,
     WaitForAgentArgs,
+    WaitOutcome,
 )
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.serve.control.declaration import list_fields
 from gatepost.store.port import Db
 from gatepost.store.rights import requests
-from gatepost.store.sessions.sessions import SessionState
-from gatepost.store.sessions.timeline import TimelineEntry, TimelineKind
+from gatepost.store.sessions.timeline import TimelineEntry
 
 MOST_ENTRIES = 1000
 # The tools' arguments, by their option on the command line.
@@ -50,54 +55,6 @@ WORDS = {
     "requestId": "REQUEST",
     "lasts": "--for",
 }
-
-
-class AgentToken(Struct, frozen=True, rename="camel"):
-    agent_id: str
-    token: str  # told this once
-
-
-class StopAgentResult(Struct, frozen=True, rename="camel"):
-    agent_id: str
-    stopped: bool
-
-
-class LogEntry(Struct, frozen=True):
-    seq: int
-    at: int
-    turn: str
-    kind: TimelineKind
-    data: dict[str, Any]
-
-
-class AgentNews(Struct, frozen=True, kw_only=True, rename="camel"):
-    agent_id: str
-    title: str
-    provider: str
-    status: SessionState
-    current_mode_id: str
-    epoch: str
-    next: int
-    entries: list[LogEntry]
-    permissions: list[PendingRequest]
-
-
-class AgentRequest(Struct, frozen=True):
-    """`asked_by`: the person for whom the agent works, '' if nobody gave it the work."""
-
-    agent: RequestingAgent
-    request: PendingRequest
-    asked_by: str = ""
-
-
-class AnswerResult(Struct, frozen=True, kw_only=True, rename="camel"):
-    """For an allowed plan: the mode and the prompt that carry it out, if there are any."""
-
-    id: str
-    allowed: bool
-    awaited: str | UnsetType = UNSET  # one vote of several: how many are there
-    next_mode_id: str | UnsetType = UNSET
-    follow_up: str | UnsetType = UNSET
 
 
 @contextmanager

@@ -2,16 +2,13 @@
 
 from typing import Any
 
-from msgspec import Struct
-
 from gatepost.core import ids
 from gatepost.core.errors import Invalid
 from gatepost.flow.pairing import get_page_url
-from gatepost.serve.control.arguments.channel_tokens import AddChannelTokenArgs
-from gatepost.serve.control.arguments.channels import AddChannelArgs, ListChannelsArgs, SetChannelArgs
+from gatepost.serve.control.arguments.channel_tokens import AddChannelTokenArgs, ChannelTokenView
+from gatepost.serve.control.arguments.channels import AddChannelArgs, ChannelListItem, ListChannelsArgs, SetChannelArgs
 from gatepost.serve.control.contract import OperationDeps, operation, run_within
 from gatepost.serve.control.operations import channels
-from gatepost.serve.control.operations.channels import ChannelListItem
 from gatepost.store.port import Db
 from gatepost.store.rights import tokens
 from gatepost.store.rights.tokens import NewToken, TokenKind
@@ -19,18 +16,6 @@ from gatepost.store.rights.tokens import NewToken, TokenKind
 REMOTE = "remote"  # the kind
 LONGEST_TEXT = 1_000_000
 SHORTEST_TEXT = 64  # a code block cannot be split below that
-
-
-class ChannelTokenView(Struct, frozen=True, kw_only=True):
-    """`secret`: it is shown once, because only its hash is kept."""
-
-    secret: str
-    instance: str
-    url: str
-    is_new: bool  # the channel was made for it
-    revoked: int  # tokens that it had before
-    features: list[str]
-    max_text: int
 
 
 @operation

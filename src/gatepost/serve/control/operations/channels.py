@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
 
-from gatepost.channels.contract import CHANNELS, BotIdentity, ChannelKind, EndReason
+from gatepost.channels.contract import CHANNELS, BotIdentity, ChannelKind, ChannelState, EndReason, SpecOrigin
 from gatepost.core import settings
 from gatepost.core.errors import Invalid, NotFound, SetupError
 from gatepost.core.keyring import Keyring
@@ -17,11 +16,16 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting
 from gatepost.flow import channel_specs
 from gatepost.flow.channel_check import check_channel, check_new, check_spec
-from gatepost.flow.channel_health import ChannelReport, ChannelState
-from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin, get_last_name
+from gatepost.flow.channel_health import ChannelReport
+from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings, get_folder
 from gatepost.serve.control.arguments.channels import (
     AddChannelArgs,
+    AskedSetting,
+    ChannelAnswer,
+    ChannelKindItem,
+    ChannelListItem,
+    ChannelRemoval,
     CheckChannelArgs,
     ListChannelKindsArgs,
     ListChannelsArgs,
@@ -47,66 +51,6 @@ from gatepost.store.rooms.channel_instances import StoredChannel
 
 SUPERVISOR = "channels"  # in `OperationDeps.extra`, while a gateway runs
 SETTLE_S, LOOK_S = 3.0, 0.02
-
-
-class ChannelListItem(Struct, frozen=True, kw_only=True):
-    """`state` is null while no gateway runs."""
-
-    instance: str
-    kind: str
-    origin: SpecOrigin
-    state: ChannelState | None
-    since_at: int | None = None
-    error: str = ""
-    way_out: str = ""
-    reason: EndReason | None = None
-    next_at: int | None = None
-    beat_at: int | None = None
-    event_at: int | None = None
-    restarts: int = 0
-    tested_against: str = ""
-    note: str = ""
-    waiting: int = 0  # messages of the outbox
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-class AskedSetting(Struct, frozen=True, kw_only=True):
-    name: str
-    help: str
-    default: Any
-    choices: tuple[str, ...]
-    is_secret: bool
-    is_optional: bool
-
-
-class ChannelKindItem(Struct, frozen=True, kw_only=True):
-    name: str
-    title: str
-    before: str
-    asks: list[AskedSetting]
-    settings: list[AskedSetting]
-    tested_against: str
-    extra: str
-
-
-class ChannelAnswer(Struct, frozen=True, kw_only=True):
-    """The outcome of a change to a channel. `is_checked`: its platform was asked; some kinds cannot be."""
-
-    instance: str
-    kind: str
-    is_checked: bool
-    is_running: bool
-    bot: str = ""
-    link: str = ""
-    missing: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    after: str = ""
-
-
-class ChannelRemoval(Struct, frozen=True, kw_only=True):
-    instance: str
-    secrets: list[str]
-    waiting: int
 
 
 def find_supervisor(deps: OperationDeps) -> ChannelSupervisor | None:

@@ -4,8 +4,6 @@ asked can say that the answer still matters."""
 import asyncio
 from typing import Any
 
-from msgspec import Struct
-
 from gatepost.core import ids, settings, settings_file
 from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
@@ -19,17 +17,22 @@ from gatepost.flow.groups.groups import WORLD
 from gatepost.flow.sessions.sandbox.effective_group import FOLDER
 from gatepost.flow.sessions.sandbox.isolation import find_isolation
 from gatepost.flow.sessions.session_deps import PROVIDER
-from gatepost.flow.sessions.trial import TrialOutcome, TrialRequest
+from gatepost.flow.sessions.trial import TrialRequest
+from gatepost.flow.sessions.trial_outcome import TrialOutcome
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.control.arguments.connect import (
     CancelTrialArgs,
     CheckConnectArgs,
+    ConnectableAgent,
     ConnectArgs,
+    ConnectCheck,
+    ConnectResult,
     KeepConnectionArgs,
     ListConnectableArgs,
+    TrialCancellation,
     TryConnectArgs,
 )
-from gatepost.serve.control.arguments.groups import SetGroupArgs, SetGroupResult
+from gatepost.serve.control.arguments.groups import SetGroupArgs
 from gatepost.serve.control.arguments.secrets import SetSecretArgs
 from gatepost.serve.control.connectable_agents import (
     KEYS,
@@ -46,42 +49,12 @@ from gatepost.serve.control.operations import groups as group_operations
 from gatepost.serve.control.operations import secrets as secret_operations
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secrets import ANTHROPIC_AUTH_TOKEN, SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner
+from gatepost.store.rights.secrets import ANTHROPIC_AUTH_TOKEN
 from gatepost.store.sessions import groups, sessions
 from gatepost.store.sessions.sessions import Session
 
 MOST_GROUPS = 20  # that are named for an agent
-
-
-class TrialCancellation(Struct, frozen=True):
-    id: str
-    stopped: bool
-
-
-class ConnectResult(Struct, frozen=True):
-    group: SetGroupResult
-    secret: str  # the name of the key that was stored
-
-
-class ConnectableAgent(Struct, frozen=True, kw_only=True):
-    """`key`: the secret that it would use; '': there is none."""
-
-    agent: str
-    title: str
-    model: str
-    vendor: str
-    installed: bool
-    needs_command: bool  # it is any program, which has to be named
-    key: str
-    groups: tuple[str, ...]
-
-
-class ConnectCheck(Struct, frozen=True, kw_only=True):
-    """`trouble`: '' if it can be tried; else what is missing: sandbox, command, library, program, model or key."""
-
-    trouble: str = ""
-    reason: str = ""
-    text: str = ""
 
 
 def _agent_of(deps: OperationDeps, args: ConnectArgs) -> ProviderSpec:

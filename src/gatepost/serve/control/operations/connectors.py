@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 
-from msgspec import Struct
-
 from gatepost.core import settings
 from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
@@ -15,8 +13,6 @@ from gatepost.gate.connectors import (
     LONGEST_NAME,
     MOST_NAMED,
     Connector,
-    ConnectorCheck,
-    ToolChange,
     check_connectors,
     choose_seen,
     get_digest,
@@ -28,42 +24,19 @@ from gatepost.gate.connectors import (
 from gatepost.messages.visible_text import show_hidden
 from gatepost.serve.control.arguments.connectors import (
     AcceptConnectorToolsArgs,
+    AcceptedTools,
     CheckConnectorArgs,
+    ConnectorChanges,
+    ConnectorItem,
     ListConnectorChangesArgs,
     ListConnectorsArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.rights import connector_tools
+from gatepost.store.rights.connector_tools import ConnectorCheck
 
 LONGEST_CHECK_S = 30.0
 MOST_CHECKS = 4  # at once, of all callers
-
-
-class ConnectorItem(Struct, frozen=True, kw_only=True):
-    """`variables`: the names alone. `tools`: as agents call them, when it was last asked. `held`: those that changed
-    and wait to be accepted, as its server names them."""
-
-    name: str
-    program: str
-    tier: str
-    timeout_s: float
-    variables: tuple[str, ...]
-    secrets: tuple[str, ...]
-    tools: tuple[str, ...]
-    held: tuple[str, ...]
-
-
-class ConnectorChanges(Struct, frozen=True):
-    """`digest`: of all that waits; to accept by it is to accept just this."""
-
-    name: str
-    digest: str
-    tools: list[ToolChange]
-
-
-class AcceptedTools(Struct, frozen=True):
-    name: str
-    tools: tuple[str, ...]
 
 
 _checks = asyncio.Semaphore(MOST_CHECKS)

@@ -7,26 +7,19 @@ import sys
 from contextlib import suppress
 
 import msgspec
-from msgspec import Struct
 
 from gatepost.core.clock import MINUTE, SECOND, Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.doctor import RunDoctorArgs
+from gatepost.serve.control.arguments.doctor import DoctorReport, RunDoctorArgs
 from gatepost.serve.control.contract import OperationDeps, operation
-from gatepost.serve.health.findings import Finding, FindingLevel
+from gatepost.serve.health.findings import FindingLevel
 
 KEY = "doctor"  # in `OperationDeps.extra`
 WORST_FIRST: tuple[FindingLevel, ...] = ("fail", "warn", "note", "ok")
 LONGEST_S = 60.0
 LARGEST = 1024 * 1024  # bytes that it may print
 FRESH = 5 * SECOND  # even whoever wants it anew gets what was found so lately
-
-
-class DoctorReport(Struct, frozen=True, kw_only=True):
-    ok: bool
-    findings: list[Finding]
-    checked_at: int = 0
 
 
 class DoctorRuns:

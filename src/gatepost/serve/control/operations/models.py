@@ -19,7 +19,7 @@ from gatepost.flow.budgets_and_secrets import SpenderSecrets
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.inside.provider_spec import ProviderSpec
-from gatepost.serve.control.arguments.models import CheckModelsArgs
+from gatepost.serve.control.arguments.models import CheckModelsArgs, EndpointCheck
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.port import Db
 from gatepost.store.rights.secrets import SecretReader
@@ -37,19 +37,6 @@ class ModelUse(Struct, frozen=True):
     provider: str
     vendor: str
     base: VendorBaseUrl
-
-
-class EndpointCheck(Struct, frozen=True):
-    """The answer of an endpoint. `key`: whether one was shown; `accepted` None: it does not say, or none was shown."""
-
-    folders: tuple[str, ...]
-    provider: str
-    vendor: str
-    url: str
-    reachable: bool
-    accepted: bool | None
-    key: bool
-    reason: str
 
 
 def list_model_uses(db: Db, home: Home, config: Config) -> list[ModelUse]:

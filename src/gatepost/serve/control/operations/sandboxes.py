@@ -2,7 +2,8 @@
 
 import asyncio
 
-from gatepost.flow.sessions.sandbox.isolation import ANYBODY, SandboxIsolation, find_isolation
+from gatepost.flow.sessions.sandbox.isolation import ANYBODY, find_isolation
+from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
 from gatepost.serve.control.arguments.sandboxes import IsolationArgs
 from gatepost.serve.control.contract import OperationDeps, operation
 from gatepost.store.sessions import groups

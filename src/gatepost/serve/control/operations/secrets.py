@@ -4,8 +4,6 @@ out."""
 import asyncio
 import re
 
-from msgspec import Struct
-
 from gatepost.access.tiers import check_folder
 from gatepost.core import settings
 from gatepost.core.errors import Invalid, NotFound
@@ -18,12 +16,17 @@ from gatepost.egress.rules import EgressTarget
 from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.secrets import (
     BindSecretArgs,
+    BindSecretResult,
     ListBindingsArgs,
     ListSecretsArgs,
     RemoveSecretArgs,
     RotateKeysArgs,
+    RotateKeysResult,
+    SecretListItem,
     SecretLogArgs,
+    SecretRemoval,
     SetSecretArgs,
+    SetSecretResult,
     UnbindSecretArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation, read_operation
@@ -33,42 +36,13 @@ from gatepost.store.gateways.gateway_identity import find_mark, render_keys
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights import egress, secrets
-from gatepost.store.rights.secrets import Secret, SecretOwner, SecretUse
+from gatepost.store.rights.secret_rows import SecretOwner, SecretUse
 from gatepost.store.rooms import bindings
 from gatepost.store.rooms.bindings import Binding
 from gatepost.store.sessions import groups
 
 LARGEST_VALUE = 64 * 1024  # bytes
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
-
-
-class SetSecretResult(Secret, frozen=True, kw_only=True):
-    new: bool
-
-
-class SecretListItem(Secret, frozen=True, kw_only=True):
-    bound_to: list[str]
-
-
-class SecretRemoval(Struct, frozen=True):
-    name: str
-    folder: str
-    user_id: str
-
-
-class BindSecretResult(Binding, frozen=True, kw_only=True):
-    is_set: bool
-    is_allowed: bool
-
-
-class RotateKeysResult(Struct, frozen=True, kw_only=True):
-    key_id: str
-    resealed: int
-    dropped: list[str]
-    unused: list[str]
-    kept_in: str
-    is_file: bool
-    is_new: bool  # there was no key ring before
 
 
 def check_name(name: str) -> str:

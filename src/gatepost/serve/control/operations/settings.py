@@ -2,11 +2,9 @@
 
 import asyncio
 import difflib
-from enum import StrEnum
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from gatepost.core import settings, settings_file
 from gatepost.core.errors import Invalid, NotFound, SetupError
@@ -24,7 +22,11 @@ from gatepost.flow.channel_specs import load_kinds
 from gatepost.serve.control.arguments.settings import (
     ListSettingsArgs,
     SetSettingArgs,
+    SettingChange,
+    SettingOrigin,
+    SettingShape,
     SettingsInUseArgs,
+    SettingView,
     UnsetSettingArgs,
 )
 from gatepost.serve.control.contract import OperationDeps, operation
@@ -32,45 +34,6 @@ from gatepost.serve.control.contract import OperationDeps, operation
 NAME = "gatepost.toml"
 RUNNING = "channels"  # in `OperationDeps.extra`, while a gateway runs
 TAKEN_UP = (*(each.name for each in BASES.values()), PRICES.name)  # a running gateway uses them at once
-
-
-class SettingOrigin(StrEnum):
-    DEFAULT = "default"
-    FILE = "file"
-    ENVIRONMENT = "environment"
-    COMMAND_LINE = "command line"
-
-
-class SettingShape(StrEnum):
-    TEXT = "text"
-    NUMBER = "number"
-    FLAG = "flag"
-    LIST = "list"
-    TABLE = "table"  # of tables: changed in the file alone
-    SECRET = "secret"
-
-
-class SettingView(Struct, frozen=True, kw_only=True):
-    """`value`: as the next start would find it. `in_use`: what a running gateway has, if that is another."""
-
-    name: str
-    value: Any
-    in_use: Any
-    is_pending: bool  # the two differ
-    origin: SettingOrigin
-    default: Any
-    shape: SettingShape
-    choices: tuple[str, ...]
-    variable: str
-    help: str
-
-
-class SettingChange(Struct, frozen=True, kw_only=True):
-    name: str
-    diff: list[str]  # of the file; empty: nothing changes
-    is_written: bool
-    needs_restart: bool
-    text: str
 
 
 def get_visible_value(each: Setting[Any], config: Config) -> Any:

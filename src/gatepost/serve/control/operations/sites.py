@@ -5,8 +5,6 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 
-from msgspec import Struct, field
-
 from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.records import replace
@@ -17,11 +15,13 @@ from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, pars
 from gatepost.flow.web.web_routes import NewWebRoute, RouteMaker, read_hostname
 from gatepost.serve.control.arguments.sites import (
     BindWebHostArgs,
+    GroupSite,
     ListSitesArgs,
     ListWebHostsArgs,
     ListWebRoutesArgs,
     RemoveWebRouteArgs,
     SetWebRouteArgs,
+    SiteList,
     UnbindWebHostArgs,
 )
 from gatepost.serve.control.contract import OPERATOR, OperationDeps, operation, read_operation
@@ -29,28 +29,9 @@ from gatepost.store.gateways import group_places
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups
 from gatepost.store.web import web_routes as rows
-from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute
+from gatepost.store.web.web_routes import WebHost, WebRoute
 
 MOST_SEEN = 2000  # folders that one call opens
-
-
-class GroupSite(Struct, frozen=True):
-    """`public`, `private`: their addresses below ours, '' if the group has no such pages. `access`: who sees the first
-    page of public_html/ there."""
-
-    folder: str
-    public: str
-    private: str
-    access: WebAccess = WebAccess.AUTH
-
-
-class SiteList(Struct, frozen=True):
-    """`next`: give it as `after` for more; '' if there are none. `elsewhere`: groups that were passed over, because
-    another gateway has their folders; it lists and serves their pages."""
-
-    sites: list[GroupSite]
-    next: str
-    elsewhere: list[str] = field(default_factory=list)
 
 
 @operation

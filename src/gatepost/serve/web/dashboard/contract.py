@@ -46,17 +46,13 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     operations: Registry[Operation] = OPERATIONS
 
     @overload
-    async def ask(self, asked: OperationArgs[R]) -> R: ...
+    async def ask(self, asked: OperationArgs[R], /) -> R: ...
     @overload
-    async def ask(self, asked: type[OperationArgs[R]], **args: Any) -> R: ...
-    @overload
-    async def ask(self, asked: str, **args: Any) -> Any: ...
-    async def ask(self, asked: OperationArgs[Any] | type[OperationArgs[Any]] | str, **args: Any) -> Any:
+    async def ask(self, asked: type[OperationArgs[R]], /, **args: Any) -> R: ...
+    async def ask(self, asked: OperationArgs[Any] | type[OperationArgs[Any]], /, **args: Any) -> Any:
         """Return what an operation answers this person. Raises Refused without the right. `args`: where the type is
-        named alone, because some are as a visitor wrote them. A name: as its JSON is."""
+        named alone, because some are as a visitor wrote them."""
         deps = replace(self.office, caller=self.person)
-        if isinstance(asked, str):
-            return await self.operations[asked](deps, args)
         found = self.operations[asked.info.name]
         given = to_builtins(asked) if isinstance(asked, OperationArgs) else args
         return await found.answer(deps, found.parse(given))  # what a visitor wrote is judged like any other

@@ -1,13 +1,14 @@
 """Managed agents: those that people and programs start for a piece of work."""
 
+from gatepost.serve.control.arguments.agents import AgentSnapshot, ListAgentsArgs, ShowAgentArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
-    Answer,
     badge,
     code,
     link,
     made,
     make_facts,
+    make_moment,
     make_table,
     moment,
     shorten,
@@ -23,33 +24,31 @@ AGENT = (
     made(
         "agentId",
         "Agent",
-        lambda each: Link(
-            shorten(each["title"] or each["agentId"], 60), render_path("/agents/{id}", id=each["agentId"])
-        ),
+        lambda each: Link(shorten(each.title or each.agent_id, 60), render_path("/agents/{id}", id=each.agent_id)),
     ),
     text("type", "Provider"),
     link("folder", "Group", "/groups/{folder}"),
     badge("status", "State"),
-    text("lastMessage", "Last"),
-    moment("updatedAt", "Updated"),
+    made("lastMessage", "Last", lambda each: shorten(each.last_message or "") or None),
+    made("updatedAt", "Updated", lambda each: make_moment(each.updated_at)),
 )
 DETAILS = (
-    code("agentId", "Id"),
+    code("agent_id", "Id"),
     badge("status", "State"),
     text("type", "Provider"),
     text("model", "Model"),
-    text("currentModeId", "Mode"),
+    text("current_mode_id", "Mode"),
     link("folder", "Group", "/groups/{folder}"),
     code("worktree", "Worktree"),
-    moment("createdAt", "Since"),
-    moment("updatedAt", "Updated"),
+    moment("created_at", "Since"),
+    moment("updated_at", "Updated"),
 )
 
 
 @page("/agents", "Managed agents", Section.AGENTS, "agent.list", order=40)
 async def show_agents(request: PageRequest) -> PageView:
     which = request.query.get("which", "")
-    found = await request.ask("agent.list", archived=which == "all")
+    found = await request.ask(ListAgentsArgs(archived=which == "all"))
     return PageView(
         blocks=[make_table(found, AGENT, EMPTY, actions=list_actions)],
         actions=(NEW,),
@@ -59,24 +58,24 @@ async def show_agents(request: PageRequest) -> PageView:
 
 @page("/agents/{id}", "Agent", Section.AGENTS, "agent.show")
 async def show_agent(request: PageRequest) -> PageView:
-    agent = await request.ask("agent.show", id=request.params["id"])
-    trouble = [Note(text=agent["lastError"], tone=Tone.BAD)] if agent["lastError"] else []
-    last = [LongText(title="Last message", text=agent["lastMessage"])] if agent["lastMessage"] else []
+    agent = await request.ask(ShowAgentArgs(id=request.params["id"]))
+    trouble = [Note(text=agent.last_error, tone=Tone.BAD)] if agent.last_error else []
+    last = [LongText(title="Last message", text=agent.last_message)] if agent.last_message else []
     say = Action(
-        label="Say something", operation="agent.prompt", args={"id": agent["agentId"]}, asks=True, tone=Tone.GOOD
+        label="Say something", operation="agent.prompt", args={"id": agent.agent_id}, asks=True, tone=Tone.GOOD
     )
     return PageView(
-        title=agent["title"] or agent["agentId"],
+        title=agent.title or agent.agent_id,
         blocks=[*trouble, make_facts(agent, DETAILS), *last],
         actions=(*list_actions(agent), say),
     )
 
 
-def list_actions(agent: Answer) -> tuple[Action, ...]:
-    given = {"id": agent["agentId"]}
-    if agent["archivedAt"]:
+def list_actions(agent: AgentSnapshot) -> tuple[Action, ...]:
+    given = {"id": agent.agent_id}
+    if agent.archived_at:
         return ()
     archive = Action(label="Archive", operation="agent.archive", args=given, asks=True, tone=Tone.BAD)
-    if agent["status"] == SessionState.RUNNING:
+    if agent.status == SessionState.RUNNING:
         return (Action(label="Stop", operation="agent.stop", args=given), archive)
     return (archive,)

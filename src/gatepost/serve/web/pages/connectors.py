@@ -1,7 +1,8 @@
 """Connectors: third-party MCP servers that the host runs, and their tools."""
 
+from gatepost.serve.control.arguments.connectors import ConnectorItem, ListConnectorsArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, badge, code, made, make_table, shorten
+from gatepost.serve.web.dashboard.tables import badge, code, made, make_table, shorten
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView
 
 EMPTY = EmptyState(
@@ -13,24 +14,24 @@ CONNECTOR = (
     code("name", "Connector"),
     code("program", "Program"),
     badge("tier", "For agents from"),
-    made("tools", "Tools", lambda each: shorten(", ".join(each["tools"])) or "not asked yet"),
-    made("held", "Wait to be accepted", lambda each: shorten(", ".join(each["held"])) or None),
-    made("secrets", "Secrets", lambda each: shorten(", ".join(each["secrets"])) or None),
-    made("variables", "Variables", lambda each: shorten(", ".join(each["variables"])) or None),
-    made("timeout_s", "Patience", lambda each: f"{each['timeout_s']:g} s"),
+    made("tools", "Tools", lambda each: shorten(", ".join(each.tools)) or "not asked yet"),
+    made("held", "Wait to be accepted", lambda each: shorten(", ".join(each.held)) or None),
+    made("secrets", "Secrets", lambda each: shorten(", ".join(each.secrets)) or None),
+    made("variables", "Variables", lambda each: shorten(", ".join(each.variables)) or None),
+    made("timeout_s", "Patience", lambda each: f"{each.timeout_s:g} s"),
 )
 
 
 @page("/connectors", "Connectors", Section.GATEWAY, "connector.list", order=20)
 async def show_connectors(request: PageRequest) -> PageView:
-    found = await request.ask("connector.list")
+    found = await request.ask(ListConnectorsArgs())
     may = await request.may("connector.check")
     return PageView(blocks=[make_table(found, CONNECTOR, EMPTY, actions=list_actions if may else list_none)])
 
 
-def list_actions(connector: Answer) -> tuple[Action, ...]:
-    return (Action(label="Check", operation="connector.check", args={"name": connector["name"]}, asks=True),)
+def list_actions(connector: ConnectorItem) -> tuple[Action, ...]:
+    return (Action(label="Check", operation="connector.check", args={"name": connector.name}, asks=True),)
 
 
-def list_none(connector: Answer) -> tuple[Action, ...]:
+def list_none(connector: ConnectorItem) -> tuple[Action, ...]:
     return ()

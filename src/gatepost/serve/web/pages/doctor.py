@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from gatepost.serve.control.arguments.doctor import RunDoctorArgs
+from gatepost.serve.health.findings import Finding
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, badge, code, made, make_table
-from gatepost.serve.web.dashboard.view import Action, EmptyState, Moment, Note, PageView, Tone
+from gatepost.serve.web.dashboard.tables import badge, code, made, make_moment, make_table
+from gatepost.serve.web.dashboard.view import Action, EmptyState, Note, PageView, Tone
 
 AGAIN = Action(label="Look again", operation="doctor.run", args={"fresh": True})
 NOTHING = EmptyState(text="Nothing was looked at yet.", action=AGAIN)
@@ -12,28 +14,28 @@ ORDER = ("fail", "warn")  # what is not well comes first
 FINDING = (
     badge("level", "How"),
     code("subject", "What"),
-    made("text", "Found", lambda each: each["text"]),
-    made("way_out", "Way out", lambda each: each["way_out"] or None),
-    made("checked_at", "Looked at", lambda each: Moment(each["checked_at"])),
+    made("text", "Found", lambda each: each.text),
+    made("way_out", "Way out", lambda each: each.way_out or None),
 )
 
 
 @page("/doctor", "Doctor", Section.GATEWAY, "doctor.run", order=70)
 async def show_doctor(request: PageRequest) -> PageView:
-    report = await request.ask("doctor.run")
-    rows = [{**each, "checked_at": report["checked_at"]} for each in report["findings"]]
+    report = await request.ask(RunDoctorArgs())
+    fields = (*FINDING, made("checked_at", "Looked at", lambda each: make_moment(report.checked_at)))
     return PageView(
-        blocks=[make_summary(report["findings"]), make_table(sort_findings(rows), FINDING, NOTHING)], actions=(AGAIN,)
+        blocks=[make_summary(report.findings), make_table(sort_findings(report.findings), fields, NOTHING)],
+        actions=(AGAIN,),
     )
 
 
-def sort_findings(findings: Sequence[Answer]) -> list[Answer]:
-    return sorted(findings, key=lambda each: ORDER.index(each["level"]) if each["level"] in ORDER else len(ORDER))
+def sort_findings(findings: Sequence[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda each: ORDER.index(each.level) if each.level in ORDER else len(ORDER))
 
 
-def make_summary(findings: list[Answer]) -> Note:
-    failed = sum(each["level"] == "fail" for each in findings)
-    warned = sum(each["level"] == "warn" for each in findings)
+def make_summary(findings: list[Finding]) -> Note:
+    failed = sum(each.level == "fail" for each in findings)
+    warned = sum(each.level == "warn" for each in findings)
     if failed:
         return Note(text=f"{failed} of {len(findings)} things fail, and {warned} need a look.", tone=Tone.BAD)
     if warned:

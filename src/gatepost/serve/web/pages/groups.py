@@ -5,15 +5,14 @@ from urllib.parse import urlencode
 
 from gatepost.core.errors import Unavailable
 from gatepost.flow.groups.file_records import GroupFile, GroupFileText
-from gatepost.serve.control.arguments.gateways import ListGatewaysArgs
+from gatepost.serve.control.arguments.gateways import GatewayView, ListGatewaysArgs
 from gatepost.serve.control.arguments.grants import ListGrantsArgs
 from gatepost.serve.control.arguments.group_files import ListGroupFilesArgs, ReadGroupFileArgs
 from gatepost.serve.control.arguments.groups import GroupDetails, GroupView, ListGroupsArgs, ShowGroupArgs
 from gatepost.serve.control.arguments.pinned_rules import ListPinnedRulesArgs
-from gatepost.serve.control.arguments.policy import ListToolsArgs
+from gatepost.serve.control.arguments.policy import ListToolsArgs, VisibleTool
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
-    Answer,
     badge,
     code,
     flag,
@@ -40,6 +39,8 @@ from gatepost.serve.web.dashboard.view import (
     TableBlock,
     Tone,
 )
+from gatepost.store.rights.acl import GrantRow
+from gatepost.store.sessions.pinned_rules import PinnedRule
 
 NEW = Action(label="New group", operation="group.add", asks=True, tone=Tone.GOOD)
 EMPTY = EmptyState(text="There is no group. A group is a folder with one agent.", action=NEW)
@@ -89,7 +90,12 @@ TOOL = (
     made("held", "Waits for a person", lambda tool: shorten(", ".join(tool.held)) or None),
 )
 RULE = (code("text", "Rule"), text("added_by", "By"), moment("added_at", "Since"))
-PINNED = (text("text", "Rule"), made("address", "Room", lambda rule: rule.address or "every one"))
+PINNED = (
+    text("text", "Rule"),
+    made("address", "Room", lambda rule: rule.address or "every one"),
+    text("added_by", "By"),
+    moment("added_at", "Since"),
+)
 EDITOR_ROWS = 28
 
 
@@ -137,7 +143,7 @@ async def _list_moves(request: PageRequest, group: GroupDetails) -> tuple[Action
     return list_moves(group, await request.ask(ListGatewaysArgs()))
 
 
-def list_moves(group: GroupDetails, gateways: Sequence[Answer]) -> tuple[Action, ...]:
+def list_moves(group: GroupDetails, gateways: Sequence[GatewayView]) -> tuple[Action, ...]:
     """Offer a move if there is another gateway to move to. If there are several, the form asks for one."""
     others = [each.name for each in gateways if each.alive and each.name != group.gateway]
     if not others or not group.gateway:
@@ -186,10 +192,10 @@ def make_editor_view(file: GroupFileText, *, writes: bool) -> PageView:
     return PageView(title=file.path, blocks=[head, form])
 
 
-def make_pinned(folder: str, found: Sequence[Answer]) -> TableBlock:
+def make_pinned(folder: str, found: Sequence[PinnedRule]) -> TableBlock:
     add = Action(label="Pin a rule", operation="rule.add", args={"folder": folder}, asks=True)
 
-    def list_row_actions(rule: Answer) -> tuple[Action, ...]:
+    def list_row_actions(rule: PinnedRule) -> tuple[Action, ...]:
         given = {"folder": folder, "id": rule.id}
         return (Action(label="Remove", operation="rule.rm", args=given, asks=True, tone=Tone.BAD),)
 
@@ -197,8 +203,8 @@ def make_pinned(folder: str, found: Sequence[Answer]) -> TableBlock:
     return make_table(found, PINNED, empty, actions=list_row_actions, title="Pinned rules")
 
 
-def make_rules(folder: str, found: Sequence[Answer]) -> TableBlock:
-    def list_row_actions(rule: Answer) -> tuple[Action, ...]:
+def make_rules(folder: str, found: Sequence[GrantRow]) -> TableBlock:
+    def list_row_actions(rule: GrantRow) -> tuple[Action, ...]:
         given = {"folder": folder, "rule": rule.text}
         return (Action(label="Remove", operation="grant.rm", args=given, asks=True, tone=Tone.BAD),)
 
@@ -207,7 +213,7 @@ def make_rules(folder: str, found: Sequence[Answer]) -> TableBlock:
     return make_table(found, RULE, empty, actions=list_row_actions, title="Rules for its tools")
 
 
-def make_tools(found: Sequence[Answer]) -> TableBlock:
+def make_tools(found: Sequence[VisibleTool]) -> TableBlock:
     return make_table(found, TOOL, EmptyState(text="It may call no tool."), title="Tools that it may call")
 
 

@@ -3,15 +3,16 @@
 import json
 from typing import Any
 
+from gatepost.serve.control.arguments.agents import AgentRequest, ListRequestsArgs
 from gatepost.serve.control.arguments.requests import PermitChoice, PermitDetails, PermitQuestion, ShowRequestArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import (
-    Answer,
     badge,
     code,
     link,
     made,
     make_facts,
+    make_moment,
     make_table,
     moment,
     render_fields,
@@ -21,6 +22,7 @@ from gatepost.serve.web.dashboard.tables import (
 from gatepost.serve.web.dashboard.view import (
     Action,
     Block,
+    Code,
     EmptyState,
     Fact,
     Facts,
@@ -40,13 +42,13 @@ LONGEST_IN_LINE = 120  # characters of arguments, as JSON, that a line of the ta
 MOST_OPTIONS = 8  # of a question that are buttons
 EMPTY = EmptyState(text="Nobody waits for an answer. What an agent must ask for is here, and in its chat.")
 REQUEST = (
-    made("id", "Request", lambda each: Link(each["id"], render_path("/requests/{id}", id=each["id"]))),
-    made("agent", "Agent", lambda each: shorten(each["agent"]["title"] or each["agent"]["folder"], 60)),
-    made("asked_by", "For", lambda each: shorten(each["asked_by"], 60) or None),
-    text("kind", "Asks for"),
-    code("name", "What"),
-    made("input", "With", lambda each: render_fields(each["input"])),
-    moment("askedAt", "Since"),
+    made("id", "Request", lambda each: Link(each.request.id, render_path("/requests/{id}", id=each.request.id))),
+    made("agent", "Agent", lambda each: shorten(each.agent.title or each.agent.folder, 60)),
+    made("asked_by", "For", lambda each: shorten(each.asked_by, 60) or None),
+    made("kind", "Asks for", lambda each: each.request.kind),
+    made("name", "What", lambda each: Code(shorten(each.request.name)) if each.request.name else None),
+    made("input", "With", lambda each: render_fields(each.request.input)),
+    made("askedAt", "Since", lambda each: make_moment(each.request.asked_at)),
 )
 DETAILS = (
     badge("state", "State"),
@@ -66,26 +68,26 @@ DETAILS = (
 
 @page("/requests", "Requests", Section.NOW, "permit.list", order=20)
 async def show_requests(request: PageRequest) -> PageView:
-    found = await request.ask("permit.list", limit=LIMIT, after=request.query.get("after", "")[:LONGEST_ID])
-    return make_requests_view(found)
+    after = request.query.get("after", "")[:LONGEST_ID]
+    return make_requests_view(await request.ask(ListRequestsArgs(limit=LIMIT, after=after)))
 
 
-def make_requests_view(found: list[Answer]) -> PageView:
-    more = f"?after={found[-1]['request']['id']}" if len(found) == LIMIT else ""
-    rows = [{**each["request"], "agent": each["agent"], "asked_by": each["asked_by"]} for each in found]
+def make_requests_view(found: list[AgentRequest]) -> PageView:
+    more = f"?after={found[-1].request.id}" if len(found) == LIMIT else ""
     return PageView(
         lead="An agent waits until one of these is answered. Cards in chats say the same.",
-        blocks=[make_table(rows, REQUEST, EMPTY, actions=list_row_actions, more=more)],
+        blocks=[make_table(found, REQUEST, EMPTY, actions=list_row_actions, more=more)],
     )
 
 
-def list_row_actions(asked: Answer) -> tuple[Action, ...]:
+def list_row_actions(row: AgentRequest) -> tuple[Action, ...]:
     """Return the actions for which the line shows enough: nobody allows what they do not see."""
-    if asked["kind"] in (RequestKind.QUESTION, RequestKind.ROOM) or asked["cut"]:
+    asked = row.request
+    if asked.kind in (RequestKind.QUESTION, RequestKind.ROOM) or asked.cut:
         return ()
-    given = {"id": asked["id"]}
+    given = {"id": asked.id}
     deny = Action(label="Deny", operation="permit.answer", args=given, tone=Tone.BAD)
-    if len(_render_input(asked["input"])) > LONGEST_IN_LINE:
+    if len(_render_input(asked.input)) > LONGEST_IN_LINE:
         return (deny,)
     return (Action(label="Allow", operation="permit.answer", args={**given, "allow": "on"}, tone=Tone.GOOD), deny)
 

@@ -2,9 +2,17 @@
 written."""
 
 from gatepost.core.errors import Invalid, NotFound, SetupError
-from gatepost.serve.control.operations.settings import SettingOrigin, SettingShape
+from gatepost.serve.control.arguments.settings import (
+    ListSettingsArgs,
+    SetSettingArgs,
+    SettingChange,
+    SettingOrigin,
+    SettingShape,
+    SettingView,
+    UnsetSettingArgs,
+)
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import Answer, link, made, make_facts, make_table, shorten
+from gatepost.serve.web.dashboard.tables import link, made, make_facts, make_table, shorten
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,
@@ -39,32 +47,32 @@ def show_value(value: object, longest: int = 400) -> Code | None:
     return Code(shorten(render_value(value), longest)) if render_value(value) else None
 
 
-SHORT_VALUE = made("value", "Value", lambda each: show_value(each["value"], 22))
-VALUE = made("value", "Value", lambda each: show_value(each["value"]))
+SHORT_VALUE = made("value", "Value", lambda each: show_value(each.value, 22))
+VALUE = made("value", "Value", lambda each: show_value(each.value))
 
 
-def show_origin(setting: Answer) -> Badge:
-    if setting["is_pending"]:
-        return Badge(f"{setting['origin']}, after a restart", Tone.WARN)
-    return Badge(setting["origin"], Tone.QUIET if setting["origin"] == SettingOrigin.DEFAULT else Tone.GOOD)
+def show_origin(setting: SettingView) -> Badge:
+    if setting.is_pending:
+        return Badge(f"{setting.origin}, after a restart", Tone.WARN)
+    return Badge(setting.origin, Tone.QUIET if setting.origin == SettingOrigin.DEFAULT else Tone.GOOD)
 
 
 ORIGIN = made("origin", "From", show_origin)
-MEANING = made("help", "Meaning", lambda each: Prose(shorten(each["help"], 110)))
+MEANING = made("help", "Meaning", lambda each: Prose(shorten(each.help, 110)))
 SETTING = (link("name", "Setting", "/settings/{name}"), SHORT_VALUE, ORIGIN, MEANING)
 DETAILS = (
     VALUE,
     ORIGIN,
-    made("default", "Default", lambda each: show_value(each["default"])),
-    made("variable", "Variable", lambda each: Code(each["variable"]) if each["variable"] else None),
+    made("default", "Default", lambda each: show_value(each.default)),
+    made("variable", "Variable", lambda each: Code(each.variable) if each.variable else None),
 )
 
 
 @page("/settings", "Settings", Section.GATEWAY, "settings.list", order=60)
 async def show_settings(request: PageRequest) -> PageView:
     which = request.query.get("which", "")
-    found = await request.ask("settings.list")
-    pending = any(each["is_pending"] for each in found)
+    found = await request.ask(ListSettingsArgs())
+    pending = any(each.is_pending for each in found)
     shown = [each for each in found if is_shown(each, which)]
     return PageView(
         blocks=[*([Note(text=RESTART, tone=Tone.WARN)] if pending else []), make_table(shown, SETTING, NOTHING)],
@@ -72,68 +80,72 @@ async def show_settings(request: PageRequest) -> PageView:
     )
 
 
-def is_shown(setting: Answer, which: str) -> bool:
+def is_shown(setting: SettingView, which: str) -> bool:
     if which == "pending":
-        return bool(setting["is_pending"])
-    return which != "set" or setting["origin"] != SettingOrigin.DEFAULT
+        return setting.is_pending
+    return which != "set" or setting.origin != SettingOrigin.DEFAULT
 
 
 @page("/settings/{name}", "Setting", Section.GATEWAY, "settings.list")
 async def show_setting(request: PageRequest) -> PageView:
     name = request.params["name"]
-    setting = next((each for each in await request.ask("settings.list") if each["name"] == name), None)
+    setting = next((each for each in await request.ask(ListSettingsArgs()) if each.name == name), None)
     if setting is None:
         raise NotFound("setting", name[:80], "the page of settings lists them")
     blocks: list[Block] = [make_facts(setting, DETAILS)]
-    if setting["is_pending"]:
-        used = shorten(render_value(setting["in_use"])) or "nothing"
+    if setting.is_pending:
+        used = shorten(render_value(setting.in_use)) or "nothing"
         blocks.append(Note(text=f"The running gateway still uses {used}. {RESTART}", tone=Tone.WARN))
     if await request.may("settings.set"):
         wanted = request.query.get("value")
         blocks += make_change(setting, wanted)
         if wanted is not None or "unset" in request.query:
-            operation = "settings.unset" if wanted is None else "settings.set"
-            args = {"name": name} if wanted is None else {"name": name, "value": wanted}
-            blocks += await _preview(request, operation, args)
-    return PageView(title=name, lead=setting["help"], blocks=blocks)
+            blocks += await _preview(request, name, wanted)
+    return PageView(title=name, lead=setting.help, blocks=blocks)
 
 
-async def _preview(request: PageRequest, operation: str, args: Answer) -> list[Block]:
+async def _preview(request: PageRequest, name: str, wanted: str | None) -> list[Block]:
     """Show the change before it is made. An error in a value stands below the form, which keeps the value."""
     try:
-        return make_preview(operation, args, await request.ask(operation, **args, dry_run=True))
+        if wanted is None:
+            return make_preview(await request.ask(UnsetSettingArgs(name=name, dry_run=True)), None)
+        return make_preview(await request.ask(SetSettingArgs(name=name, value=wanted, dry_run=True)), wanted)
     except (Invalid, SetupError) as error:
         return [Note(text=str(error), tone=Tone.BAD)]
 
 
-def make_change(setting: Answer, wanted: str | None) -> list[Block]:
+def make_change(setting: SettingView, wanted: str | None) -> list[Block]:
     """A form whose answer is this page again, with what would change."""
-    if setting["shape"] == SettingShape.SECRET:
+    if setting.shape == SettingShape.SECRET:
         return [Note(text="It is a secret, kept sealed in the store. The page of channels sets it.")]
-    if setting["shape"] == SettingShape.TABLE:
+    if setting.shape == SettingShape.TABLE:
         return [Note(text="It is a table of tables, which is written in gatepost.toml by hand.")]
-    if setting["origin"] == SettingOrigin.ENVIRONMENT:
-        return [Note(text=f"{setting['variable']} sets it, and wins over the file. Change it where that is set.")]
-    choices = tuple(setting["choices"]) or (("true", "false") if setting["shape"] == SettingShape.FLAG else ())
+    if setting.origin == SettingOrigin.ENVIRONMENT:
+        return [Note(text=f"{setting.variable} sets it, and wins over the file. Change it where that is set.")]
+    choices = setting.choices or (("true", "false") if setting.shape == SettingShape.FLAG else ())
     value = FormInput(
         name="value",
         label="New value",
         kind=InputKind.CHOICE if choices else InputKind.TEXT,
-        value=render_value(setting["value"]) if wanted is None else wanted,
+        value=render_value(setting.value) if wanted is None else wanted,
         required=False,
         choices=choices,
-        description="Several are parted by commas." if setting["shape"] == SettingShape.LIST else "",
+        description="Several are parted by commas." if setting.shape == SettingShape.LIST else "",
     )
-    usual = Link("Back to the default", "?unset=1") if setting["origin"] == SettingOrigin.FILE else None
+    usual = Link("Back to the default", "?unset=1") if setting.origin == SettingOrigin.FILE else None
     return [StepForm(steps=(), inputs=[value], submit="Show the change", skip=usual)]
 
 
-def make_preview(operation: str, args: Answer, change: Answer) -> list[Block]:
-    if not change["diff"]:
-        return [Note(text=change["text"], tone=Tone.GOOD)]
-    write = Action(label="Write it", operation="settings.set", args=args, tone=Tone.GOOD)
-    remove = Action(label="Remove it", operation="settings.unset", args=args, tone=Tone.GOOD)
+def make_preview(change: SettingChange, wanted: str | None) -> list[Block]:
+    """`wanted`: the new value; None: the setting is removed."""
+    if not change.diff:
+        return [Note(text=change.text, tone=Tone.GOOD)]
+    args = {"name": change.name}
+    if wanted is None:
+        action = Action(label="Remove it", operation="settings.unset", args=args, tone=Tone.GOOD)
+    else:
+        action = Action(label="Write it", operation="settings.set", args=args | {"value": wanted}, tone=Tone.GOOD)
     return [
-        DiffBlock(title="What changes in gatepost.toml", lines=change["diff"]),
-        Note(text=change["text"], action=remove if operation == remove.operation else write),
+        DiffBlock(title="What changes in gatepost.toml", lines=change.diff),
+        Note(text=change.text, action=action),
     ]

@@ -1,10 +1,14 @@
 """The first steps: name yourself, connect an agent, add a channel, say hello. Each may be left out."""
 
-from gatepost.flow.channel_specs import SpecOrigin
+from gatepost.channels.contract import SpecOrigin
 from gatepost.flow.groups.groups import WORLD
+from gatepost.serve.control.arguments.channels import ListChannelKindsArgs, ListChannelsArgs
+from gatepost.serve.control.arguments.connect import ConnectableAgent, ListConnectableArgs
+from gatepost.serve.control.arguments.users import ShowUserArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
-from gatepost.serve.web.dashboard.tables import Answer, code, link, make_table, text
+from gatepost.serve.web.dashboard.tables import link, made, make_table, text
 from gatepost.serve.web.dashboard.view import (
+    Code,
     EmptyState,
     FormInput,
     FormStep,
@@ -20,7 +24,7 @@ from gatepost.serve.web.dashboard.view import (
 )
 
 NAME, AGENT, CHANNEL, CHAT = "/welcome", "/welcome/agent", "/welcome/channel", "/"
-KIND = (link("name", "Platform", "/channels/add/{kind}", shown=lambda each: each["title"]), text("before", "First"))
+KIND = (link("name", "Platform", "/channels/add/{kind}", shown=lambda each: each.title), text("before", "First"))
 UNNAMED = ("", "owner")  # names that nobody chose, folded
 KEY_HELP = (
     "From your vendor's page for API keys. It is kept sealed, goes to this vendor alone, and no agent sees it. Empty:"
@@ -52,8 +56,8 @@ STEPS = (
 
 @page(NAME, "Welcome", Section.NOW, "user.show", "connect.list", listed=False)
 async def show_name(request: PageRequest) -> PageView:
-    person = await request.ask("user.show", id=request.person)
-    known = "" if person["name"].casefold() in UNNAMED else person["name"]
+    person = await request.ask(ShowUserArgs(id=request.person))
+    known = "" if person.name.casefold() in UNNAMED else person.name
     given = FormInput(name="name", label="Your name", kind=InputKind.TEXT, value=known, required=True)
     form = StepForm(
         steps=(FormStep(operation="user.rename", label="Keep the name"),),
@@ -71,8 +75,8 @@ async def show_name(request: PageRequest) -> PageView:
 
 @page(AGENT, "Connect an agent", Section.NOW, "connect.list", listed=False)
 async def show_agent(request: PageRequest) -> PageView:
-    agents = await request.ask("connect.list")
-    here = [each for each in agents if each["installed"] and not each["needs_command"]]
+    agents = await request.ask(ListConnectableArgs())
+    here = [each for each in agents if each.installed and not each.needs_command]
     blocks = [await _make_progress(request, AGENT), *make_connected(agents), *make_agent_form(order_agents(here))]
     return PageView(
         lead="It is asked for one word first. Only if it answers, anything is changed; the demo stays until then.",
@@ -80,27 +84,27 @@ async def show_agent(request: PageRequest) -> PageView:
     )
 
 
-def order_agents(agents: list[Answer]) -> list[Answer]:
+def order_agents(agents: list[ConnectableAgent]) -> list[ConnectableAgent]:
     """Those with a key first; whole agents before bare models, which name one."""
-    return sorted(agents, key=lambda each: (not each["key"], bool(each["model"]), each["agent"]))
+    return sorted(agents, key=lambda each: (not each.key, bool(each.model), each.agent))
 
 
-def make_connected(agents: list[Answer]) -> list[Note]:
+def make_connected(agents: list[ConnectableAgent]) -> list[Note]:
     """Say which agent answers the chat: that of the group `home`."""
-    name = next((each["title"] or each["agent"] for each in agents if WORLD in each["groups"]), "")
+    name = next((each.title or each.agent for each in agents if WORLD in each.groups), "")
     return [Note(text=f"The chat is answered by {name}.", tone=Tone.GOOD, link=Link("Chat", CHAT))] if name else []
 
 
-def make_agent_form(here: list[Answer]) -> list[StepForm | Note]:
+def make_agent_form(here: list[ConnectableAgent]) -> list[StepForm | Note]:
     if not here:
         return [Note(text="No agent is installed. `gatepost connect AGENT` installs one.", tone=Tone.WARN)]
     choices = FormInput(
         name="provider",
         label="Agent",
         kind=InputKind.CHOICE,
-        value=here[0]["agent"],
+        value=here[0].agent,
         required=True,
-        choices=tuple(each["agent"] for each in here),
+        choices=tuple(each.agent for each in here),
         shown=tuple(_render_agent(each) for each in here),
     )
     key = FormInput(name="key", label="Key", kind=InputKind.SECRET, value="", required=False, description=KEY_HELP)
@@ -148,21 +152,23 @@ FURTHER = (
 )
 
 
-def _render_agent(agent: Answer) -> str:
-    title = agent["title"][:1].upper() + agent["title"][1:] or agent["agent"]
-    return f"{title} · a key is stored" if agent["key"] else title
+def _render_agent(agent: ConnectableAgent) -> str:
+    title = agent.title[:1].upper() + agent.title[1:] or agent.agent
+    return f"{title} · a key is stored" if agent.key else title
 
 
-def make_missing(missing: list[Answer]) -> list[TableBlock]:
+def make_missing(missing: list[ConnectableAgent]) -> list[TableBlock]:
     """Those that need a program on the machine: whoever has a terminal there installs or names it."""
-    fields = (text("title", "Agent"), code("command", "At a terminal of the gateway's machine"))
-    rows = [{**each, "command": f"gatepost connect {each['agent']}"} for each in missing]
-    return [make_table(rows, fields, EmptyState(text=""), title="By a command")] if rows else []
+    command = made(
+        "command", "At a terminal of the gateway's machine", lambda each: Code(f"gatepost connect {each.agent}")
+    )
+    fields = (text("title", "Agent"), command)
+    return [make_table(missing, fields, EmptyState(text=""), title="By a command")] if missing else []
 
 
 @page(CHANNEL, "Add a channel", Section.NOW, "channel.kinds", "channel.list", listed=False)
 async def show_channel(request: PageRequest) -> PageView:
-    kinds = await request.ask("channel.kinds")
+    kinds = await request.ask(ListChannelKindsArgs())
     empty = EmptyState(text="There are no further kinds.")
     return PageView(
         lead="So that people reach the agent where they are. The chat on this page works without one.",
@@ -175,13 +181,13 @@ async def show_channel(request: PageRequest) -> PageView:
 
 
 async def _make_progress(request: PageRequest, current: str) -> ProgressBlock:
-    person = await request.ask("user.show", id=request.person)
-    agents = await request.ask("connect.list")
-    channels = await request.ask("channel.list") if await request.may("channel.list") else []
+    person = await request.ask(ShowUserArgs(id=request.person))
+    agents = await request.ask(ListConnectableArgs())
+    channels = await request.ask(ListChannelsArgs()) if await request.may("channel.list") else []
     done = {
-        NAME: person["name"].casefold() not in UNNAMED,
-        AGENT: any(WORLD in each["groups"] for each in agents),
-        CHANNEL: any(each["origin"] != SpecOrigin.ALWAYS for each in channels),
+        NAME: person.name.casefold() not in UNNAMED,
+        AGENT: any(WORLD in each.groups for each in agents),
+        CHANNEL: any(each.origin != SpecOrigin.ALWAYS for each in channels),
     }
     return make_progress(current, done)
 
