@@ -136,11 +136,11 @@ def test_the_times_of_a_run_are_in_one_zone_that_is_named(run: Run, home: Home) 
     task = add(run, "--prompt", "sum up", "--cron", "0 8 * * *", "--tz", "Asia/Tokyo", "--until", "tomorrow 9:00")
     at = int(datetime(2026, 11, 15, 23, tzinfo=UTC).timestamp() * 1_000_000)
     connection = connect(home.store)
-    firings.add(SqliteDb(connection), task, at, at + 5_000_000, FiringState.SKIPPED)
+    firings.add(SqliteDb(connection), task, at, at + 5_000_000, FiringState.SKIPPED, times=3)
     connection.close()
 
     shown = run("task", "show", task).out
     assert "due (Asia/Tokyo)" in shown
-    assert re.search(r"^2026-11-16 08:00:00 +2026-11-16 08:00:05 +skipped", shown, re.MULTILINE)
+    assert re.search(r"^2026-11-16 08:00:00 +2026-11-16 08:00:05 +skipped 3 times", shown, re.MULTILINE)
     assert re.search(r"^ends     at .* 09:00:00 Asia/Tokyo$", shown, re.MULTILINE)
     assert re.search(r"^made by  operator at .* Asia/Tokyo$", shown, re.MULTILINE)

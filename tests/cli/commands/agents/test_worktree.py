@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gatepost.cli import program
+from gatepost.cli import output, program
 from gatepost.core.home import Home
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.repositories import commit, git, repository
@@ -100,7 +100,9 @@ def test_one_is_made_listed_shown_and_put_away(daemon: DaemonProcess, shop: Path
     for named in ("plums", name, path):
         assert worktree(daemon, "show", named).out == done.out
     (row,) = [line.split() for line in worktree(daemon, "ls").out.splitlines() if name in line]
-    assert row == [name, "plums", "ready", "none", str(shop)]
+    [listed] = [each for each in worktree(daemon, "ls", "--json").json if each["name"] == name]
+    since = output.format_iso(listed["createdAt"]).split()
+    assert row == [name, "plums", "ready", "none", str(shop), listed["folder"], *since]
 
     assert worktree(daemon, "save", "plums").out == f"nothing was done in {name} yet\n"
     assert worktree(daemon, "archive", "plums").out == f"{name} is put away; there was nothing to save\n"

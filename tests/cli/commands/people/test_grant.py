@@ -43,6 +43,8 @@ def test_a_hold_says_how_many_must_agree_wherever_it_is_shown(run: Run) -> None:
 def test_a_row_is_added_given_on_and_ends_with_its_giver(run: Run) -> None:
     assert run("grant", "allow", "role:ops", "mcp:set_work", "--scope", "acme/**", "--grant-option").code == 0
     assert run("grant", "member", "telegram:user/9", "role:ops").code == 0
+    again = run("grant", "member", "telegram:user/9", "role:ops")
+    assert again.out == "telegram:user/9 is a member of role:ops already\n"
     given = run("grant", "allow", "folder:acme/eng", "mcp:set_work", "--scope", "acme", "--by", "telegram:user/9")
     assert given.code == 0, given.err
     more = run("grant", "allow", "folder:acme/eng", "mcp:send", "--by", "telegram:user/9")
@@ -50,7 +52,8 @@ def test_a_row_is_added_given_on_and_ends_with_its_giver(run: Run) -> None:
 
     assert run("grant", "member", "telegram:user/9", "role:ops", "--rm").code == 0
     assert [each["counts"] for each in run("grant", "list", "--json").json["rows"]] == [True, False]
-    assert "does not count" in run("grant", "list").out
+    listed = run("grant", "list").out
+    assert "does not count" in listed and "allow (grant option)  role:ops" in listed
     assert run("grant", "rm", "1").code == 0
 
 

@@ -73,6 +73,8 @@ def test_a_webhook_is_printed_with_its_address_and_signed_anew(run: Run, monkeyp
     assert first.startswith("https://gate.example/hook/") and "signed with this secret" in made.out
     row = run("token", "list", "--json").json[0]
     assert (row["instructions"], row["signature"]) == ("Hush.", "github")
+    details = ["room: hook:home/ci", "signed as by github", "instructions: Hush."]
+    assert "\n".join([f"\n{row['id']}:", *(f"  {each}" for each in details)]) in run("token", "list").out
     monkeypatch.setattr("sys.stdin", io.StringIO("whsec_0123456789abcdef\n"))
     signed = run("token", "sign", row["id"], "stripe", "--signing-secret", "-")
     assert signed.code == 0 and "stripe" in signed.out and "whsec" not in signed.out
@@ -116,6 +118,7 @@ def test_newcomers_are_listed_denied_and_allowed(run: Run, home: Home) -> None:
     assert join(home) == "join_queued"
     listed = run("onboarding", "ls")
     assert "entrance 1" in listed.out and WHO.sender in listed.out and "queued" in listed.out
+    assert "each when somebody allows it; opened by operator at 2" in listed.out
     assert "1 wait; `gatepost onboarding list` shows them" in run("status").out
     [newcomer] = run("onboarding", "list", "--json").json["newcomers"]
     assert run("onboarding", "deny", newcomer["id"], "--reason", "not now").code == 0

@@ -49,7 +49,8 @@ def test_keep_shows_what_there_is_and_a_dry_run_removes_nothing(run: Run, home: 
     rows = {each["what"]: each for each in run("keep", "show", "--json").json["rows"]}
     assert (rows["steps"]["days"], rows["steps"]["rows"], rows["steps"]["over_age"]) == (30, 2, 1)
     assert (rows["messages"]["days"], rows["messages"]["rows"], rows["messages"]["over_age"]) == (0, 2, 0)
-    assert "kept for 30 days" in run("keep", "show").out
+    shown = run("keep", "show").out
+    assert "kept for 30 days (keep." in shown and "keep.steps_days" in shown and "store: " in shown
     assert run("keep", "run", "--dry-run").out == "over age: 1 steps\n"
     assert run("keep", "run", "--dry-run", "--json").json["steps"] == 1
 

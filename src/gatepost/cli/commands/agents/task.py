@@ -116,7 +116,7 @@ def _print_task(task: TaskView) -> None:
     lines = {
         "task": f"{task.id}, {task.state}{why}",
         "title": task.title,
-        "group": f"{task.folder} in {task.address}",
+        "group": f"{task.folder} in {task.address}{f' #{task.thread}' if task.thread else ''}",
         "when": f"{task.schedule} ({task.zone}), missed: {task.missed}",
         "next": _render_next(task),
         "ends": ", or ".join(ends),
@@ -137,11 +137,12 @@ def _make_row(run: TaskLogEntry, zone: str) -> tuple[object, ...]:
 
     took = None if run.duration_ms is None else output.format_duration(run.duration_ms / 1000)
     sent = f" ({run.delivery})" if run.delivery not in ("", run.state) else ""
+    times = f" {run.times} times" if run.times > 1 else ""
     cost = render_usd(run.cost) if run.cost else None
     return (
         _shorten(run.due_local),
         _format_in_zone(run.fired_at, zone),
-        f"{run.state}{sent}",
+        f"{run.state}{times}{sent}",
         took,
         cost,
         run.reason,

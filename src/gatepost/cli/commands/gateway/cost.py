@@ -24,6 +24,7 @@ def command(run: CommandRun, report: SpendingReport) -> None:
         empty="nothing was spent",
     )
     if report.rows:
-        output.print_line(f"total {render_usd(report.total_micro)}")
+        since = f" since {report.since[:10]} (UTC)" if report.since else ""
+        output.print_line(f"total {render_usd(report.total_micro)}{since}")
     if report.reserved_usd:
         output.print_line(f"up to {report.reserved_usd:.6f} USD more are set aside for calls that run")

@@ -49,7 +49,7 @@ def rm(run: CommandRun, gone: EgressRule) -> None:
 @from_operation(ListEgressRulesArgs)
 def list_rules(run: CommandRun, found: list[EgressRule]) -> None:
     output.print_table(
-        ("id", "folder", "host", "port", "verdict", "by"),
+        ("id", "folder", "host", "port", "verdict", "by", "since"),
         [
             (
                 each.id,
@@ -58,6 +58,7 @@ def list_rules(run: CommandRun, found: list[EgressRule]) -> None:
                 each.port or "-",
                 "allow" if each.allow else "deny",
                 each.created_by,
+                output.format_time(each.created_at),
             )
             for each in found
         ],
@@ -70,9 +71,12 @@ def list_rules(run: CommandRun, found: list[EgressRule]) -> None:
 def show_log(run: CommandRun, found: list[EgressAttempt]) -> None:
     zone, name = zone_of(run.home)
     output.print_table(
-        (f"last ({name})", "times", "folder", "target", "verdict", "reason"),
+        (f"last ({name})", f"first ({name})", "times", "folder", "session", "target", "verdict", "reason"),
         [
-            (output.format_time(each.last_at, zone), each.times, each.folder, each.target, each.verdict, each.reason)
+            (
+                *(output.format_time(each.last_at, zone), output.format_time(each.at, zone), each.times),
+                *(each.folder, each.session_id, each.target, each.verdict, each.reason),
+            )
             for each in found
         ],
         empty="nothing was tried yet",

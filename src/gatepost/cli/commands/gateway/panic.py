@@ -27,6 +27,7 @@ def command(home: Home, args: dict[str, Any], as_json: bool, off: bool) -> int:
     elif off:
         output.print_line("panic is off: what was kept is worked on" if done.changed else "panic was not on")
     else:
-        before = "" if done.changed else f" (it was already, since {done.since})"
+        why = f": {done.reason}" if done.reason else ""
+        before = "" if done.changed else f" (it was already, since {done.since}{why})"
         output.print_line(f"panic is on{before}: {ended}, nothing starts until `gatepost panic --off`")
     return 0 if done.durable else 1

@@ -21,6 +21,7 @@ from gatepost.serve.control.arguments.people.grants import (
     AllGrants,
     ListGrantsArgs,
     NewGrantRule,
+    NewRoleMember,
     RemoveAclRowArgs,
     RemoveGrantRuleArgs,
     RemoveRoleMemberArgs,
@@ -157,8 +158,8 @@ command.command("deny", help="Deny ACTION to PRINCIPAL, whatever else allows it.
 def rm(home: str | None, what: str, rule: str | None) -> None:
     """Remove a rule (FOLDER RULE) or a row (its number)."""
     if rule is not None:
-        call_operation(home_of(home), RemoveGrantRuleArgs, {"folder": what, "rule": rule})
-        output.print_line(f"{what}: {rule} is removed")
+        removal = call_operation(home_of(home), RemoveGrantRuleArgs, {"folder": what, "rule": rule})
+        output.print_line(f"{removal.folder}: {removal.rule} is removed")
         return
     if not what.isdecimal():
         raise click.UsageError("say FOLDER RULE for a rule, or the number of a row (`gatepost grant list`)")
@@ -175,33 +176,35 @@ def member(home: Home, args: dict[str, Any], as_json: bool, remove: bool) -> Non
     )
     if as_json:
         output.print_json(to_json(done))
-    else:
-        output.print_line(f"{args['child']} is {'no longer ' if remove else ''}a member of {args['role']}")
+        return
+    before = " already" if isinstance(done, NewRoleMember) and not done.new else ""
+    output.print_line(f"{done.child} is {'no longer ' if remove else ''}a member of {done.role}{before}")
 
 
 @command.command("list")
 @from_operation(ListGrantsArgs)
 def list_grants(run: CommandRun, found: AllGrants) -> None:
     output.print_table(
-        ("folder", "rule", "by"),
-        [(each.folder, each.text, each.added_by) for each in found.rules],
+        ("folder", "rule", "by", "since"),
+        [(each.folder, each.text, each.added_by, output.format_time(each.added_at)) for each in found.rules],
         empty="there are no rules: the tiers decide",
     )
     if found.rows:
         rows = [
             (
                 each.id,
-                each.effect,
+                each.effect + (" (grant option)" if each.grant_option else ""),
                 each.principal,
                 each.action + (f"({each.params})" if each.params else ""),
                 each.scope,
                 each.predicate or "-",
                 each.granted_by + ("" if each.counts else " (void)"),
+                output.format_time(each.granted_at),
             )
             for each in found.rows
         ]
         output.print_line("")
-        output.print_table(("row", "effect", "principal", "action", "scope", "when", "by"), rows)
+        output.print_table(("row", "effect", "principal", "action", "scope", "when", "by", "since"), rows)
     if not all(each.counts for each in found.rows):
         output.print_line("(void): who gave it cannot give it, so it does not count")
     if found.members:

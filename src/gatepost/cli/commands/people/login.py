@@ -44,7 +44,7 @@ def list_logins(run: CommandRun, found: list[BrowserLoginView]) -> None:
         [
             (
                 each.id,
-                each.user_id,
+                f"{each.user_id} ({each.person})" if each.person not in ("", each.user_id) else each.user_id,
                 each.device,
                 each.way,
                 each.peer,

@@ -21,10 +21,14 @@ def command() -> None:
     are made while it is up."""
 
 
-def print_entrance(run: CommandRun, entrance: Entrance) -> None:
+def _render_entrance(entrance: Entrance) -> str:
     limit = f"{entrance.per_day} a day" if entrance.per_day else "each when somebody allows it"
     where = f"{entrance.senders} on {entrance.instance}"
-    output.print_line(f"entrance {entrance.id}: {where} → {entrance.folder}/…, {limit}")
+    return f"entrance {entrance.id}: {where} → {entrance.folder}/…, {limit}"
+
+
+def print_entrance(run: CommandRun, entrance: Entrance) -> None:
+    output.print_line(_render_entrance(entrance))
 
 
 def print_closed(run: CommandRun, entrance: Entrance) -> None:
@@ -45,22 +49,31 @@ command.command("deny")(from_operation(DenyNewcomerArgs)(print_newcomer))
 @from_operation(ListNewcomersArgs)
 def list_newcomers(run: CommandRun, found: OnboardingOverview) -> None:
     for entrance in found.entrances:
-        print_entrance(run, entrance)
+        opened = f"opened by {entrance.created_by} at {output.format_time(entrance.created_at)}"
+        output.print_line(f"{_render_entrance(entrance)}; {opened}")
     if found.entrances:
         output.print_line()
     output.print_table(
-        ("id", "sender", "name", "state", "group", "since", "why"),
+        ("id", "sender", "name", "channel", "state", "group", "since", "by", "why"),
         [
             (
                 each.id,
                 each.sender,
                 each.name,
+                each.instance,
                 each.state,
                 each.folder or f"{each.parent}/…",
                 output.format_time(each.asked_at),
+                _render_giver(each),
                 each.reason,
             )
             for each in found.newcomers
         ],
         empty="nobody has come yet",
     )
+
+
+def _render_giver(newcomer: Newcomer) -> str:
+    """Return who invited them, and who decided."""
+    invited = f"invited by {newcomer.invited_by}" if newcomer.invited_by else ""
+    return ", ".join(filter(None, (invited, newcomer.decided_by)))

@@ -37,6 +37,8 @@ def list_passkeys(run: CommandRun, found: PasskeyList) -> None:
     )
     if found.missing:
         output.print_line(f"They are switched on, and the library is not there: {found.missing}")
+    elif found.passkeys and not found.is_on:
+        output.print_line("They are off and sign nobody in; the setting web.passkey_login switches them on")
 
 
 def print_removed(run: CommandRun, passkey: PasskeyView) -> None:

@@ -30,9 +30,16 @@ def add(run: CommandRun, made: PinnedRule) -> None:
 @from_operation(ListPinnedRulesArgs)
 def list_rules(run: CommandRun, found: list[PinnedRule]) -> None:
     output.print_table(
-        ("id", "group", "room", "rule"),
-        [(each.id, each.folder, each.address or "(every room)", each.text) for each in found],
+        ("id", "group", "room", "rule", "by", "since"),
+        [
+            (
+                *(each.id, each.folder, each.address or "(every room)", each.text),
+                *(each.added_by, output.format_time(each.added_at)),
+            )
+            for each in found
+        ],
         empty="nothing is pinned; `gatepost rule add FOLDER TEXT` pins a rule",
+        gives=("rule",),
     )
 
 

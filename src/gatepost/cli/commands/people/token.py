@@ -10,6 +10,7 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.core.terminal_text import one_line
 from gatepost.serve.control.arguments.people.api_tokens import (
     AddApiTokenArgs,
     ApiTokenView,
@@ -26,6 +27,7 @@ from gatepost.serve.control.arguments.people.tokens import (
     SignTokenArgs,
     TokenView,
 )
+from gatepost.store.rights.tokens import SignatureScheme
 
 NO_ADDRESS = "It is answered at the web page's address; set web.url to that address."
 
@@ -90,7 +92,7 @@ def list_tokens(run: CommandRun, found: list[TokenView]) -> None:
 
 def print_tokens(found: list[TokenView], empty: str) -> None:
     output.print_table(
-        ("id", "kind", "group", "label", "state", "uses left", "until", "last used", "by"),
+        ("id", "kind", "group", "label", "state", "uses left", "since", "until", "last used", "by"),
         [
             (
                 each.id,
@@ -99,6 +101,7 @@ def print_tokens(found: list[TokenView], empty: str) -> None:
                 each.label,
                 each.state,
                 "any" if each.uses_left is None else each.uses_left,
+                output.format_time(each.created_at),
                 output.format_time(each.expires_at),
                 output.format_time(each.last_used_at),
                 each.created_by,
@@ -107,6 +110,19 @@ def print_tokens(found: list[TokenView], empty: str) -> None:
         ],
         empty=empty,
     )
+    for each in found:
+        if more := list_details(each):
+            output.print_line("\n".join([f"\n{each.id}:", *(f"  {line}" for line in more)]))
+
+
+def list_details(token: TokenView) -> list[str]:
+    """Return what a row of the table has no room for."""
+    return [
+        *([f"room: {token.address}"] if token.address else []),
+        *([f"signed as by {token.signature}"] if token.signature != SignatureScheme.NONE else []),
+        *([f"sites: {token.origins}"] if token.origins else []),
+        *([f"instructions: {one_line(token.instructions)}"] if token.instructions else []),
+    ]
 
 
 def print_revoked(run: CommandRun, token: TokenView) -> None:
@@ -135,7 +151,7 @@ def add_api_token(run: CommandRun, made: NewApiTokenView) -> None:
 @from_operation(ListApiTokensArgs)
 def list_api_tokens(run: CommandRun, found: list[ApiTokenView]) -> None:
     output.print_table(
-        ("id", "label", "as", "scopes", "state", "until", "last used"),
+        ("id", "label", "as", "scopes", "state", "since", "until", "last used"),
         [
             (
                 each.id,
@@ -143,6 +159,7 @@ def list_api_tokens(run: CommandRun, found: list[ApiTokenView]) -> None:
                 each.maker,
                 " ".join(each.scopes),
                 each.state,
+                output.format_time(each.created_at),
                 output.format_time(each.expires_at),
                 output.format_time(each.last_used_at),
             )

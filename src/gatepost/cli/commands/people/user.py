@@ -67,6 +67,7 @@ def print_details(run: CommandRun, user: UserDetails) -> None:
         output.print_line(f"  also {each}")
     for each in user.direct_rooms:
         output.print_line(f"  can be reached in {each}")
+    output.print_line(f"  known since {output.format_time(user.created_at)}")
 
 
 def print_code(run: CommandRun, issued: PairingCode) -> None:

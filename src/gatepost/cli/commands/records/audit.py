@@ -63,11 +63,13 @@ def render_heads(heads: Sequence[str]) -> str:
 @from_operation(ListAuditArgs)
 def list_rows(run: CommandRun, rows: list[AuditEntry]) -> None:
     zone, called = zone_of(run.home)
+    several = any(row.gateway for row in rows)
     output.print_table(
-        ("seq", f"at ({called})", "actor", "action", "verdict", "details"),
+        ("seq", *(["gateway"] if several else []), f"at ({called})", "actor", "action", "verdict", "details"),
         [
             (
                 row.seq,
+                *([row.gateway] if several else []),
                 output.format_time(row.at, zone),
                 *(row.actor, row.action, row.verdict),
                 "(erased)" if row.details is None else msgspec.json.encode(row.details).decode(),

@@ -32,15 +32,19 @@ def show_retention(home: Home, args: dict[str, Any], as_json: bool) -> None:
         return
     zone, name = zone_of(home)
     output.print_table(
-        ("what", "kept for", "rows", "over age", f"oldest ({name})"),
+        ("what", "kept for", "rows", "over age", f"oldest ({name})", "setting"),
         [
-            (each.what, _days(each.days), each.rows, each.over_age, output.format_iso(each.oldest, zone))
+            (
+                *(each.what, _days(each.days), each.rows, each.over_age),
+                *(output.format_iso(each.oldest, zone), each.setting),
+            )
             for each in found.rows
         ],
         empty="nothing is kept",
     )
     for each in found.files:
-        output.print_line(f"{each.what}: {each.bytes / MIB:.1f} MB, kept for {_days(each.days)}")
+        output.print_line(f"{each.what}: {each.bytes / MIB:.1f} MB, kept for {_days(each.days)} ({each.setting})")
+    output.print_line(f"store: {found.store.bytes / MIB:.1f} MB")
     if not found.store.shrinks:
         output.print_line(
             "the store was made by an older gatepost: it uses freed space again, but its file does not shrink"

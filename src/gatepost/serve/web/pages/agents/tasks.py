@@ -1,6 +1,12 @@
 """Tasks: what agents do at a time, when next, and what became of it."""
 
-from gatepost.serve.control.arguments.agents.tasks import ListTasksArgs, NextFiringsArgs, ShowTaskArgs, TaskView
+from gatepost.serve.control.arguments.agents.tasks import (
+    ListTasksArgs,
+    NextFiringsArgs,
+    ShowTaskArgs,
+    TaskLogEntry,
+    TaskView,
+)
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
 from gatepost.serve.web.dashboard.tables import (
     badge,
@@ -15,7 +21,18 @@ from gatepost.serve.web.dashboard.tables import (
     shorten,
     text,
 )
-from gatepost.serve.web.dashboard.view import Action, EmptyState, Filter, LongText, PageView, Tone
+from gatepost.serve.web.dashboard.tones import get_tone
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Badge,
+    Cell,
+    Code,
+    EmptyState,
+    Filter,
+    LongText,
+    PageView,
+    Tone,
+)
 from gatepost.store.schedule.tasks import TaskState
 
 PAGE, NEXT, RUNS = 200, 12, 100
@@ -25,7 +42,21 @@ EMPTY = EmptyState(text="No agent has a task yet. A task is a prompt or a text a
 
 
 def _name_task(task: TaskView) -> str:
-    return shorten(str(task.prompt or task.text))
+    return shorten(task.title or task.prompt or task.text)
+
+
+def _show_room(task: TaskView) -> Cell:
+    return Code(shorten(f"{task.address} #{task.thread}" if task.thread else task.address))
+
+
+def _show_runs(task: TaskView) -> Cell:
+    most = f" of {task.max_runs}" if task.max_runs else ""
+    failed = f", the last {task.failures} failed" if task.failures else ""
+    return f"{task.runs}{most}{failed}"
+
+
+def _show_outcome(run: TaskLogEntry) -> Cell:
+    return Badge(f"{run.state} {run.times} times" if run.times > 1 else run.state, get_tone(run.state))
 
 
 TASK = (
@@ -38,25 +69,32 @@ TASK = (
 )
 DETAILS = (
     badge("state", "State"),
+    text("reason", "Why"),
     link("folder", "Group", "/groups/{folder}"),
-    code("address", "Room"),
+    made("address", "Room", _show_room),
     code("schedule", "When"),
     text("zone", "Zone"),
     moment("next_at", "Next"),
     text("missed", "Missed times"),
+    made("runs", "Runs", _show_runs),
+    moment("expires_at", "Ends"),
+    made("context", "Context", lambda task: task.context if task.prompt else None),
     text("created_by", "Made by"),
+    moment("created_at", "Made"),
     code("id", "Id"),
 )
 COMING = (
     moment("due_at", "In"),
     made("local", "Local time", lambda row: f"{row.local[:16].replace('T', ' ')} {row.zone}"),
     link("what", "Task", "/tasks/{id}", by="id"),
+    link("folder", "Group", "/groups/{folder}"),
     in_files("id"),
 )
 RUN = (
     moment("due_at", "Due"),
     moment("fired_at", "Ran"),
-    badge("state", "Outcome"),
+    made("state", "Outcome", _show_outcome),
+    text("delivery", "Delivery"),
     text("reason", "Why"),
     made("duration_ms", "Took", lambda run: None if run.duration_ms is None else f"{run.duration_ms / 1000:.1f} s"),
     money("cost", "Cost"),
@@ -92,11 +130,12 @@ def list_actions(task: TaskView) -> tuple[Action, ...]:
 async def show_task(request: PageRequest) -> PageView:
     task = await request.ask(ShowTaskArgs(id=request.params["id"], runs=RUNS))
     return PageView(
-        title=shorten(task.prompt or task.text, 60),
+        title=shorten(task.title or task.prompt or task.text, 60),
         actions=list_actions(task),
         blocks=[
             make_facts(task, DETAILS),
             LongText(title="Prompt" if task.prompt else "Text", text=task.prompt or task.text),
+            *([LongText(title="Script", text=task.script)] if task.script else []),
             make_table(task.log, RUN, EmptyState(text="It has not run yet."), title="Runs"),
         ],
     )

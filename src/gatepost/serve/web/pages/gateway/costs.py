@@ -9,7 +9,7 @@ from gatepost.serve.control.arguments.gateway.spending import (
     SpendingReport,
 )
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import TableField, made, make_table
+from gatepost.serve.web.dashboard.tables import TableField, made, make_table, number
 from gatepost.serve.web.dashboard.view import (
     Action,
     Bar,
@@ -68,6 +68,11 @@ def make_spending(report: SpendingReport) -> Block:
         made(by, str(dict(BY)[by]).capitalize(), lambda row: row.key or "–"),
         TableField("usd", "Spent", lambda row: Money(row.micro), right=True),
         TableField("estimated", "Of it estimated", lambda row: Money(row.estimated_micro), right=True),
+        number("calls", "Calls"),
+        number("input", "Input"),
+        number("output", "Output"),
+        number("cache_read", "Cache read"),
+        number("cache_write", "Cache write"),
     )
     return make_table(report.rows, fields, EmptyState(text="Nothing was spent in this time."), title="Spent")
 
@@ -82,4 +87,7 @@ def make_budgets(budgets: list[BudgetView]) -> Block:
 
 
 def _show_amounts(amounts: BudgetAmounts | None) -> str | None:
-    return f"${amounts.spent_usd:.2f} of ${amounts.limit_usd:.2f}" if amounts else None
+    if amounts is None:
+        return None
+    reserved = f", ${amounts.reserved_usd:.2f} set aside" if amounts.reserved_usd else ""
+    return f"${amounts.spent_usd:.2f} of ${amounts.limit_usd:.2f}{reserved}, ${amounts.left_usd:.2f} left"

@@ -28,6 +28,8 @@ GATEWAY = (
     number("capacity", "At most"),
     made("does", "Does for all", lambda each: shorten(", ".join(each.duties)) or None),
     text("version", "Version"),
+    number("schema_number", "Schema"),
+    number("epoch", "Life"),
     moment("started_at", "Since"),
 )
 

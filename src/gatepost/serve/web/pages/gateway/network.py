@@ -18,7 +18,9 @@ RULE = (
 )
 ATTEMPT = (
     moment("last_at", "Last"),
+    moment("at", "First"),
     link("folder", "Group", "/groups/{folder}"),
+    link("session_id", "Conversation", "/sessions/{id}"),
     code("target", "To"),
     badge("verdict", "Outcome"),
     text("reason", "Why"),

@@ -3,8 +3,8 @@
 from gatepost.serve.control.arguments.people.grants import AclListItem, ListGrantsArgs
 from gatepost.serve.control.arguments.people.policy import ExplainCallArgs
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import badge, code, link, make_table, moment, text
-from gatepost.serve.web.dashboard.view import Action, Block, EmptyState, Note, PageView, Tone
+from gatepost.serve.web.dashboard.tables import badge, code, flag, link, made, make_table, moment, text
+from gatepost.serve.web.dashboard.view import Action, Badge, Block, EmptyState, Note, PageView, Tone
 from gatepost.store.rights.acl import GrantRow
 
 EXPLAIN = Action(label="Explain a call", operation="policy.explain", asks=True)
@@ -23,6 +23,8 @@ ROW = (
     code("scope", "Where"),
     code("params", "If it carries"),
     code("predicate", "If"),
+    flag("grant_option", "Given on", "may be given on"),
+    made("counts", "Counts", lambda row: None if row.counts else Badge("void", Tone.WARN)),
     text("granted_by", "By"),
     moment("granted_at", "Since"),
 )
@@ -52,7 +54,8 @@ async def _explain(request: PageRequest) -> list[Block]:
     why = await request.ask(ExplainCallArgs(folder=request.query.get("folder", ""), tool=request.query["tool"]))
     said = f"{why.folder} may {'' if why.allowed else 'not '}call {why.tool}."
     note = Note(text=said, tone=Tone.GOOD if why.allowed else Tone.BAD)
-    return [note, make_table(why.steps, STEP, EmptyState(text="No rule says anything."), title="Step by step")]
+    free = [Note(text=f"Not covered: {each}") for each in why.notes]
+    return [note, *free, make_table(why.steps, STEP, EmptyState(text="No rule says anything."), title="Step by step")]
 
 
 def list_rule_actions(rule: GrantRow) -> tuple[Action, ...]:

@@ -70,6 +70,7 @@ TOKEN = (
     text("maker", "As"),
     made("scopes", "Scopes", lambda token: Code(" ".join(token.scopes))),
     badge("state", "State"),
+    moment("created_at", "Since"),
     moment("expires_at", "Ends"),
     moment("last_used_at", "Last used"),
 )

@@ -34,14 +34,16 @@ ENTRY = (
     badge("verdict", "Outcome"),
     made("details", "Details", show_details),
 )
+GATEWAY = text("gateway", "Gateway")  # whose chain the row is in, if several share the store
 
 
 @page("/audit", "Audit", Section.GATEWAY, "audit.list", order=40)
 async def show_audit(request: PageRequest) -> PageView:
     found = await request.ask(ListAuditArgs(limit=LIMIT))
     newest_first = sorted(found, key=lambda entry: -entry.seq)
+    fields = (*ENTRY, GATEWAY) if any(each.gateway for each in found) else ENTRY
     return PageView(
         lead="Each row carries the hash of the one before. A row that was changed or taken out is found.",
-        blocks=[make_table(newest_first, ENTRY, EmptyState(text="Nothing was done yet."))],
+        blocks=[make_table(newest_first, fields, EmptyState(text="Nothing was done yet."))],
         actions=(VERIFY,),
     )

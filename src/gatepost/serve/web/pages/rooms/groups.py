@@ -90,7 +90,12 @@ TOOL = (
     made("held", "Waits for a person", lambda tool: shorten(", ".join(tool.held)) or None),
 )
 RULE = (code("text", "Rule"), text("added_by", "By"), moment("added_at", "Since"))
-PINNED = (text("text", "Rule"), made("address", "Room", lambda rule: rule.address or "every one"))
+PINNED = (
+    text("text", "Rule"),
+    made("address", "Room", lambda rule: rule.address or "every one"),
+    text("added_by", "By"),
+    moment("added_at", "Since"),
+)
 EDITOR_ROWS = 28
 
 

@@ -2,7 +2,19 @@
 
 from gatepost.serve.control.arguments.people.tokens import ListTokensArgs, TokenView
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import in_files, link, made, make_moment, make_table, moment, shorten
+from gatepost.serve.web.dashboard.tables import (
+    code,
+    flag,
+    in_files,
+    link,
+    made,
+    make_moment,
+    make_table,
+    moment,
+    number,
+    shorten,
+    text,
+)
 from gatepost.serve.web.dashboard.view import Action, Badge, Cell, Code, EmptyState, PageView, Tone
 from gatepost.store.rights.tokens import SignatureScheme, TokenKind, TokenState
 
@@ -19,9 +31,14 @@ LINK = (
     made("label", "Label", lambda row: row.label or Code(row.id)),
     made("kind", "Kind", lambda row: Badge(row.kind.replace("_", " "))),
     link("folder", "Group", "/groups/{folder}"),
+    flag("own_group", "For", "own groups below it"),
+    code("address", "Room"),
     made("signature", "Signed", lambda row: Badge(row.signature) if is_signed(row) else None),
+    text("origins", "Sites"),
     made("instructions", "Instructions", lambda row: shorten(row.instructions, SHOWN) or None),
+    number("uses_left", "Uses left"),
     in_files("state"),
+    moment("created_at", "Since"),
     made("expires_at", "Ends", lambda row: show_end(row)),
     moment("last_used_at", "Last used"),
     in_files("created_by"),
@@ -47,7 +64,7 @@ def show_end(token: TokenView) -> Cell:
 
 
 def is_signed(token: TokenView) -> bool:
-    return bool(token.signature != SignatureScheme.NONE)
+    return token.signature != SignatureScheme.NONE
 
 
 def list_actions(token: TokenView) -> tuple[Action, ...]:
