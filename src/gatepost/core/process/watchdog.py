@@ -126,8 +126,8 @@ class Watchdog:
 def find_frame(ident: int) -> FrameType | None:
     """Return what a thread does now.
 
-    The collector is off meanwhile: in Python before 3.11.9 a collection within this call may wait for a lock that the
-    call holds, and then the whole process stands still for ever.
+    The collector is off meanwhile. In Python before 3.11.9 a collection within this call may wait for a lock that the
+    call holds. Then the whole process stands still for ever.
     """
     was_on = gc.isenabled()
     gc.disable()
