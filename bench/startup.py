@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from gatepost.core.home import Home
-from gatepost.core.home_lock import find_holder
+from gatepost.core.process.home_lock import find_holder
 from gatepost_testing.daemon import READY, DaemonProcess
 from measure import Figure, at_most
 

@@ -16,7 +16,7 @@ from starlette.routing import Mount
 
 import limits
 from gatepost.core.clock import SystemClock
-from gatepost.core.listen_address import ListenAddress
+from gatepost.core.process.listen_address import ListenAddress
 from gatepost.serve.agents.groups import PATH, make_groups_app
 from gatepost.serve.agents.mcp_endpoint import LARGEST
 from gatepost.serve.http import HttpServer, bind

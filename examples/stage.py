@@ -18,7 +18,7 @@ from typing import Any
 
 from gatepost.cli.operation_command import call_operation
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.ledger import ListLedgerArgs
+from gatepost.serve.control.arguments.records.ledger import ListLedgerArgs
 from gatepost_testing.daemon import READY, DaemonProcess
 from gatepost_testing.model_script import load_script
 from gatepost_testing.models import ModelEndpoint

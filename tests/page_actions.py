@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gatepost.serve.web.dashboard import sidebar
-from gatepost.serve.web.pages import overview
+from gatepost.serve.web.pages.records import overview
 
 from .source_trees import find_nodes
 

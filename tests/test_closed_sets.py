@@ -63,6 +63,7 @@ def trees() -> Iterable[tuple[str, ast.Module]]:
 
 # A field that may be a plain string, and why.
 OPEN_FIELDS = {
+    "cli/commands/gateway/status.py SandboxStatus.kind": "plug-ins: whoever adds a sandbox adds a kind",
     **dict.fromkeys(
         (
             "inside/coding_agent.py CodingAgentOptions.mode",
@@ -70,9 +71,9 @@ OPEN_FIELDS = {
             "inside/script_format.py AskStep.next_mode",
             "serve/agents/management.py SetAgentModeResult.new_mode",
             "serve/agents/views.py AgentUpdate.mode",
-            "serve/control/arguments/agents.py AgentSpec.mode",
-            "serve/control/arguments/agents.py PromptAgentArgs.mode",
-            "serve/control/arguments/agents.py SetAgentModeArgs.mode",
+            "serve/control/arguments/agents/agents.py AgentSpec.mode",
+            "serve/control/arguments/agents/agents.py PromptAgentArgs.mode",
+            "serve/control/arguments/agents/agents.py SetAgentModeArgs.mode",
             "store/sessions/agents.py NewAgent.permission_mode",
             "store/rights/requests.py NewRequest.next_mode",
             "store/rights/requests.py Request.next_mode",
@@ -91,25 +92,25 @@ OPEN_FIELDS = {
     ),
     **dict.fromkeys(
         (
-            "serve/control/arguments/secrets.py RemoveSecretArgs.origin",
-            "serve/control/arguments/secrets.py SetSecretArgs.origin",
-            "store/rights/secrets.py Secret.origin",
+            "serve/control/arguments/gateway/secrets.py RemoveSecretArgs.origin",
+            "serve/control/arguments/gateway/secrets.py SetSecretArgs.origin",
+            "store/rights/secret_rows.py Secret.origin",
         ),
         "an address on the web",
     ),
-    "core/home_lock.py LockHolder.role": "the lock file of another version may name another role",
+    "core/process/home_lock.py LockHolder.role": "the lock file of another version may name another role",
     **dict.fromkeys(
         (
             "flow/channel_health.py ChannelReport.kind",
-            "serve/control/arguments/channels.py AddChannelArgs.kind",
-            "serve/control/operations/channels.py ChannelAnswer.kind",
-            "serve/control/operations/channels.py ChannelListItem.kind",
+            "serve/control/arguments/rooms/channels.py AddChannelArgs.kind",
+            "serve/control/arguments/rooms/channels.py ChannelAnswer.kind",
+            "serve/control/arguments/rooms/channels.py ChannelListItem.kind",
             "store/rooms/channel_instances.py StoredChannel.kind",
             "gatepost_testing/platforms/base.py EmulatedPlatform.kind",
         ),
         "plug-ins: whoever adds a channel adds a kind",
     ),
-    "flow/sessions/sandbox/isolation.py SandboxIsolation.kind": "plug-ins: whoever adds a sandbox adds a kind",
+    "flow/sessions/sandbox/isolation_report.py SandboxIsolation.kind": "plug-ins: whoever adds a sandbox adds a kind",
     "gate/call_audit.py AuditedCall.verdict": "the audit log's own words",
     "gate/call_audit.py _RepeatKey.verdict": "the audit log's own words",
     "store/rights/audit.py AuditRecord.verdict": "the audit log's own words",
@@ -118,15 +119,14 @@ OPEN_FIELDS = {
     "mailbox/inbound.py DeliveryStatus.status": "the file's format, which agent loops of others read",
     "inside/script_format.py ScriptStep.status": "a line of text for people",
     "messages/inbound.py Receipt.state": "InboxState stands above this layer",
-    "http_apps.py DaemonCommands.status": "a function",
-    "serve/control/api.py ApiDeps.status": "a function",
-    "serve/control/arguments/ledger.py ListLedgerArgs.state": "of either table",
-    "serve/control/session_timeline.py SessionEvent.state": "of turns, calls, requests, errands and forks",
-    "serve/control/arguments/audit.py AuditEntry.verdict": "the audit log's own words",
+    "serve/control/arguments/records/ledger.py ListLedgerArgs.state": "of either table",
+    "serve/control/arguments/agents/session_control.py SessionEvent.state": "of turns, calls, errands and others",
+    "serve/control/arguments/records/audit.py AuditEntry.verdict": "the audit log's own words",
     "store/sessions/trace_facts.py TracedToolCall.verdict": "the audit log's own words",
-    "serve/control/arguments/agents.py FollowAgentArgs.status": "what a client knows: '' at first, and only compared",
-    "serve/control/arguments/grants.py RoleMember.role": "whoever grants names roles",
-    "serve/control/terminal_chat.py ChatOutcome.state": "an inbox row's, or `accepted` before there is one",
+    "serve/control/arguments/agents/agents.py FollowAgentArgs.status": "what a client knows: '' at first",
+    "serve/control/arguments/people/grants.py RoleMember.role": "whoever grants names roles",
+    "cli/commands/rooms/chat.py SentChat.state": "an inbox row's, or `accepted` before there is one",
+    "serve/control/chat_outcome.py ChatOutcome.state": "an inbox row's, or `accepted` before there is one",
     "serve/room_events.py RoomEvent.state": "of either table, or a word for people",
     "store/money/ledger.py LedgerLine.state": "of either table",
     "store/messages/room_history.py RoomHistoryEntry.state": "of either table",
@@ -136,7 +136,7 @@ OPEN_FIELDS = {
 }
 # Fields of type Literal, which mypy compares, and words of others.
 OPEN_COMPARISONS = {
-    "core/listen_address.py": "ListenAddress.kind is a Literal",
+    "core/process/listen_address.py": "ListenAddress.kind is a Literal",
     "daemon.py": "ListenAddress.kind is a Literal",
     "embed/pydantic_ai/model.py": "a Literal of pydantic-ai",
     "http_apps.py": "ListenAddress.kind is a Literal",

@@ -22,7 +22,7 @@ PAGES = sorted(
 )
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```[a-z]*\n(.*?)```", re.DOTALL)
-COMMANDS = {path.stem.replace("_", "-") for path in (ROOT / "src/gatepost/cli/commands").glob("[!_]*.py")}
+COMMANDS = {path.stem.replace("_", "-") for path in (ROOT / "src/gatepost/cli/commands").glob("*/[!_]*.py")}
 
 
 def names(paths: list[Path]) -> list[str]:

@@ -15,14 +15,14 @@ from gatepost.channels.contract import Channel, ChannelKind
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core import ids, log, registry
 from gatepost.core.clock import Clock
-from gatepost.core.contact import always
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
+from gatepost.core.process.contact import always
+from gatepost.core.process.thread_pools import FairThreadPool
+from gatepost.core.process.watchdog import EVERY_S, Watchdog
 from gatepost.core.settings import Config
-from gatepost.core.thread_pools import FairThreadPool
-from gatepost.core.watchdog import EVERY_S, Watchdog
 from gatepost.egress.endpoints import key_origins
 from gatepost.flow.agent_assembly import make_egress, make_sessions, make_tools
 from gatepost.flow.channel_assembly import make_channels
@@ -84,8 +84,8 @@ def load_plugins(home: Home) -> None:
     for kind in ("tools", "sandboxes"):
         registry.load_package(f"gatepost.{kind}")
         registry.load_folder(home.plugins / kind, kind)
-    for package in ("gatepost.serve.control.operations", "gatepost.serve.web.signin"):
-        registry.load_package(package)
+    registry.load_areas("gatepost.serve.control.operations")
+    registry.load_package("gatepost.serve.web.signin")
     for module in SERVED:
         importlib.import_module(module)
     load_set_kinds(home)  # last: by now all else is declared

@@ -14,13 +14,14 @@ import uvloop
 
 from gatepost import __version__
 from gatepost.app import STOP_S, Gateway, load_plugins
-from gatepost.core import home_lock, log, settings
-from gatepost.core.clock import Clock, SystemClock, iso
-from gatepost.core.descriptor_limit import raise_limit
+from gatepost.core import log, settings
+from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
 from gatepost.core.json_limits import limit_numbers
-from gatepost.core.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
 from gatepost.core.mistyped_variables import list_mistyped
+from gatepost.core.process import home_lock
+from gatepost.core.process.descriptor_limit import raise_limit
+from gatepost.core.process.listen_address import LISTEN, ListenAddress, control_path, parse, render_open_help
 from gatepost.core.settings import Config
 from gatepost.flow.sessions.sandbox.isolation import find_isolation, render_banner
 from gatepost.flow.sessions.sandbox.sandbox_plan import describe_sandbox
@@ -28,7 +29,7 @@ from gatepost.flow.upkeep.start_check import check_config
 from gatepost.http_apps import DaemonCommands, make_control_api, make_mcp_endpoints, make_web_site, serve_gateways
 from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.control import token_auth
-from gatepost.serve.control.answers import to_json
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.http import CONNECTIONS, HttpServer, get_bound_address, open_listener
 from gatepost.serve.web.signin.one_time_link import make_login_url
 from gatepost.serve.web.signin.ways import describe_missing, list_missing_ways
@@ -187,31 +188,34 @@ class Daemon:
         page = self.gateway.get_local_channel("web")
         return await make_login_url(self.gateway.store, self.clock, page, self.listen.url, person)
 
-    async def status(self) -> dict[str, Any]:
-        gateway = self.gateway
+    async def status(self) -> DaemonStatus:
+        gateway, lease, watchdog = self.gateway, self.gateway.lease, self.gateway.watchdog
         name, note = await asyncio.to_thread(describe_sandbox, self.config)
-        lease = gateway.lease
-        return {
-            "gateway": "" if lease is None else lease.name,
-            "clock_off_ms": 0 if lease is None else -lease.offset // 1000,
-            "draining": gateway.is_draining,
-            "refused_writes": gateway.store.refused_writes,
-            "pid": os.getpid(),
-            "version": __version__,
-            "started_at": iso(self.started_at),
-            "listen": str(self.listen),
-            "control_listen": str(self.control or ""),
-            "home": str(self.home.path),
-            "sandbox": name,
-            "sandbox_note": note,
-            "channels": sorted(gateway.channels),
-            "channel_health": to_json(gateway.supervisor.list_reports()),
-            "sessions_awake": len(gateway.sessions.awake),
-            "sessions_waiting": gateway.sessions.waiting,
-            "pressed": gateway.sessions.held_back,
-            "store_trouble": gateway.store_watch.find_trouble(),
-            **gateway.watchdog.to_status(),
-        }
+        return DaemonStatus(
+            gateway="" if lease is None else lease.name,
+            clock_off_ms=0 if lease is None else -lease.offset // 1000,
+            draining=gateway.is_draining,
+            refused_writes=gateway.store.refused_writes,
+            pid=os.getpid(),
+            version=__version__,
+            started_at=self.started_at,
+            listen=str(self.listen),
+            control_listen=str(self.control or ""),
+            home=str(self.home.path),
+            sandbox=name,
+            sandbox_note=note,
+            channels=sorted(gateway.channels),
+            channel_health=gateway.supervisor.list_reports(),
+            sessions_awake=len(gateway.sessions.awake),
+            sessions_waiting=gateway.sessions.waiting,
+            pressed=gateway.sessions.held_back,
+            store_trouble=gateway.store_watch.find_trouble(),
+            slow_steps=watchdog.count,
+            slowest=watchdog.worst.label,
+            slowest_ms=round(watchdog.worst.wall * 1000),
+            busiest=watchdog.busiest.label,
+            busiest_ms=round(watchdog.busiest.cpu * 1000),
+        )
 
 
 def run(home: Home, given: Mapping[str, Any], held: home_lock.HomeLock) -> int:

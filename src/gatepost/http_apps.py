@@ -7,19 +7,19 @@ does to the gateway is an operation, with the deps of `make_operation_deps`.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
 
 from msgspec import Struct
 from starlette.applications import Starlette
 
 from gatepost.app import Gateway
-from gatepost.core.listen_address import ListenAddress
+from gatepost.core.process.listen_address import ListenAddress
 from gatepost.flow.sessions.trial import run_trial
 from gatepost.serve.agents import groups, management_endpoint, self_id
 from gatepost.serve.agents.mcp_endpoint import McpEndpoint
 from gatepost.serve.control import token_auth
 from gatepost.serve.control.api import ApiDeps, make_api
 from gatepost.serve.control.contract import OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.passed_operations import OperationPasser, run_passed
 from gatepost.serve.metrics import GatewayMeasurements, MetricsPage
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
@@ -29,7 +29,7 @@ from gatepost.serve.web.site import WebDeps, make_site
 class DaemonCommands(Struct, frozen=True, kw_only=True):
     """Commands for the process itself."""
 
-    status: Callable[[], Awaitable[Mapping[str, Any]]]
+    status: Callable[[], Awaitable[DaemonStatus]]
     shutdown: Callable[[], None]
     drain: Callable[[float], None]
     new_login: Callable[[str], Awaitable[str]]

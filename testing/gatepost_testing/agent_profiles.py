@@ -17,6 +17,7 @@ from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.rights import secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.sessions import groups
 from gatepost_testing import programs
 from gatepost_testing.channel import FakeChannel
@@ -111,6 +112,6 @@ async def run_agent_gateway(
         await gateway.store.write(groups.update, "home", {"model": agent.model, **agent.options, **more})
         keyring, now = Keyring(gateway.home), gateway.clock.now()
         for name in (secrets.ANTHROPIC_API_KEY, secrets.OPENAI_API_KEY):
-            await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), name, KEY, now)
+            await gateway.store.write(secrets.put, keyring, SecretOwner(), name, KEY, now)
         await open_room(gateway, "fake", ROOM)
         yield gateway

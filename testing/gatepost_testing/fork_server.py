@@ -13,7 +13,6 @@ import importlib
 import importlib.util
 import json
 import os
-import pkgutil
 import select
 import selectors
 import signal
@@ -152,7 +151,7 @@ def _import_everything() -> None:
     from gatepost import declarations
     from gatepost.cli import commands
     from gatepost.core import log
-    from gatepost.core.registry import load_package
+    from gatepost.core.registry import load_areas, load_package
     from gatepost.store import migrations, postgres
 
     declarations.load_package()
@@ -160,8 +159,7 @@ def _import_everything() -> None:
         load_package(postgres.__name__)
     load_package(migrations.__name__)  # which the first start in a home needs
     log.load_structlog()
-    for info in pkgutil.iter_modules(commands.__path__):
-        importlib.import_module(f"{commands.__name__}.{info.name}")
+    load_areas(commands.__name__)
 
 
 class _ForkServerLoop:

@@ -17,12 +17,12 @@ from gatepost.access.tiers import Tier
 from gatepost.channels.contract import ChannelKind
 from gatepost.core import ids
 from gatepost.core.clock import Clock, SystemClock
-from gatepost.core.contact import FenceCheck, always
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.process.contact import FenceCheck, always
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
-from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.sessions.forking import SessionForker
 from gatepost.flow.sessions.replaying import SessionReplayer

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from gatepost.app import Gateway, load_plugins
-from gatepost.channels.contract import Channel, ChannelKind
+from gatepost.channels.contract import Channel, ChannelKind, ChannelState
 from gatepost.core import settings
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.flow.channel_health import ChannelReport, ChannelState
+from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.channel_specs import parse_stored
 from gatepost.messages.inbound import Quote, Receipt
 from gatepost.store.engine.migrate import migrate

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gatepost.app import Gateway
-from gatepost.core.watchdog import LIMIT_S, SlowStep, Watchdog
+from gatepost.core.process.watchdog import LIMIT_S, SlowStep, Watchdog
 
 BEAT_S = 0.005
 

@@ -8,14 +8,21 @@ from urllib.parse import urlencode
 import pytest
 
 import gatepost.flow.intake.command_dispatch  # noqa: F401  it has every command registered
-from gatepost.channels.contract import HookRequest, MemoryCursor, NativeCommand, SupportsClose, SupportsHook
+from gatepost.channels.contract import (
+    ChannelState,
+    HookRequest,
+    MemoryCursor,
+    NativeCommand,
+    SupportsClose,
+    SupportsHook,
+)
 from gatepost.channels.discord.adapter import COMMAND_RULES as DISCORD_RULES
 from gatepost.channels.kit.native_commands import CommandRules, fit_commands
 from gatepost.channels.slack.adapter import sign
 from gatepost.channels.slack.render import make_slash_commands, render_slash_commands
 from gatepost.channels.telegram.adapter import COMMAND_RULES as TELEGRAM_RULES
 from gatepost.core.clock import SECOND, SystemClock
-from gatepost.flow.channel_health import ChannelReport, ChannelState
+from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.intake.slash_commands import COMMANDS, list_native_commands, parse_command
 from gatepost.messages.inbound import Verb
 from gatepost.serve.health.channel_checks import check_reports

@@ -29,12 +29,12 @@ from gatepost.channels.webhook import wire
 from gatepost.core import registry
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Invalid, NotFound, Refused, Unavailable, Unsupported
-from gatepost.core.listen_address import parse
+from gatepost.core.process.listen_address import parse
 from gatepost.core.settings import Config, Setting
 from gatepost.flow.pairing import PAGE_URL
 from gatepost.messages.inbound import MessageKind, Verb
 from gatepost.messages.outbound import Op, Outbound
-from gatepost.serve.control.operations.channels import render_after
+from gatepost.serve.control.operations.rooms.channels import render_after
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost_testing.platforms.webhook import WebhookPlatform
 from gatepost_testing.platforms.wiring import ReceivedEvents, listening, serve_hooks

@@ -14,6 +14,10 @@ from gatepost.cli.output import Colored
 from gatepost.cli.timeline_renderer import TimelineRenderer
 from gatepost.core.errors import Invalid
 from gatepost.core.home import Home
+from gatepost.core.records import replace
+from gatepost.serve.control.arguments.agents.agents import LogEntry, PendingRequest
+from gatepost.store.rights.requests import RequestKind
+from gatepost.store.sessions.timeline import TimelineKind
 from gatepost_testing import fork_server
 from gatepost_testing.clients.terminal import CTRL_C, CTRL_D, PtyTerminal
 from gatepost_testing.daemon import DaemonProcess
@@ -82,7 +86,7 @@ def test_a_call_is_told_when_it_begins_and_again_only_if_it_fails() -> None:
     rows = TimelineRenderer()
 
     def told(**data: Any) -> str:
-        piece = rows.render_entry({"seq": 1, "turn": "t", "kind": "tool_call", "data": data}, {})
+        piece = rows.render_entry(LogEntry(1, 0, "t", TimelineKind.TOOL_CALL, data), {})
         return "" if piece is None else piece if isinstance(piece, str) else piece.text
 
     assert told(callId="a", name="Bash", status="running", input={"command": "ls"}) == "[Bash] ls"
@@ -93,7 +97,14 @@ def test_a_call_is_told_when_it_begins_and_again_only_if_it_fails() -> None:
 
 def test_a_plan_is_shown_whole_with_the_mode_that_it_leads_to_and_once() -> None:
     rows = TimelineRenderer(typed=True)
-    asked = {"id": "p-1", "name": "ExitPlanMode", "input": {"plan": "one\ntwo"}, "nextModeId": "acceptEdits"}
+    asked = PendingRequest(
+        id="p-1",
+        kind=RequestKind.TOOL,
+        name="ExitPlanMode",
+        input={"plan": "one\ntwo"},
+        asked_at="",
+        next_mode_id="acceptEdits",
+    )
     piece = rows.render_request(asked)
     assert isinstance(piece, Colored) and piece.text.splitlines() == [
         "[Permission 1] It asks to use ExitPlanMode:",
@@ -105,12 +116,13 @@ def test_a_plan_is_shown_whole_with_the_mode_that_it_leads_to_and_once() -> None
     assert rows.render_request(asked) is None
 
 
-QUESTION = {
-    "id": "p-2",
-    "kind": "question",
-    "name": "Ask",
-    "input": {"question": "Tea or coffee?", "options": ["tea", "coffee"]},
-}
+QUESTION = PendingRequest(
+    id="p-2",
+    kind=RequestKind.QUESTION,
+    name="Ask",
+    input={"question": "Tea or coffee?", "options": ["tea", "coffee"]},
+    asked_at="",
+)
 
 
 def test_a_question_is_shown_with_its_options_and_how_it_is_answered() -> None:
@@ -125,8 +137,8 @@ def test_a_question_is_shown_with_its_options_and_how_it_is_answered() -> None:
 
 
 def test_an_answer_fits_what_was_asked() -> None:
-    several = {**QUESTION, "input": {"questions": [{"question": "Drink?"}, {"question": "Milk?"}]}}
-    tool = {"id": "p-3", "kind": "tool", "name": "Bash", "input": {}}
+    several = replace(QUESTION, input={"questions": [{"question": "Drink?"}, {"question": "Milk?"}]})
+    tool = PendingRequest(id="p-3", kind=RequestKind.TOOL, name="Bash", input={}, asked_at="")
     assert parse_answer("answer", "tea", QUESTION) == {"id": "p-2", "allow": True, "answers": ["tea"]}
     assert parse_answer("answer", "tea | no", several)["answers"] == ["tea", "no"]
     assert parse_answer("deny", "not now", QUESTION) == {"id": "p-2", "allow": False, "message": "not now"}

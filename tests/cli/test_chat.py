@@ -1,7 +1,6 @@
 """`gatepost chat` and `gatepost login` against a running gateway with its demo agent."""
 
 import asyncio
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,11 +9,22 @@ from typing import Any
 
 import click
 import httpx2
+import msgspec
 import pytest
 
-from gatepost.cli.commands.chat import render, render_failure, send_message
-from gatepost.cli.conversation import ChatTarget, render_event
+from gatepost.cli.commands.rooms.chat import SentChat, render, render_failure, send_message
+from gatepost.cli.conversation import (
+    ChatTarget,
+    StreamedCursor,
+    StreamedDraft,
+    StreamedEvent,
+    StreamedMessage,
+    StreamedTyping,
+    render_message,
+)
 from gatepost.core.clock import SystemClock
+from gatepost.core.records import replace
+from gatepost.messages.inbound import Direction
 from gatepost.serve.control.client import ControlClient
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import costs
@@ -241,13 +251,13 @@ def test_without_a_gateway_the_way_out_is_named(tmp_path: Path, args: tuple[str,
 
 
 def test_what_is_not_answered_in_time_is_named_with_the_way_to_look() -> None:
-    outcome = json.loads('{"message": 7, "new": true, "state": "working", "reason": "", "replies": []}')
+    outcome = SentChat(message=7, new=True, state="working", reason="")
 
     assert render_failure(outcome, 2.5) == "no answer within 2.5 s; message 7 is working: `gatepost trace 7`"
-    assert render_failure({**outcome, "state": "retry", "reason": "the sandbox died"}, 3) == (
+    assert render_failure(replace(outcome, state="retry", reason="the sandbox died"), 3) == (
         "no answer within 3 s; message 7 waits to be tried again, because the sandbox died: `gatepost trace 7`"
     )
-    assert render_failure({**outcome, "asks": "p-1"}, 3) == (
+    assert render_failure(replace(outcome, asks="p-1"), 3) == (
         "no answer within 3 s; message 7 waits for a person (`gatepost permit show p-1`): `gatepost trace 7`"
     )
     assert render(outcome, waited=False) == "message 7 working"
@@ -255,11 +265,22 @@ def test_what_is_not_answered_in_time_is_named_with_the_way_to_look() -> None:
 
 
 def test_only_what_others_say_in_this_thread_is_printed() -> None:
-    said = {"type": "message", "direction": "out", "thread": "", "verb": "send", "text": "hi", "reaction": ""}
+    said = StreamedMessage(id=7, direction=Direction.OUT, thread="", verb="send", text="hi")
 
-    assert render_event(said, "") == ("hi",)
-    assert render_event({**said, "verb": "edit"}, "") == ("[edited] hi",)
-    assert render_event({**said, "verb": "react", "reaction": "👍"}, "") == ("[👍]",)
-    assert render_event({**said, "direction": "in"}, "") == ()
-    assert render_event(said, "another") == ()
-    assert render_event({"type": "typing", "on": True}, "") == ()
+    assert render_message(said, "") == ("hi",)
+    assert render_message(replace(said, verb="edit"), "") == ("[edited] hi",)
+    assert render_message(replace(said, verb="react", reaction="👍"), "") == ("[👍]",)
+    assert render_message(replace(said, direction=Direction.IN), "") == ()
+    assert render_message(said, "another") == ()
+
+
+def test_an_event_of_a_room_is_read_by_its_type() -> None:
+    def read(**given: object) -> StreamedEvent:
+        made: StreamedEvent = msgspec.convert({"address": "terminal:main", "thread": "", **given}, StreamedEvent)
+        return made
+
+    message = read(type="message", id=7, direction="out", verb="send", text="hi", files=[], card=None)
+    assert message == StreamedMessage(id=7, direction=Direction.OUT, thread="", verb="send", text="hi")
+    assert read(type="draft", text="so far", agent="home") == StreamedDraft(thread="", text="so far")
+    assert read(type="cursor", cursor=9) == StreamedCursor(cursor=9)
+    assert read(type="typing", on=True) == StreamedTyping()  # it is not shown

@@ -8,23 +8,23 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gatepost import declarations
 from gatepost.access.budgets import render_usd
 from gatepost.cli import output, reasons
-from gatepost.cli.commands.logs import readable
-from gatepost.cli.commands.settings import RESTART, list_differences
-from gatepost.cli.commands.status import render_status
-from gatepost.cli.commands.trace import offset, render_trace
-from gatepost.core import home_lock
+from gatepost.cli.commands.gateway.settings import RESTART, list_differences
+from gatepost.cli.commands.gateway.status import StatusReport, StoreNumbers, StoreTrouble, read_status, render_status
+from gatepost.cli.commands.records.logs import readable
+from gatepost.cli.commands.records.trace import offset, render_trace
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock
+from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.intake.engagement import make_engagement
-from gatepost.serve.control.operations.ledger import find_trace
+from gatepost.serve.control.operations.records.ledger import find_trace
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.messages import inbox, messages, outbox
@@ -507,15 +507,16 @@ def test_the_cause_that_keeps_the_store_away_is_told_once(
     assert [each["subject"] for each in findings if "port 1 does not answer" in each["text"]] == ["store"]
 
 
-def test_the_status_of_one_whose_database_is_away_knows_nothing_of_others(run: Run, db: Db) -> None:
-    status = run("status", "--json").json | {"running": True, "answers": True, "gateway": "first"}
+def test_the_status_of_one_whose_database_is_away_knows_nothing_of_others(home: Home, db: Db) -> None:
+    status = replace(read_status(home), running=True, answers=True, gateway="first")
     assert "gateway    first; beside it: none" in render(status)
-    assert "gateway    first; beside it: unknown" in render(status | {"store": {"trouble": "it is away"}})
-    store = status["store"] | {"away": {"acme": "second"}}
-    assert "groups     acme waits for gateway second, which is gone" in render(status | {"store": store})
+    assert "gateway    first; beside it: unknown" in render(replace(status, store=StoreTrouble("it is away")))
+    assert isinstance(status.store, StoreNumbers)
+    store = replace(status.store, away={"acme": "second"})
+    assert "groups     acme waits for gateway second, which is gone" in render(replace(status, store=store))
 
 
-def render(status: dict[str, Any]) -> str:
+def render(status: StatusReport) -> str:
     lines = ("".join(each if isinstance(each, str) else each.text for each in line) for line in render_status(status))
     return "\n".join(lines)
 
@@ -734,6 +735,6 @@ def test_a_pinned_rule_is_added_listed_and_removed(run: Run, db: Db) -> None:
     removed = run("rule", "rm", "home", str(number))
 
     assert f"rule {number} is pinned for home in telegram:group/-1" in added.out
-    assert "Never merge." in listed.out
+    assert "Never merge." in listed.out and "operator" in listed.out
     assert removed.code == 0 and "`gatepost rule add FOLDER TEXT`" in run("rule", "list").out
     assert run("rule", "rm", "home", str(number)).code == 1

@@ -37,5 +37,7 @@ def test_an_answer_of_another_version_is_an_error_that_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     answer_with(monkeypatch, {"seen_at": "2026-01-02T03:04:05.000Z"})
-    with pytest.raises(Unavailable, match=r"weather\.show as another version does .*`words`.*`gatepost up` start"):
+    said = r"weather\.show as another version does .*`words`.*`gatepost up` start"
+    with pytest.raises(Unavailable, match=said) as refused:
         call_operation(Home(tmp_path), ShowWeatherArgs, {})
+    assert refused.value.uncertain and refused.value.lasting  # it was done; to ask again would do it twice

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.serve.agents.views import PendingRequest, WaitOutcome
-from gatepost.serve.control.arguments.agents import AgentSpec
+from gatepost.serve.control.arguments.agents.agents import AgentSpec, PendingRequest, WaitOutcome
 from gatepost_testing.agent_profiles import AGENTS, OPENCODE, PATIENCE, run_agent_gateway
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import wait_until_settled

@@ -80,6 +80,7 @@ def test_what_is_declared_is_what_the_suite_found(kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # more than fifty checks, each with people of its own on a real server
 @pytest.mark.parametrize("kind", GRADED)
 def test_a_fresh_run_is_as_written_down(kind: str, figures: Callable[[str], None]) -> None:
     grades = asyncio.run(run_suite(lambda: make_platform(kind), patience=PATIENCE_S, at_once=AT_ONCE))

@@ -12,9 +12,10 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import load_package
+from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, TableBlock
@@ -22,14 +23,14 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 
-load_package("gatepost.serve.control.operations")
-load_package("gatepost.serve.web.pages")
+load_areas("gatepost.serve.control.operations")
+load_areas("gatepost.serve.web.pages")
 LISTED = [each for _, each in PAGES.items() if each.listed]
 OWNER, STRANGER = "web:user/owner", "web:user/stranger"
 
 
-async def _no_status() -> dict[str, Any]:
-    return {}
+async def _no_status() -> DaemonStatus:
+    return DaemonStatus()
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from gatepost.core import error_classification
 from gatepost.core.error_classification import Diagnosis, ErrorKind, classify
 from gatepost.core.errors import Invalid, NotFound, Refused, SetupError, Unavailable
-from gatepost.core.unix_sockets import bind_unix
-from gatepost.core.untrusted_files import open_untrusted
+from gatepost.core.files.untrusted_files import open_untrusted
+from gatepost.core.process.unix_sockets import bind_unix
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gatepost.core import synced_write
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.synced_write import STEP, write_synced
-from gatepost.core.untrusted_files import open_untrusted
 
 
 @pytest.fixture

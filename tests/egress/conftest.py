@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from gatepost.core.clock import SystemClock
+from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.settings import Config
-from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.egress.contract import BudgetRoom, BudgetShortage, CallCost, ReservationHandle, Spender
 from gatepost.egress.egress_socket import EgressDeps, EgressSocket
 from gatepost.egress.model_proxy import ModelProxy

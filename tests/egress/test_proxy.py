@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
-from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.egress import proxy
 from gatepost.egress.egress_socket import FEW, MOST_AUDITED, EgressSocket
 from gatepost.egress.http import LARGEST_HEAD, HttpRefusal

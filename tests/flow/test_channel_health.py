@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from gatepost.channels.contract import ChannelEnded, EndReason, Receive
+from gatepost.channels.contract import ChannelEnded, ChannelState, EndReason, Receive
 from gatepost.channels.kit.backoff import Backoff
 from gatepost.core.clock import SECOND, SystemClock
 from gatepost.core.errors import Unavailable
-from gatepost.flow.channel_health import ChannelHealth, ChannelState, is_deaf, next_wait, parse_report, render_trouble
+from gatepost.flow.channel_health import ChannelHealth, ChannelReport, is_deaf, next_wait, render_trouble
 from gatepost.flow.channel_listener import run_channel
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.messages.outbound import Outbound
-from gatepost.serve.control.answers import to_json
+from gatepost.serve.control.answers import from_json, to_json
 from gatepost_testing.waiting import until
 
 
@@ -89,7 +89,7 @@ def test_one_that_has_ended_stays_so_whatever_still_beats() -> None:
     report = health.report()
     assert (report.state, report.reason, report.is_well) == (ChannelState.ENDED, EndReason.SECOND_POLLER, False)
     assert render_trouble(report) == ("ended: another program receives; stop it, then `gatepost channel restart north`")
-    assert render_trouble(parse_report(to_json(report))) == render_trouble(report)
+    assert render_trouble(from_json(ChannelReport, to_json(report))) == render_trouble(report)
 
 
 def test_one_whose_platform_is_not_reached_is_not_up_until_it_beats() -> None:

@@ -9,18 +9,11 @@ from typing import Any
 
 import pytest
 
-from gatepost.channels.contract import CHANNELS, DRAFTS, READ_MARKS
+from gatepost.channels.contract import CHANNELS, DRAFTS, READ_MARKS, SpecOrigin
 from gatepost.core import registry, settings
 from gatepost.core.errors import SetupError
 from gatepost.core.settings import SETTINGS, Config
-from gatepost.flow.channel_specs import (
-    SpecOrigin,
-    get_last_name,
-    list_file_specs,
-    list_specs,
-    parse_stored,
-    render_values,
-)
+from gatepost.flow.channel_specs import get_last_name, list_file_specs, list_specs, parse_stored, render_values
 from gatepost.messages.outbound import Feature
 from gatepost.store.rooms.channel_instances import StoredChannel
 from gatepost_testing.storms.beacon import BeaconPlatform, registered_beacon

@@ -14,16 +14,17 @@ from gatepost.channels.contract import (
     Channel,
     ChannelConnection,
     MemoryCursor,
+    SpecOrigin,
     SupportsLookup,
 )
 from gatepost.core.clock import SystemClock
-from gatepost.core.contact import FenceCheck, always
 from gatepost.core.errors import Refused, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
+from gatepost.core.process.contact import FenceCheck, always
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow.channel_specs import ChannelSpec, SpecOrigin
+from gatepost.flow.channel_specs import ChannelSpec
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.gateways.duties import Duties, channel_duty
 from gatepost.messages.inbound import Inbound, Receipt

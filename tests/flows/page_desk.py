@@ -24,13 +24,14 @@ from gatepost.channels.web import WebChannel
 from gatepost.core.clock import SystemClock, iso
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.listen_address import parse
+from gatepost.core.process.listen_address import parse
 from gatepost.core.records import replace
-from gatepost.core.registry import Registry, load_package
+from gatepost.core.registry import Registry, load_areas
 from gatepost.core.settings import Config
 from gatepost.serve.control.answers import is_time
+from gatepost.serve.control.arguments.gateway.spending import SpendingReport, SpendingRow
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
-from gatepost.serve.control.operations.spending import SpendingReport
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.dashboard.contract import PAGES, Page, render_path
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
@@ -74,7 +75,7 @@ def get_address(page: Page, text: str) -> str:
 @asynccontextmanager
 async def serve_pages(store: SqliteStore, folder: Path, text: str) -> AsyncIterator[PageSite]:
     """The site on a port of its own. `text` stands wherever an operation answers a text."""
-    load_package("gatepost.serve.control.operations")
+    load_areas("gatepost.serve.control.operations")
     clock, config, bells = SystemClock(), Config(), EventBus()
     home = Home(folder / "home")
     home.prepare()
@@ -110,24 +111,20 @@ async def serve_pages(store: SqliteStore, folder: Path, text: str) -> AsyncItera
         await asyncio.wait_for(running, PATIENCE_S)
 
 
-async def _describe(text: str) -> dict[str, Any]:
+async def _describe(text: str) -> DaemonStatus:
     """Return what a daemon knows of itself, as far as pages show it."""
-    now = iso(SystemClock().now())
-    return {
-        "pid": 1,
-        "version": text,
-        "started_at": now,
-        "listen": text,
-        "control_listen": "",
-        "home": text,
-        "sandbox": text,
-        "sandbox_note": text,
-        "channels": [text],
-        "channel_health": [],
-        "sessions_awake": 1,
-        "sessions_waiting": 1,
-        "pressed": "",
-    }
+    return DaemonStatus(
+        pid=1,
+        version=text,
+        started_at=SystemClock().now(),
+        listen=text,
+        home=text,
+        sandbox=text,
+        sandbox_note=text,
+        channels=[text],
+        sessions_awake=1,
+        sessions_waiting=1,
+    )
 
 
 def make_operations(text: str) -> Registry[Operation]:
@@ -144,7 +141,8 @@ def make_operations(text: str) -> Registry[Operation]:
 def list_spending(args: Any, text: str) -> SpendingReport:
     """Its rows have a field that is named by an argument."""
     name = "2026-01-01" if args.by == "day" else text
-    row = {args.by: name, "usd": 1.0, "micro": 1_000_000, "estimated_micro": 0}
+    named, counts = {args.by: name}, dict.fromkeys(("calls", "input", "output", "cache_read", "cache_write"), 1)
+    row = SpendingRow(**named, **counts, usd=1.0, micro=1_000_000, estimated_micro=0)
     return SpendingReport(by=args.by, since=None, total_usd=1, total_micro=1_000_000, reserved_usd=1, rows=[row])
 
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from gatepost.channels.contract import BotIdentity, ChannelEnded
+from gatepost.channels.contract import BotIdentity, ChannelEnded, ChannelState
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.home import Home
-from gatepost.core.listen_address import find_control_path
+from gatepost.core.process.listen_address import find_control_path
 from gatepost.core.settings import Config
-from gatepost.flow.channel_health import ChannelState
 from gatepost.serve.control.channel_changes import render_after
 from gatepost.serve.control.client import ControlClient, ControlError
 from gatepost.store.rights import secrets

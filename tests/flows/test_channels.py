@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.channels.contract import EndReason
+from gatepost.channels.contract import ChannelState, EndReason
 from gatepost.core.errors import NotFound
-from gatepost.flow.channel_health import ChannelState
 from gatepost.flow.channel_supervisor import get_folder
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.flow.sessions.sandbox.sandbox_requirements import variables

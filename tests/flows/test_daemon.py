@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
-from gatepost.core import home_lock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock
 from gatepost.serve.control.client import ControlClient
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.sessions import turns
@@ -439,7 +439,7 @@ def test_stranger_24_who_comes_second_is_told_so_before_anything_heavy_is_import
 
     assert told.returncode != 0 and "already running" in told.stderr
     assert (
-        "gatepost.core.home_lock" in told.stderr
+        "gatepost.core.process.home_lock" in told.stderr
         and "gatepost.app" not in told.stderr
         and "gatepost.daemon" not in told.stderr
     )

@@ -203,7 +203,7 @@ async def test_what_failed_is_given_again_after_a_question_and_its_time_is_drawn
     await page.goto(f"{get_base(daemon)}/dashboard/ledger?state=failed")
     await keep(page, "ledger")
     await page.get_by_role("button", name="Give again").click()
-    await expect(page.get_by_role("dialog")).to_contain_text("it may do again")
+    await expect(page.get_by_role("dialog")).to_contain_text("may repeat its actions")
     await page.get_by_role("button", name="Do it").dblclick()
     await expect(
         page.get_by_role("dialog").get_by_text(re.compile("The message is tried again|neither failed|was tried again"))

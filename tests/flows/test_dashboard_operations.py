@@ -171,6 +171,16 @@ async def test_a_newcomer_is_let_in_and_another_one_denied(daemon: DaemonProcess
     assert [each["label"] for each in desk.ask("invite.list")] == ["colleagues"]
 
 
+@pytest.mark.page("people", "onboarding.open: Open an entrance", "onboarding.close: Close")
+async def test_an_entrance_is_opened_and_closed(desk: DashboardDesk) -> None:
+    await desk.open("/people")
+    await desk.press("Open an entrance", "onboarding.open", instance="telegram", folder="home", senders=EVE)
+    [entrance] = desk.ask("onboarding.list")["entrances"]
+    assert (entrance["senders"], entrance["folder"]) == (EVE, "home")
+    await desk.press("Close", "onboarding.close", desk.row("10 a day"))
+    assert desk.ask("onboarding.list")["entrances"] == []
+
+
 @pytest.mark.page("rooms", "room.policy: Who may write")
 async def test_a_room_is_opened_to_everybody(desk: DashboardDesk) -> None:
     await desk.open("/rooms")

@@ -25,7 +25,7 @@ from pathlib import Path
 from gatepost.core.clock import SystemClock
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.core.thread_pools import FairThreadPool
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.flow.sessions.forking import ForkRequest, SessionForker
 from gatepost.store.engine.sqlite_store import SqliteStore
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.channels.contract import CHANNELS, EndReason
-from gatepost.flow.channel_health import ChannelState
+from gatepost.channels.contract import CHANNELS, ChannelState, EndReason
 from gatepost.flow.channel_supervisor import make_folder
 from gatepost.messages.outbound import Feature
 from gatepost_testing.certificates import ThrowawayAuthority

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core import home_lock
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock
 from gatepost_testing.servers.postgres import PACKAGE, PostgresServer, find_programs
 from gatepost_testing.waiting import PATIENCE_S, block_until
 

@@ -13,8 +13,8 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.core.errors import Unavailable
-from gatepost.core.unix_sockets import bind_unix
-from gatepost.core.untrusted_files import open_untrusted
+from gatepost.core.files.untrusted_files import open_untrusted
+from gatepost.core.process.unix_sockets import bind_unix
 from gatepost.flow.sessions import ending
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.host import disk_space, host_shortage

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from gatepost.core.descriptor_limit import ENOUGH
-from gatepost.core.listen_address import parse
+from gatepost.core.process.descriptor_limit import ENOUGH
+from gatepost.core.process.listen_address import parse
 from gatepost.serve.connection_limits import PER_PEER
 from gatepost_testing.daemon import READY, DaemonProcess
 from gatepost_testing.waiting import PATIENCE_S

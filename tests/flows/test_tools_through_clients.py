@@ -243,7 +243,8 @@ class Submitter:
             request = {"jsonrpc": "2.0", "id": len(answers), "method": "submit_turn", "params": params}
             writer.write(json.dumps(request).encode() + b"\n")
             answers.append(json.loads(await reader.readline()))
-        (self.place.agent / "answers.json").write_text(json.dumps(answers))
+        (self.place.agent / "answers.new").write_text(json.dumps(answers))
+        (self.place.agent / "answers.new").replace(self.place.agent / "answers.json")  # its end may come at any moment
         yield TurnResult()
 
     async def push(self, batch):

@@ -164,7 +164,7 @@ from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.core.untrusted_files import open_untrusted
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.flow.sessions.sandbox import sandbox_plan
 from gatepost.sandboxes import seccomp
 from gatepost.store.sessions.groups import Group

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from gatepost.core.listen_address import parse
+from gatepost.core.process.listen_address import parse
 from gatepost.serve import connection_limits
 from gatepost.serve.connection_limits import LARGEST_HEAD, MOST_AHEAD, MOST_HEADERS
 from gatepost.serve.http import HttpServer, bind, get_bound_address

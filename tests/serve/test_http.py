@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from gatepost.core.errors import SetupError
-from gatepost.core.listen_address import ListenAddress, parse
+from gatepost.core.process.listen_address import ListenAddress, parse
 from gatepost.core.token_bucket import Rate
 from gatepost.serve.http import ARRIVALS, HttpServer, bind, get_bound_address, open_listener
 from gatepost_testing.waiting import PATIENCE_S

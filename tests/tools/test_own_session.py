@@ -11,9 +11,9 @@ import pytest
 
 from gatepost.access.tiers import Tier
 from gatepost.core.bounds import LARGEST_ANSWER
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.records import replace
 from gatepost.core.registry import load_package
-from gatepost.core.thread_pools import FairThreadPool
 from gatepost.gate.dispatch import INVALID_PARAMS, Dispatch
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore

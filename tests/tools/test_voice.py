@@ -30,7 +30,7 @@ from gatepost.store.money import budgets, costs
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secrets import SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.tools.contract import TOOLS
 from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost_testing.gate_agent import FOLDERS, PLATFORM, GateAgent

@@ -36,6 +36,26 @@ MYSELF = "gatepost:self"  # the sender of what a bot itself said, in what its ch
 Receive = Callable[[Inbound], Awaitable[Receipt]]
 
 
+class SpecOrigin(StrEnum):
+    """The source that says that there is such an instance."""
+
+    ALWAYS = "always"  # the kind itself: web, terminal
+    FILE = "file"
+    STORE = "store"  # `gatepost channel add`
+    GIVEN = "given"  # made by hand, in tests
+
+
+class ChannelState(StrEnum):
+    """What a channel instance does."""
+
+    STARTING = "starting"  # it has not shown yet that it receives
+    UP = "up"
+    RETRYING = "retrying"  # it broke, and is started again
+    DEAF = "deaf"  # it gave no sign of receiving, and is started again
+    ENDED = "ended"  # nothing helps until somebody acts
+    OFF = "off"
+
+
 class EndReason(StrEnum):
     """Why a channel cannot go on until somebody acts."""
 

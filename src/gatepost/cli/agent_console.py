@@ -8,25 +8,39 @@ import os
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from gatepost.cli import output
 from gatepost.cli.conversation import Screen
 from gatepost.cli.exit_codes import CLOSED, get_exit_code
-from gatepost.cli.gateway_retry import AWAY, BACK, RETRY_S, call_operation, retry_unavailable
+from gatepost.cli.gateway_retry import AWAY, BACK, RETRY_S, post_operation, retry_unavailable
 from gatepost.cli.program import INTERRUPTED
-from gatepost.cli.timeline_renderer import TimelineRenderer, as_entry, render_waiting_agent, with_input
+from gatepost.cli.timeline_renderer import TimelineRenderer, make_entry_json, make_request_json, render_waiting_agent
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.flow.requests.questions import parse_questions
 from gatepost.messages.text import clean
-from gatepost.serve.control.arguments.agents import PromptPolicy
+from gatepost.serve.control.arguments.agents.agents import (
+    AgentNews,
+    AnswerRequestArgs,
+    FollowAgentArgs,
+    LogEntry,
+    PendingRequest,
+    PromptAgentArgs,
+    PromptPolicy,
+    SetAgentModeArgs,
+    StopAgentArgs,
+    WaitForAgentArgs,
+    WaitOutcome,
+)
 from gatepost.serve.control.client import ControlClient, ControlError
+from gatepost.serve.control.declaration import OperationArgs
 from gatepost.store.rights.requests import RequestKind
 from gatepost.store.sessions.sessions import UNFINISHED, SessionState
 from gatepost.store.sessions.timeline import TimelineKind
 
+R = TypeVar("R")
 FOLLOW_S = 25.0  # one request of a longer wait
 HELP = """\
 text              work for it, after what it does now
@@ -63,12 +77,12 @@ def parse_number(text: str) -> tuple[int | None, str]:
     return (int(first), rest.strip()) if first.isascii() and first.isdigit() and len(first) < 9 else (None, text)
 
 
-def parse_answer(verb: str, text: str, asked: dict[str, Any]) -> dict[str, Any]:
+def parse_answer(verb: str, text: str, asked: PendingRequest) -> dict[str, Any]:
     """Return what the gateway is told."""
-    told = {"id": asked["id"], "allow": verb != "deny"}
+    told = {"id": asked.id, "allow": verb != "deny"}
     if verb == "deny":
         return {**told, "message": text}
-    if asked["kind"] == RequestKind.QUESTION and verb == "allow":
+    if asked.kind == RequestKind.QUESTION and verb == "allow":
         raise Invalid("/allow", "it asks a question: /answer text")
     if verb == "allow" and text:
         raise Invalid("/allow", "takes a number and no reason")
@@ -76,7 +90,7 @@ def parse_answer(verb: str, text: str, asked: dict[str, Any]) -> dict[str, Any]:
         return told
     if not text:
         raise Invalid("/answer", "wants a text")
-    many = len(parse_questions(asked["input"])) > 1
+    many = len(parse_questions(asked.input)) > 1
     return {**told, "answers": [each.strip() for each in text.split(SEVERAL)] if many else [text]}
 
 
@@ -93,7 +107,7 @@ class AgentConsole:
         self._lock = threading.Lock()
         self._cursor: int | None = None
         self._status = ""
-        self._asked: dict[str, dict[str, Any]] = {}
+        self._asked: dict[str, PendingRequest] = {}
         self._typed: list[str] = []  # work that stands on the screen already
         self._well = True
         self._away = False
@@ -101,15 +115,15 @@ class AgentConsole:
     def run(self) -> int:
         """Until the person leaves, or the input ends and the agent has; an exit code."""
         first = self._fetch(0)
-        self._agent = first["agentId"]  # whatever it is called from now on
-        self._status = first["status"]
+        self._agent = first.agent_id  # whatever it is called from now on
+        self._status = first.status
         self._apply(first)
         if self._status == SessionState.CLOSED:
             self._note(f"{self._agent} was ended for good, and takes no further work")
             return CLOSED
         if self._here and not self._json:
-            name = f"{first['title']} ({self._agent})" if first["title"] else self._agent
-            self._note(f"{name}, {first['provider']} in mode {first['currentModeId']}, is {self._status}. /help")
+            name = f"{first.title} ({self._agent})" if first.title else self._agent
+            self._note(f"{name}, {first.provider} in mode {first.current_mode_id}, is {self._status}. /help")
         threading.Thread(target=self._listen, daemon=True).start()
         try:
             return self._converse()
@@ -155,11 +169,11 @@ class AgentConsole:
             case "allow" | "deny" | "answer":
                 self._answer(order.verb, order.text)
             case "stop":
-                told = self._do("agent.stop", {"id": self._agent})
-                self._note("it is stopped, and what waited is cancelled" if told["stopped"] else "nothing was running")
+                done = self._do(StopAgentArgs, {"id": self._agent})
+                self._note("it is stopped, and what waited is cancelled" if done.stopped else "nothing was running")
             case "mode":
-                told = self._do("agent.mode", {"id": self._agent, "mode": order.text})
-                self._note(f"it is in mode {told['currentModeId']} from its next turn on")
+                told = self._do(SetAgentModeArgs, {"id": self._agent, "mode": order.text})
+                self._note(f"it is in mode {told.current_mode_id} from its next turn on")
             case "help":
                 self._note(HELP)
             case "detach" | "quit":
@@ -175,19 +189,19 @@ class AgentConsole:
             if self._screen.typed:
                 self._typed.append(clean(text))
         try:
-            self._do("agent.prompt", {"id": self._agent, "text": text, "policy": policy})
+            self._do(PromptAgentArgs, {"id": self._agent, "text": text, "policy": policy})
         except GatepostError:
             with self._lock:
                 self._typed.clear()  # better shown twice than not at all
             raise
         with self._lock:
-            questions = [each for each in self._asked.values() if each["kind"] == RequestKind.QUESTION]
+            questions = [each for each in self._asked.values() if each.kind == RequestKind.QUESTION]
         if self._here and questions and policy == PromptPolicy.QUEUE:
             self._note("that is work for later; it waits for an answer first: /answer text")
 
     def _asks_yes_or_no(self) -> bool:
         with self._lock:
-            return [each["kind"] == RequestKind.QUESTION for each in self._asked.values()] == [False]
+            return [each.kind == RequestKind.QUESTION for each in self._asked.values()] == [False]
 
     def _answer(self, verb: str, text: str) -> None:
         number, said = parse_number(text)
@@ -204,7 +218,7 @@ class AgentConsole:
         request = next(iter(waiting.values())) if number is None else waiting.get(number)
         if request is None:
             raise Invalid(str(number), "does not wait for an answer")
-        self._do("permit.answer", parse_answer(verb, said, request))
+        self._do(AnswerRequestArgs, parse_answer(verb, said, request))
 
     # Output.
 
@@ -215,9 +229,12 @@ class AgentConsole:
             try:
                 news = self._fetch(0 if self._away else FOLLOW_S)
                 self._receive(news)
-                if not news["entries"] and time.monotonic() - begun < RETRY_S:
+                if not news.entries and time.monotonic() - begun < RETRY_S:
                     time.sleep(RETRY_S / 10)  # a gateway that stops keeps nobody
-            except Unavailable:
+            except Unavailable as error:
+                if error.lasting:
+                    self._note(str(error))
+                    return
                 self._report_disconnect()
                 time.sleep(RETRY_S)
             except ControlError as error:
@@ -232,44 +249,44 @@ class AgentConsole:
         if not told:
             self._note(AWAY)
 
-    def _receive(self, news: dict[str, Any]) -> None:
+    def _receive(self, news: AgentNews) -> None:
         with self._lock:
             back, self._away = self._away, False
         if back:
             self._note(BACK)
         self._apply(news)
 
-    def _apply(self, news: dict[str, Any]) -> None:
+    def _apply(self, news: AgentNews) -> None:
         """Both threads may have asked: what one has shown the other leaves out, and what is older says nothing."""
         with self._lock:
-            if news["next"] < (self._cursor or 0):
+            if news.next < (self._cursor or 0):
                 return
-            self._asked = {each["id"]: each for each in news["permissions"]}
-            for entry in news["entries"]:
-                if self._cursor is None or entry["seq"] > self._cursor:
+            self._asked = {each.id: each for each in news.permissions}
+            for entry in news.entries:
+                if self._cursor is None or entry.seq > self._cursor:
                     self._show(entry)
-            self._cursor = news["next"]
+            self._cursor = news.next
             for asked in self._asked.values():
                 self._show_request(asked)
-            before, self._status = self._status, news["status"]
+            before, self._status = self._status, news.status
             if self._here and not self._json and before != self._status and self._status not in UNFINISHED:
                 self._note(f"[{self._status}]")
 
-    def _show(self, entry: dict[str, Any]) -> None:
-        text = entry["data"].get("text")
-        if entry["kind"] == TimelineKind.USER_MESSAGE and text in self._typed:
+    def _show(self, entry: LogEntry) -> None:
+        text = entry.data.get("text")
+        if entry.kind == TimelineKind.USER_MESSAGE and text in self._typed:
             self._typed.remove(text)
         elif self._json:
-            output.print_json_line(with_input(entry, self._asked))
+            output.print_json_line(make_entry_json(entry, self._asked))
             sys.stdout.flush()
             self._rows.render_entry(entry, self._asked)  # numbers its requests
         elif (told := self._rows.render_entry(entry, self._asked)) is not None:
             self._screen.print(told)
 
-    def _show_request(self, asked: dict[str, Any]) -> None:
+    def _show_request(self, asked: PendingRequest) -> None:
         told = self._rows.render_request(asked)
         if told is not None and self._json:
-            output.print_json_line(as_entry(asked))
+            output.print_json_line(make_request_json(asked))
             sys.stdout.flush()
         elif told is not None:
             self._screen.print(told)
@@ -278,35 +295,38 @@ class AgentConsole:
 
     def _finish(self) -> int:
         told = self._wait_until_idle()
-        while (news := retry_unavailable(lambda: self._fetch(0), self._report_disconnect, harmless=True))["entries"]:
+        while (news := retry_unavailable(lambda: self._fetch(0), self._report_disconnect, harmless=True)).entries:
             self._apply(news)
         self._apply(news)
-        if told.get("permission"):
-            self._note(render_waiting_agent(told))
+        if told.permission is not None:
+            self._note(render_waiting_agent(told, told.permission))
         return get_exit_code(told) if self._well else get_exit_code(told) or 1
 
-    def _wait_until_idle(self) -> dict[str, Any]:
+    def _wait_until_idle(self) -> WaitOutcome:
         """Until it has nothing to do, asks, or the time is up."""
         while True:
             left = FOLLOW_S if self._until is None else max(self._until - time.monotonic(), 0)
-            told = self._do("agent.wait", {"id": self._agent, "timeout_s": min(left, FOLLOW_S)})
-            if not told["waitedOut"] or (self._until is not None and time.monotonic() >= self._until):
+            told = self._do(WaitForAgentArgs, {"id": self._agent, "timeout_s": min(left, FOLLOW_S)})
+            if not told.waited_out or (self._until is not None and time.monotonic() >= self._until):
                 return told
 
     # The gateway.
 
-    def _fetch(self, timeout: float) -> dict[str, Any]:
+    def _fetch(self, timeout: float) -> AgentNews:
         with self._lock:
             seen = {"after": self._cursor, "status": self._status, "asked": list(self._asked)}
         limit = {"limit": self._last} if seen["after"] is None else {}
-        return call_operation(self._control, "agent.follow", {"id": self._agent, "timeout_s": timeout, **seen, **limit})
+        args = {"id": self._agent, "timeout_s": timeout, **seen, **limit}
+        return post_operation(self._control, FollowAgentArgs, args)
 
-    def _do(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+    def _do(self, declared: type[OperationArgs[R]], args: dict[str, Any]) -> R:
         if self._here:
-            return call_operation(self._control, name, args)
+            return post_operation(self._control, declared, args)
         # Nobody is there who could say it again.
         return retry_unavailable(
-            lambda: call_operation(self._control, name, args), self._report_disconnect, harmless=name == "agent.wait"
+            lambda: post_operation(self._control, declared, args),
+            self._report_disconnect,
+            harmless=declared is WaitForAgentArgs,
         )
 
     def _note(self, text: str) -> None:

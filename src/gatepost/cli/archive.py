@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from gatepost.core import home_lock
 from gatepost.core.errors import GatepostError, Invalid, SetupError
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.keyring import FILE as KEYRING
-from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
+from gatepost.core.process import home_lock
 from gatepost.store.engine.backup import copy_store
 from gatepost.store.engine.place import SAVED, find_place
 from gatepost.store.engine.readonly import find_damage, read_snapshot

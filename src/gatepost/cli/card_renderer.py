@@ -1,9 +1,6 @@
 """A card on a terminal: its title, its fields in columns, and the answers with their numbers."""
 
 from collections.abc import Iterator
-from typing import Any
-
-import msgspec
 
 from gatepost.cli import output
 from gatepost.messages.card import Card, render_hint
@@ -11,9 +8,8 @@ from gatepost.messages.card import Card, render_hint
 WIDEST = 20  # characters of the column of names
 
 
-def render_card(given: dict[str, Any]) -> output.Line:
+def render_card(card: Card) -> output.Line:
     """A card that waits, or what was decided about one: then its title and the decision are enough."""
-    card = msgspec.convert(given, Card)
     return tuple(_render_decided(card) if card.done else _render_open(card))
 
 

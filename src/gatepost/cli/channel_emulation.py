@@ -19,10 +19,10 @@ from gatepost.channels.contract import CHANNELS
 from gatepost.cli import output
 from gatepost.cli.operation_command import call_operation
 from gatepost.cli.operation_runner import home_of
-from gatepost.core import home_lock
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
-from gatepost.serve.control.arguments.channels import AddChannelArgs, RemoveChannelArgs
+from gatepost.core.process import home_lock
+from gatepost.serve.control.arguments.rooms.channels import AddChannelArgs, RemoveChannelArgs
 
 TRY_IT = "gatepost_testing.emulation"
 MISSING = "the emulators are not installed: pip install gatepost-testing (a clone's `make setup` brings them along)"
@@ -112,7 +112,7 @@ class EmulatedChannel:
         settings = {key: _render(value) for key, value in self._settings.items()}
         args = {"kind": self._platform.kind, "instance": self._instance, "settings": settings}
         made = call_operation(self._home, AddChannelArgs, {**args, "secrets": self._secrets})
-        added = f"it is added as {self._instance}: {made['bot']}"
+        added = f"it is added as {self._instance}: {made.bot}"
         self._lines = [added, *render_pairing(self._platform.has_direct)]
 
     def _remove(self) -> None:

@@ -1,20 +1,18 @@
 """`gatepost channel token`: a channel whose adapter is a program elsewhere."""
 
-from typing import Any
-
 import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
-from gatepost.serve.control.arguments.channel_tokens import AddChannelTokenArgs
+from gatepost.serve.control.arguments.rooms.channel_tokens import AddChannelTokenArgs, ChannelTokenView
 
 
 @click.command()
 @from_operation(AddChannelTokenArgs)
-def token(run: CommandRun, made: dict[str, Any]) -> None:
-    output.print_line(made["secret"])
-    output.print_line(f"It is the token of the program of {made['instance']}, and is shown only now.")
-    output.print_line(f"The program calls {made['url']}; docs/extend/adapter-protocol.md has every field.")
-    output.print_line(f"It can do: {', '.join(made['features']) or 'plain text'}.")
-    if made["revoked"]:
+def token(run: CommandRun, made: ChannelTokenView) -> None:
+    output.print_line(made.secret)
+    output.print_line(f"It is the token of the program of {made.instance}, and is shown only now.")
+    output.print_line(f"The program calls {made.url}; docs/extend/adapter-protocol.md has every field.")
+    output.print_line(f"It can do: {', '.join(made.features) or 'plain text'}.")
+    if made.revoked:
         output.print_line("The token before it works no longer.")

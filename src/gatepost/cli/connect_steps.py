@@ -9,16 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from gatepost.access.budgets import render_usd, to_usd_number
 from gatepost.cli import output
 from gatepost.cli.agent_command import choose_command
 from gatepost.cli.installer import install_library, install_program
-from gatepost.cli.operation_runner import run_operation
+from gatepost.cli.operation_command import call_operation
 from gatepost.cli.sandbox_isolation import get_isolation
-from gatepost.core import home_lock, ids, settings
+from gatepost.core import ids, settings
 from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock
+from gatepost.core.records import asdict
 from gatepost.egress import price_list, prices
 from gatepost.egress.endpoints import BASES, base_in_force, gateway_base, read_own_base
 from gatepost.egress.prices import FILE
@@ -28,7 +31,16 @@ from gatepost.flow.sessions.sandbox.effective_group import FOLDER, load_effectiv
 from gatepost.flow.sessions.sandbox.isolation import ANYBODY
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.flow.sessions.trial import NO_PRICE
+from gatepost.flow.sessions.trial_outcome import TrialOutcome
 from gatepost.inside.provider_spec import ProviderSpec
+from gatepost.serve.control.answers import to_json
+from gatepost.serve.control.arguments.agents.connect import (
+    CancelTrialArgs,
+    ConnectArgs,
+    KeepConnectionArgs,
+    TryConnectArgs,
+)
+from gatepost.serve.control.arguments.gateway.secrets import SetSecretArgs
 from gatepost.serve.control.connectable_agents import (
     get_agent,
     get_secret_name,
@@ -37,8 +49,8 @@ from gatepost.serve.control.connectable_agents import (
     list_agents,
     list_key_names,
 )
-from gatepost.serve.control.operations.connect import find_nearest_owner, find_overriding_secret
-from gatepost.serve.control.operations.groups import check_provider
+from gatepost.serve.control.operations.agents.connect import find_nearest_owner, find_overriding_secret
+from gatepost.serve.control.operations.rooms.groups import check_provider
 from gatepost.store.engine.place import has_store
 from gatepost.store.engine.readonly import read_store
 from gatepost.store.port import Db
@@ -121,18 +133,20 @@ def connect(
     base = _base(home, chosen, folder, base_url)
     key = find_key(home, chosen, folder, base, from_stdin=key_stdin, ask=ask)
     tell.step("key", key.description)
-    wish: dict[str, Any] = {"folder": folder, "provider": name, "model": model}
-    wish |= {"base_url": base_url, "price": price, "vendor": vendor, "options": options}
+    wish = ConnectArgs(
+        folder=folder, provider=name, model=model, base_url=base_url, price=price, vendor=vendor, options=options
+    )
     tell.step("trial", f"asking {name} for one word, on {_describe_model(home, model, price)} …")
     if not price and not base.default and _has_vendor_price(home, model):
         tell.step("price", f"{model} is booked at its vendor's price, wherever it runs; if it is free there: --price 0")
-    outcome = _run_trial(home, {**wish, "key": key.value}, timeout)
-    if outcome["trouble"]:
+    outcome = _run_trial(home, {**asdict(wish), "key": key.value}, timeout)
+    if outcome.trouble:
         return _report_failure(home, chosen, key, wish, outcome, as_json)
-    kept = run_operation(home, "connect.keep", {**wish, "key": key.value})
+    kept = call_operation(home, KeepConnectionArgs, {**asdict(wish), "key": key.value})
     if as_json:
+        group_told = to_json(kept.group)
         output.print_json(
-            {"ok": True, "agent": name, "group": kept["group"], "secret": key.name, **outcome_to_json(outcome)}
+            {"ok": True, "agent": name, "group": group_told, "secret": key.name, **outcome_to_json(outcome)}
         )
     else:
         _report_success(home, tell, wish, outcome)
@@ -254,83 +268,80 @@ def _check_key(
 # The trial.
 
 
-def _run_trial(home: Home, wish: dict[str, Any], limit: float) -> dict[str, Any]:
+def _run_trial(home: Home, wish: dict[str, Any], limit: float) -> TrialOutcome:
     trial = ids.new("trial")
     args = {**wish, "id": trial, "limit_s": limit}
     try:
-        outcome: dict[str, Any] = run_operation(home, "connect.try", args, awake=True, timeout=limit + MARGIN_S)
+        return call_operation(home, TryConnectArgs, args, limit + MARGIN_S, awake=True)
     except KeyboardInterrupt:
         if home_lock.find_holder(home) is not None:
-            run_operation(home, "connect.cancel", {"id": trial})
+            call_operation(home, CancelTrialArgs, {"id": trial})
         output.print_line("stopped; nothing was changed", error=True)
         raise
-    return outcome
 
 
-def outcome_to_json(outcome: dict[str, Any]) -> dict[str, Any]:
+def outcome_to_json(outcome: TrialOutcome) -> dict[str, Any]:
     """As programs read it."""
     return {
-        "trouble": outcome["trouble"],
-        "reason": outcome["reason"],
-        "answer": outcome["answer"],
-        "sandbox": outcome["sandbox"],
-        "tools": outcome["tools"],
-        "models": list(outcome["models"]),
-        "cost_usd": to_usd_number(outcome["micro"]),
-        "seconds": round(outcome["seconds"], 2),
+        "trouble": outcome.trouble,
+        "reason": outcome.reason,
+        "answer": outcome.answer,
+        "sandbox": outcome.sandbox,
+        "tools": outcome.tools,
+        "models": list(outcome.models),
+        "cost_usd": to_usd_number(outcome.micro),
+        "seconds": round(outcome.seconds, 2),
     }
 
 
 def _report_failure(
-    home: Home, chosen: ProviderSpec, key: ConnectKey, wish: dict[str, Any], outcome: dict[str, Any], as_json: bool
+    home: Home, chosen: ProviderSpec, key: ConnectKey, wish: ConnectArgs, outcome: TrialOutcome, as_json: bool
 ) -> int:
     """A new key that was not refused is kept: it need not be typed again."""
-    base = _base(home, chosen, wish["folder"], wish["base_url"])
+    base = _base(home, chosen, wish.folder, wish.base_url)
     new = bool(key.value) and not _is_stored(home, wish, key.name, base)
-    keeps = new and outcome["trouble"] not in ("auth", "stopped")
+    keeps = new and outcome.trouble not in ("auth", "stopped")
     if keeps:
-        run_operation(home, "secret.set", {"name": key.name, "value": key.value, "origin": base.origin})
+        call_operation(home, SetSecretArgs, {"name": key.name, "value": key.value, "origin": base.origin})
     facts = {
         "agent": chosen.name,
         "base": base.url,
         "where": _render_options(wish),
-        "model": found[1] if (found := NO_PRICE.search(outcome["reason"])) else wish["model"],
+        "model": found[1] if (found := NO_PRICE.search(outcome.reason)) else wish.model,
     }
-    way_out = _WAYS_OUT[outcome["trouble"]].format(**facts)
+    way_out = _WAYS_OUT[outcome.trouble].format(**facts)
     if as_json:
         report = {"ok": False, "agent": chosen.name, "way_out": way_out, "secret": key.name if keeps else ""}
         output.print_json({**report, **outcome_to_json(outcome)})
         return 1
-    output.print_line(
-        f"gatepost: {chosen.name} is not connected ({outcome['trouble']}): {outcome['reason']}", error=True
-    )
+    output.print_line(f"gatepost: {chosen.name} is not connected ({outcome.trouble}): {outcome.reason}", error=True)
     output.print_line(f"→ {way_out}", error=True)
     if keeps:
         output.print_line(f"{key.name} was not refused, and is kept for the next try", error=True)
     return 1
 
 
-def _render_options(wish: dict[str, Any]) -> str:
+def _render_options(wish: ConnectArgs) -> str:
     """The options that say what is connected to what, for a command that can be repeated as it is printed."""
-    given = {"--folder": wish["folder"] if wish["folder"] != WORLD else "", "--vendor": wish["vendor"]}
-    given |= {"--base-url": wish["base_url"]}
+    given = {"--folder": wish.folder if wish.folder != WORLD else "", "--vendor": wish.vendor}
+    given |= {"--base-url": wish.base_url}
     return "".join(f" {name} {shlex.quote(value)}" for name, value in given.items() if value)
 
 
-def _is_stored(home: Home, wish: dict[str, Any], name: str, base: VendorBaseUrl) -> bool:
-    return has_store(home) and read_store(home, find_nearest_owner, wish["folder"], name, base.origins) is not None
+def _is_stored(home: Home, wish: ConnectArgs, name: str, base: VendorBaseUrl) -> bool:
+    return has_store(home) and read_store(home, find_nearest_owner, wish.folder, name, base.origins) is not None
 
 
-def _report_success(home: Home, tell: ProgressPrinter, wish: dict[str, Any], outcome: dict[str, Any]) -> None:
-    name, folder = wish["provider"], wish["folder"]
-    word = output.cut(" ".join(outcome["answer"].split()), 60)
-    used = f" on {', '.join(outcome['models'])}" if outcome["models"] else ""
+def _report_success(home: Home, tell: ProgressPrinter, wish: ConnectArgs, outcome: TrialOutcome) -> None:
+    name, folder = wish.provider, wish.folder
+    word = output.cut(" ".join(outcome.answer.split()), 60)
+    used = f" on {', '.join(outcome.models)}" if outcome.models else ""
     tell.step(
         "trial",
-        f"{name} answered {word!r} in {output.format_duration(outcome['seconds'])}, with {outcome['tools']} tools,"
-        f" for {render_usd(outcome['micro'])}{used}",
+        f"{name} answered {word!r} in {output.format_duration(outcome.seconds)}, with {outcome.tools} tools,"
+        f" for {render_usd(outcome.micro)}{used}",
     )
-    tell.step("done", f"{folder} now runs on {name}" + (f", model {wish['model']}" if wish["model"] else ""))
+    tell.step("done", f"{folder} now runs on {name}" + (f", model {wish.model}" if wish.model else ""))
     holder = home_lock.find_holder(home)
     next_ones = [("gatepost up", "starts the gateway, prints the web address")] if holder is None else []
     if folder == WORLD:
@@ -371,10 +382,10 @@ def show_states(home: Home, as_json: bool) -> int:
         sandbox = ""
     found = [_state(home, each, sandbox) for each in list_agents(home).values()]
     if as_json:
-        output.print_json(found)
+        output.print_json(to_json(found))
         return 0
     rows = [
-        (*list(each.values())[:3], each["key"] or "no", each["sandbox"] or "none works", ", ".join(each["groups"]))
+        (each.agent, each.what, each.installed, each.key or "no", each.sandbox or "none works", ", ".join(each.groups))
         for each in found
     ]
     output.print_table(("agent", "what it is", "installed", "key", "sandbox", "groups on it"), rows)
@@ -382,13 +393,22 @@ def show_states(home: Home, as_json: bool) -> int:
     return 0
 
 
-def _state(home: Home, chosen: ProviderSpec, sandbox: str) -> dict[str, Any]:
+class AgentState(Struct, frozen=True, kw_only=True):
     """`key`: the secret that would be used, '' if there is none; `sandbox`: '' if none works."""
+
+    agent: str
+    what: str
+    installed: bool
+    key: str
+    sandbox: str
+    groups: tuple[str, ...]
+
+
+def _state(home: Home, chosen: ProviderSpec, sandbox: str) -> AgentState:
     config = settings.load_declared(home.path, PROVIDER, FOLDER)
     key, on_it = read_store(home, _read_key_and_groups, chosen, config) if has_store(home) else ("", ())
     installed = has_library(chosen) and has_program(home, chosen)
-    known = {"agent": chosen.name, "what": chosen.title, "installed": installed}
-    return {**known, "key": key, "sandbox": sandbox, "groups": on_it}
+    return AgentState(agent=chosen.name, what=chosen.title, installed=installed, key=key, sandbox=sandbox, groups=on_it)
 
 
 def _read_key_and_groups(db: Db, chosen: ProviderSpec, config: settings.Config) -> tuple[str, tuple[str, ...]]:

@@ -12,13 +12,16 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
 from msgspec import Struct
 
 from gatepost.cli import output, reasons
 from gatepost.cli.card_renderer import render_card
 from gatepost.cli.terminal_rows import count_rows_above, list_last_rows
 from gatepost.core.errors import GatepostError
-from gatepost.messages.inbound import Direction
+from gatepost.messages.card import Card
+from gatepost.messages.inbound import Direction, Receipt
+from gatepost.serve.control.chat_outcome import ChatOutcome
 from gatepost.serve.control.client import ControlClient
 from gatepost.store.messages.inbox import InboxState
 
@@ -27,6 +30,38 @@ PROMPT = "> "
 WAIT_S = 30.0  # one request of a longer wait
 RETRY_S = 1.0  # before a broken stream is taken up again
 MOST_ROWS = 8  # of an answer that is being written
+
+
+class StreamedMessage(Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
+    """A message of the room, as far as a terminal shows it."""
+
+    id: int
+    direction: Direction
+    thread: str
+    verb: str
+    text: str
+    reaction: str = ""
+    card: Card | None = None
+
+
+class StreamedDraft(Struct, frozen=True, kw_only=True, tag_field="type", tag="draft"):
+    """Words of an answer that is being written."""
+
+    thread: str
+    text: str
+
+
+class StreamedCursor(Struct, frozen=True, kw_only=True, tag_field="type", tag="cursor"):
+    """The place where a stream that broke off is taken up again."""
+
+    cursor: int
+
+
+class StreamedTyping(Struct, frozen=True, kw_only=True, tag_field="type", tag="typing"):
+    """Somebody begins or ceases to write. A terminal does not show it."""
+
+
+StreamedEvent = StreamedMessage | StreamedDraft | StreamedCursor | StreamedTyping
 
 
 class ChatTarget(Struct, frozen=True, kw_only=True):
@@ -40,33 +75,38 @@ class ChatTarget(Struct, frozen=True, kw_only=True):
         return {"text": text, "room": self.room, "thread": self.thread, "as": self.sender, "id": key}
 
 
-def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterator[dict[str, Any]]:
+def send(control: ControlClient, place: ChatTarget, text: str, key: str = "") -> Receipt:
+    """Hand a message to the gateway."""
+    return msgspec.convert(control.post("/v1/chat", place.body(text, key))["result"], Receipt)
+
+
+def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterator[ChatOutcome]:
     """Yield what became of a message so far, again and again until that is final, all is stopped or the time is
     over."""
     deadline = time.monotonic() + timeout
     while True:
         left = max(0.0, deadline - time.monotonic())
         query = urlencode({"message": message, "timeout": min(left, WAIT_S)})
-        answer: dict[str, Any] = control.get(f"/v1/chat/wait?{query}")["result"]
+        answer = msgspec.convert(control.get(f"/v1/chat/wait?{query}")["result"], ChatOutcome)
         yield answer
-        if answer["done"] or answer["halted"] or left <= 0:
+        if answer.done or answer.halted or left <= 0:
             return
 
 
-def render_event(event: dict[str, Any], thread: str) -> output.Line:
-    """Return what is printed of an event, or nothing: what the person wrote is on the screen already."""
-    if event["type"] != "message" or event["direction"] != Direction.OUT:
+def render_message(message: StreamedMessage, thread: str) -> output.Line:
+    """Return what is printed of a message, or nothing: what the person wrote is on the screen already."""
+    if message.direction is not Direction.OUT:
         return ()
-    card = event.get("card")
-    decides = card and not event["thread"] and (card["buttons"] or card["done"])  # that is for every thread
-    if card and (event["thread"] == thread or decides):
+    card = message.card
+    decides = card and not message.thread and (card.buttons or card.done)  # that is for every thread
+    if card and (message.thread == thread or decides):
         return render_card(card)
-    if event["thread"] != thread:
+    if message.thread != thread:
         return ()
-    if event["verb"] == "react":
-        return (f"[{event['reaction']}]",)
-    mark = "[edited] " if event["verb"] == "edit" else ""
-    text = mark + str(event["text"]) if event["verb"] not in ("delete", "pin", "unpin") else ""
+    if message.verb == "react":
+        return (f"[{message.reaction}]",)
+    mark = "[edited] " if message.verb == "edit" else ""
+    text = mark + message.text if message.verb not in ("delete", "pin", "unpin") else ""
     return (text,) if text else ()
 
 
@@ -183,23 +223,23 @@ class TerminalConversation:
 
     def _send(self, line: str) -> None:
         try:
-            receipt = self._control.post("/v1/chat", self._place.body(line))["result"]
+            receipt = send(self._control, self._place, line)
         except GatepostError as error:
             self._well = False
             self._screen.print(str(error), error=True)
             return
-        self._sent.append(receipt["message_id"])
-        if receipt["state"] == InboxState.REFUSED:
+        self._sent.append(receipt.message_id)
+        if receipt.state == InboxState.REFUSED:
             self._well = False
-            self._screen.print(f"refused: {reasons.render_reason(receipt['reason'])}", error=True)
+            self._screen.print(f"refused: {reasons.render_reason(receipt.reason)}", error=True)
 
     def _finish(self) -> bool:
         """Wait for the answer to each message of a pipe, then print the rest of the stream."""
         for message in self._sent:
             last = list(poll_outcome(self._control, message, self._timeout))[-1]
-            self._well &= last["state"] in ANSWERED
-            if not last["done"]:
-                how = reasons.render_waiting(last["state"], last["reason"], last["asks"])
+            self._well &= last.state in ANSWERED
+            if not last.done:
+                how = reasons.render_waiting(last.state, last.reason, last.asks)
                 self._screen.print(f"message {message} {how}: `gatepost trace {message}`", error=True)
         if self._sent:
             self._read_stream(once=True)
@@ -218,16 +258,17 @@ class TerminalConversation:
         """Follow the room from the cursor on; `once`: as far as it is now."""
         drafts = {"drafts": "1"} if self._screen.typed else {}
         query = urlencode({"room": self._place.room, "after": self._cursor, **drafts})
-        for event in self._control.stream(f"/v1/chat/stream?{query}"):
-            if event["type"] == "cursor":
-                self._cursor = event["cursor"]
+        for each in self._control.stream(f"/v1/chat/stream?{query}"):
+            event: StreamedEvent = msgspec.convert(each, StreamedEvent)
+            if isinstance(event, StreamedCursor):
+                self._cursor = event.cursor
                 if once:
                     return
-            elif event["type"] == "draft":
-                if event["thread"] == self._place.thread:
-                    self._screen.show_draft(event["text"])
-            elif line := render_event(event, self._place.thread):
-                self._print(event["id"], line)
+            elif isinstance(event, StreamedDraft):
+                if event.thread == self._place.thread:
+                    self._screen.show_draft(event.text)
+            elif isinstance(event, StreamedMessage) and (line := render_message(event, self._place.thread)):
+                self._print(event.id, line)
 
     def _print(self, message: int, line: output.Line) -> None:
         """Both threads may have seen it."""

@@ -8,20 +8,21 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from gatepost import declarations
+from gatepost.cli.gateway_retry import post_operation
 from gatepost.cli.operation_runner import control_of
 from gatepost.cli.sandbox_isolation import get_isolation
-from gatepost.core import home_lock, listen_address, settings
+from gatepost.core import settings
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import LONGEST_SOCKET_PATH, Home
 from gatepost.core.mistyped_variables import list_mistyped
+from gatepost.core.process import home_lock, listen_address
 from gatepost.core.settings import SETTINGS, Config
-from gatepost.flow.channel_health import ChannelReport, parse_report
+from gatepost.flow.channel_health import ChannelReport
 from gatepost.flow.sessions.host.host_uids import uid_range
 from gatepost.flow.sessions.sandbox.provider_specs import list_plugin_providers, load_spec
 from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
@@ -29,7 +30,9 @@ from gatepost.gate import connectors
 from gatepost.messages.visible_text import show_hidden
 from gatepost.sandboxes.contract import SANDBOXES, trouble_of
 from gatepost.sandboxes.enforcement import LimitEnforcement, list_limits, read_machine
+from gatepost.serve.control.arguments.agents.models import CheckModelsArgs, EndpointCheck
 from gatepost.serve.control.client import ControlClient
+from gatepost.serve.control.daemon_status import ask_daemon_status
 from gatepost.serve.health.agent_checks import check_agents
 from gatepost.serve.health.channel_checks import check_channel_rows, check_reports
 from gatepost.serve.health.findings import Finding, FindingLevel
@@ -170,10 +173,10 @@ def _control(home: Home) -> Iterator[Finding]:
             yield Finding("fail", "control", f"{path} is no socket", "move it away; it will not be removed for you")
         return
     try:
-        told = ControlClient(path, home.path).get("/v1/status", timeout=5)["result"]
+        status = ask_daemon_status(ControlClient(path, home.path))
         yield Finding("ok", "control", f"{path} answers")
-        if trouble := told.get("store_trouble"):
-            yield Finding("fail", "store", f"is not well: {trouble}")
+        if status.store_trouble:
+            yield Finding("fail", "store", f"is not well: {status.store_trouble}")
     except GatepostError as error:
         yield Finding("fail", "control", str(error), "`gatepost logs` may say why; `gatepost down` ends it")
 
@@ -310,10 +313,8 @@ def list_running(home: Home) -> list[ChannelReport]:
     if home_lock.find_holder(home) is None:
         return []
     try:
-        return [
-            parse_report(each) for each in control_of(home).get("/v1/status", timeout=5)["result"]["channel_health"]
-        ]
-    except (GatepostError, KeyError):  # of another version, or it does not answer: that is found elsewhere
+        return ask_daemon_status(control_of(home)).channel_health
+    except GatepostError:  # of another version, or it does not answer: that is found elsewhere
         return []
 
 
@@ -326,7 +327,7 @@ def check_models(home: Home, config: Config) -> Iterator[Finding]:
         return
     try:
         if home_lock.find_holder(home) is not None:
-            found = control_of(home).post("/v1/ops/models.check", {}, ASK_MODELS_S)["result"]
+            found = post_operation(control_of(home), CheckModelsArgs, {}, ASK_MODELS_S)
         else:
             found = _check_without_keys(home, config)
     except GatepostError as error:
@@ -336,30 +337,29 @@ def check_models(home: Home, config: Config) -> Iterator[Finding]:
         yield _make_model_finding(each)
 
 
-def _check_without_keys(home: Home, config: Config) -> list[dict[str, Any]]:
-    from gatepost.core.records import asdict
-    from gatepost.serve.control.operations.models import check_endpoints, list_model_uses
+def _check_without_keys(home: Home, config: Config) -> list[EndpointCheck]:
+    from gatepost.serve.control.operations.agents.models import check_endpoints, list_model_uses
 
     later = "whether it takes the key is asked while the gateway runs"
     uses = read_snapshot(get_place(home, config), list_model_uses, home, config)
-    return [asdict(each) for each in asyncio.run(check_endpoints([(use, later) for use in uses]))]
+    return asyncio.run(check_endpoints([(use, later) for use in uses]))
 
 
-def _make_model_finding(found: dict[str, Any]) -> Finding:
-    groups, agent = ", ".join(found["folders"][:5]), found["provider"]
-    who = f"{groups}{' …' if len(found['folders']) > 5 else ''}: {agent}"
-    if not found["reachable"]:
+def _make_model_finding(found: EndpointCheck) -> Finding:
+    groups, agent = ", ".join(found.folders[:5]), found.provider
+    who = f"{groups}{' …' if len(found.folders) > 5 else ''}: {agent}"
+    if not found.reachable:
         way = (
             f"is it the right address, and is there a way to it? gatepost connect {agent} --base-url URL names another"
         )
-        return Finding("warn", "models", f"{who} cannot reach {found['url']}: {found['reason']}", way)
-    if found["accepted"] is False and found["key"]:
-        way = f"gatepost connect {agent} --folder {found['folders'][0]} --key-stdin < key.txt"
-        return Finding("fail", "models", f"{found['url']} refuses the key of {who} ({found['reason']})", way)
-    if found["accepted"] is False:
-        way = f"gatepost connect {agent} --folder {found['folders'][0]} --key-stdin < key.txt"
-        return Finding("fail", "models", f"{found['url']} wants a key, and {who} has none for it", way)
-    if found["accepted"]:
-        what = "answers and takes the key" if found["key"] else "answers without a key"
-        return Finding("ok", "models", f"{who}: {found['url']} {what}")
-    return Finding("ok", "models", f"{who}: {found['url']} can be reached; {found['reason']}")
+        return Finding("warn", "models", f"{who} cannot reach {found.url}: {found.reason}", way)
+    if found.accepted is False and found.key:
+        way = f"gatepost connect {agent} --folder {found.folders[0]} --key-stdin < key.txt"
+        return Finding("fail", "models", f"{found.url} refuses the key of {who} ({found.reason})", way)
+    if found.accepted is False:
+        way = f"gatepost connect {agent} --folder {found.folders[0]} --key-stdin < key.txt"
+        return Finding("fail", "models", f"{found.url} wants a key, and {who} has none for it", way)
+    if found.accepted:
+        what = "answers and takes the key" if found.key else "answers without a key"
+        return Finding("ok", "models", f"{who}: {found.url} {what}")
+    return Finding("ok", "models", f"{who}: {found.url} can be reached; {found.reason}")

@@ -1,7 +1,6 @@
 """How waiting for an agent ended, as an exit code: what a script can tell apart without reading anything."""
 
-from typing import Any
-
+from gatepost.serve.control.arguments.agents.agents import AgentSnapshot, WaitOutcome
 from gatepost.store.sessions.sessions import SessionState
 
 IDLE, FAILED, ASKS, STILL, CLOSED = 0, 3, 4, 5, 6
@@ -12,11 +11,10 @@ CODES = (
 )
 
 
-def get_exit_code(told: dict[str, Any]) -> int:
+def get_exit_code(told: AgentSnapshot | WaitOutcome) -> int:
     """Return the exit code for an agent's state, as the gateway reports it."""
-    if told.get("permission"):
+    if isinstance(told, WaitOutcome) and told.permission is not None:
         return ASKS
-    if told.get("waitedOut"):
+    if isinstance(told, WaitOutcome) and told.waited_out:
         return STILL
-    codes: dict[str, int] = {SessionState.ERROR: FAILED, SessionState.CLOSED: CLOSED}
-    return codes.get(told["status"], IDLE)
+    return {SessionState.ERROR: FAILED, SessionState.CLOSED: CLOSED}.get(told.status, IDLE)

@@ -5,40 +5,45 @@ Calls that only read or wait are repeated once it is back. A change that it may 
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from gatepost.cli import output
+from gatepost.cli.operation_command import read_answer
 from gatepost.core.errors import Unavailable
-from gatepost.serve.control.client import ControlClient, ControlError
+from gatepost.serve.control.arguments.agents.agents import FollowAgentArgs, WaitForAgentArgs
+from gatepost.serve.control.client import TIMEOUT_S, ControlClient, ControlError
+from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.error_kinds import ApiErrorKind
 
+R = TypeVar("R")
 RETRY_S = 0.5  # before a gateway that went away is asked again
 AWAY_S = 60.0  # how long one is waited for
-LOOKING = ("agent.follow", "agent.wait")
+LOOKING = (FollowAgentArgs, WaitForAgentArgs)
 AWAY, BACK = "the gateway went away; waiting for it", "the gateway is back"
 
 
-def call_operation(control: ControlClient, name: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Unavailable, too, if a gateway that stops says so of something that only looks."""
+def post_operation(
+    control: ControlClient, declared: type[OperationArgs[R]], args: dict[str, Any], timeout: float = TIMEOUT_S
+) -> R:
+    """Return what the running gateway answers. Unavailable, too, if a gateway that stops says so of something that only
+    looks."""
     try:
-        told: dict[str, Any] = control.post(f"/v1/ops/{name}", args)["result"]
+        found = control.post(f"/v1/ops/{declared.info.name}", args, timeout)["result"]
     except ControlError as error:
-        if error.kind == ApiErrorKind.UNAVAILABLE and name in LOOKING:
+        if error.kind == ApiErrorKind.UNAVAILABLE and declared in LOOKING:
             raise Unavailable("the gateway", str(error)) from None
         raise
-    return told
+    return read_answer(declared, found)
 
 
-def retry_unavailable(
-    once: Callable[[], dict[str, Any]], lost: Callable[[], None], *, harmless: bool
-) -> dict[str, Any]:
+def retry_unavailable(once: Callable[[], R], lost: Callable[[], None], *, harmless: bool) -> R:
     """`harmless`: it may be done twice."""
     until = time.monotonic() + AWAY_S
     while True:
         try:
             return once()
         except Unavailable as error:
-            if (error.uncertain and not harmless) or time.monotonic() > until:
+            if error.lasting or (error.uncertain and not harmless) or time.monotonic() > until:
                 raise
             lost()
             time.sleep(RETRY_S)
@@ -50,12 +55,12 @@ class RetryingCaller:
     def __init__(self, control: ControlClient) -> None:
         self._control, self._away = control, False
 
-    def __call__(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, declared: type[OperationArgs[R]], args: dict[str, Any]) -> R:
         """The first answer after it was away comes at once, whatever `args` say: that it is back is news."""
         begun = time.monotonic()
 
-        def once() -> dict[str, Any]:
-            return call_operation(self._control, name, {**args, "timeout_s": 0} if self._away else args)
+        def once() -> R:
+            return post_operation(self._control, declared, {**args, "timeout_s": 0} if self._away else args)
 
         told = retry_unavailable(once, self._lost, harmless=True)
         if self._away:

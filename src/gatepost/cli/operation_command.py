@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from gatepost.cli import output
 from gatepost.cli.operation_runner import home_of, read_operation, run_operation
-from gatepost.core import home_lock
 from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock
 from gatepost.serve.control.answers import from_json
 from gatepost.serve.control.client import TIMEOUT_S
 from gatepost.serve.control.declaration import ArgumentField, OperationArgs, get_answer_type, get_help, list_fields
@@ -75,7 +75,7 @@ def from_operation(
             if prepare is not None:
                 args = prepare(home, args, **given)
             found = _call(home, declared, args, timeout(home) if timeout else TIMEOUT_S)
-            answer = _read_answer(declared, found)
+            answer = read_answer(declared, found)
             if as_json:
                 output.print_json(found)
             else:
@@ -87,21 +87,25 @@ def from_operation(
     return decorate
 
 
-def call_operation(home: Home, declared: type[OperationArgs[R]], args: Given, timeout: float = TIMEOUT_S) -> R:
-    """Return what an operation answers."""
-    return _read_answer(declared, _call(home, declared, args, timeout))
+def call_operation(
+    home: Home, declared: type[OperationArgs[R]], args: Given, timeout: float = TIMEOUT_S, *, awake: bool = False
+) -> R:
+    """Return what an operation answers. `awake`: it must run an agent, also while the daemon is down."""
+    return read_answer(declared, _call(home, declared, args, timeout, awake=awake))
 
 
-def _read_answer(declared: type[OperationArgs[R]], found: Any) -> R:
+def read_answer(declared: type[OperationArgs[R]], found: Any) -> R:
+    """Return the record that an answer's JSON stands for. Raises Unavailable for the answer of another version."""
     try:
         answer: R = from_json(get_answer_type(declared), found)
     except msgspec.ValidationError as error:
         why = f"it answers {declared.info.name} as another version does ({error})"
-        raise Unavailable("the gateway", f"{why}; `gatepost down` and `gatepost up` start this one") from None
+        way_out = "`gatepost down` and `gatepost up` start this one"
+        raise Unavailable("the gateway", f"{why}; {way_out}", uncertain=True, lasting=True) from None
     return answer
 
 
-def _call(home: Home, declared: type[OperationArgs[Any]], args: Given, timeout: float = TIMEOUT_S) -> Any:
+def _call(home: Home, declared: type[OperationArgs[Any]], args: Given, timeout: float, *, awake: bool = False) -> Any:
     """The answer as JSON has it."""
     if declared.info.reads:
         return read_operation(home, declared, args)
@@ -109,7 +113,7 @@ def _call(home: Home, declared: type[OperationArgs[Any]], args: Given, timeout: 
         raise Unavailable(declared.info.name, "the gateway is not running; `gatepost up` starts it")
     if declared.info.needs_home and not has_store(home):
         raise SetupError(render_missing(home.path))
-    return run_operation(home, declared.info.name, args, timeout=timeout)
+    return run_operation(home, declared.info.name, args, awake=awake, timeout=timeout)
 
 
 def _get_parameter_name(field: ArgumentField) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gatepost.core import home as homes
-from gatepost.core import home_lock, listen_address, settings
+from gatepost.core import settings
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock, listen_address
 from gatepost.serve.control.client import TIMEOUT_S, ControlClient
 from gatepost.serve.control.declaration import OperationArgs
 from gatepost.store.engine.readonly import read_store
@@ -92,13 +93,13 @@ def _run_locally(home: Home, name: str, args: dict[str, Any], *, awake: bool) ->
     import asyncio
 
     from gatepost.core.clock import SystemClock
-    from gatepost.core.registry import load_folder, load_package
+    from gatepost.core.registry import load_areas, load_folder, load_package
     from gatepost.flow.gateways.group_place import place_home
     from gatepost.serve.control.contract import OPERATIONS
     from gatepost.store.engine.open_store import prepare_store
 
     home.prepare()
-    load_package("gatepost.serve.control.operations")
+    load_areas("gatepost.serve.control.operations")
     load_package("gatepost.sandboxes")
     with home_lock.acquire(home, patience=0):
         load_folder(home.plugins / "sandboxes", "sandboxes")

@@ -1,4 +1,4 @@
-"""The command group: commands are listed by file name, and a file is imported when its command is used.
+"""The command group: commands are the files in the areas of `commands/`. A file is imported when its command is used.
 
 The user gets an answer, or one line that says what is wrong and what to do; never a traceback.
 """
@@ -21,7 +21,7 @@ from gatepost.cli.hints import with_command, with_hint
 from gatepost.core import home as homes
 from gatepost.core.errors import GatepostError
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.core.registry import list_package_modules
+from gatepost.core.registry import list_area_modules
 from gatepost.core.terminal_text import make_visible
 
 INTERRUPTED = 130
@@ -31,16 +31,16 @@ OTHER_NAMES = {"approvals": "permit"}  # which help does not list
 
 
 class CommandFolderGroup(click.Group):
-    """A group whose commands are the files of a folder."""
+    """A group whose commands are files."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(info.name.replace("_", "-") for info in list_package_modules(commands.__name__))
+        return sorted(name.replace("_", "-") for name in list_area_modules(commands.__name__))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         cmd_name = OTHER_NAMES.get(cmd_name, cmd_name)
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = importlib.import_module(f"{commands.__name__}.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(list_area_modules(commands.__name__)[cmd_name.replace("-", "_")])
         gc.enable()
         command: click.Command = module.command
         _add_home_option(command)
@@ -63,9 +63,8 @@ class CommandFolderGroup(click.Group):
 
 def _first_line(name: str) -> str:
     """A command's help line, read without importing what the command needs."""
-    path = Path(commands.__path__[0]) / f"{name.replace('-', '_')}.py"
-    if not path.is_file():
-        path = path.with_suffix("") / "__init__.py"
+    area, _, module = list_area_modules(commands.__name__)[name.replace("-", "_")].rpartition(".")
+    path = Path(commands.__path__[0], area.rpartition(".")[2], f"{module}.py")
     doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     line = doc.partition("\n")[0]
     _, colon, rest = line.partition(": ")

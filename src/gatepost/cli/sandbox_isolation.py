@@ -2,13 +2,16 @@
 
 from contextlib import suppress
 
+from gatepost.cli.gateway_retry import post_operation
 from gatepost.cli.operation_runner import control_of
-from gatepost.core import home_lock
 from gatepost.core.errors import GatepostError
 from gatepost.core.home import Home
+from gatepost.core.process import home_lock
 from gatepost.core.registry import load_folder, load_package
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.sandbox.isolation import ANYBODY, SandboxIsolation, find_isolation
+from gatepost.flow.sessions.sandbox.isolation import ANYBODY, find_isolation
+from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
+from gatepost.serve.control.arguments.agents.sandboxes import IsolationArgs
 from gatepost.store.sessions.groups import Group
 
 ASK_S = 15.0  # a trial start of a sandbox may take ten
@@ -19,7 +22,7 @@ def get_isolation(home: Home, config: Config, group: Group = ANYBODY, provider: 
     if home_lock.find_holder(home) is not None:
         with suppress(GatepostError):  # it starts or stops, or is of an older version
             args = {"folder": group.folder, "provider": provider}
-            return SandboxIsolation(**control_of(home).post("/v1/ops/sandbox.walls", args, ASK_S)["result"])
+            return post_operation(control_of(home), IsolationArgs, args, ASK_S)
     load_package("gatepost.sandboxes")
     load_folder(home.plugins / "sandboxes", "sandboxes")
     return find_isolation(config, group, provider)

@@ -19,13 +19,13 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core import log
-from gatepost.core.acceptor import Acceptor
 from gatepost.core.clock import Clock
-from gatepost.core.contact import RETRY_S, FenceCheck, always
 from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.process.acceptor import Acceptor
+from gatepost.core.process.contact import RETRY_S, FenceCheck, always
+from gatepost.core.process.unix_sockets import bind_unix, peer_pid, remove_at_exit
 from gatepost.core.records import replace
 from gatepost.core.token_bucket import Rate, TokenBucket
-from gatepost.core.unix_sockets import bind_unix, peer_pid, remove_at_exit
 from gatepost.egress import proxy, rules, secret_bindings
 from gatepost.egress.contract import HostSecrets, Spender
 from gatepost.egress.http import LARGEST_HEAD, EgressClient, HttpRefusal, HttpRequestHead

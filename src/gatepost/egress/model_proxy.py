@@ -14,13 +14,13 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core import log
-from gatepost.core.contact import FenceCheck, always, check_contact
 from gatepost.core.errors import Unavailable
 from gatepost.core.json_limits import bound_values, has_few_values
+from gatepost.core.process.contact import FenceCheck, always, check_contact
+from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
 from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
 from gatepost.core.settings import Config, setting
-from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.egress import audio, request_bodies, token_usage, tool_costs
 from gatepost.egress.call_payments import CallPayments
 from gatepost.egress.contract import CallBudget, CallCost, ModelKeys, Prices, Spender

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from gatepost.core.contact import FenceCheck, always, check_contact
 from gatepost.core.errors import Invalid, SetupError
+from gatepost.core.process.contact import FenceCheck, always, check_contact
 from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.egress import token_usage
 from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead
 from gatepost.egress.rules import EgressTarget, read_host
-from gatepost.store.rights.secrets import UNBOUND
+from gatepost.store.rights.secret_rows import UNBOUND
 
 if TYPE_CHECKING:
     import httpx2

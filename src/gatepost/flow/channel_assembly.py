@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gatepost.channels.contract import CHANNELS, Channel, ChannelDeps, ChannelKind
-from gatepost.flow.channel_specs import SpecOrigin
+from gatepost.channels.contract import CHANNELS, Channel, ChannelDeps, ChannelKind, SpecOrigin
 from gatepost.flow.channel_supervisor import ChannelSupervisor, ChannelSurroundings
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.growing_messages import GrowingMessages

@@ -2,12 +2,10 @@
 on it."""
 
 from collections.abc import Callable
-from enum import StrEnum
-from typing import Any
 
 from msgspec import Struct
 
-from gatepost.channels.contract import ChannelEnded, ChannelKind, ChannelPulse, EndReason
+from gatepost.channels.contract import ChannelEnded, ChannelKind, ChannelPulse, ChannelState, EndReason
 from gatepost.core.clock import SECOND, Clock, to_microseconds
 from gatepost.core.log import HIDDEN
 from gatepost.flow.channel_way_out import render_for_running
@@ -18,15 +16,6 @@ UNPROVEN_S = 10.0  # so long a channel without evidence has to run until it coun
 LONGEST_ERROR = 500
 MOST_MISSES = 2  # tries to reach the platform: one that fails alone is a connection that was renewed
 SHORTEST_HIDDEN = 6  # characters; a shorter one is a word that may stand anywhere
-
-
-class ChannelState(StrEnum):
-    STARTING = "starting"  # it has not shown yet that it receives
-    UP = "up"
-    RETRYING = "retrying"  # it broke, and is started again
-    DEAF = "deaf"  # it gave no sign of receiving, and is started again
-    ENDED = "ended"  # nothing helps until somebody acts
-    OFF = "off"
 
 
 WELL = frozenset({ChannelState.STARTING, ChannelState.UP, ChannelState.OFF})
@@ -226,16 +215,3 @@ def render_trouble(report: ChannelReport) -> str:
     """Return why it is not well, in one line."""
     way_out = f"; {report.way_out}" if report.way_out else ""
     return f"{report.state}: {report.error}{way_out}" if report.error else str(report.state)
-
-
-def parse_report(facts: dict[str, Any]) -> ChannelReport:
-    """Return a report that came as JSON. Its times are texts there, and are left out."""
-    return ChannelReport(
-        instance=facts["instance"],
-        kind=facts["kind"],
-        state=ChannelState(facts["state"]),
-        since_at=0,
-        error=facts["error"],
-        way_out=facts["way_out"],
-        restarts=facts["restarts"],
-    )

@@ -6,14 +6,13 @@ of one kind never share a value, but for what the kind declares as its default.
 
 import importlib
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gatepost.channels.contract import CHANNELS, DRAFTS, READ_MARKS, ChannelKind
+from gatepost.channels.contract import CHANNELS, DRAFTS, READ_MARKS, ChannelKind, SpecOrigin
 from gatepost.core.errors import Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
@@ -41,15 +40,6 @@ TABLES = setting_instances(
 ON = "on"
 PACKAGE = "gatepost.channels"
 SHARED = "kit"  # the one folder beside the channels that is none
-
-
-class SpecOrigin(StrEnum):
-    """The source that says that there is such an instance."""
-
-    ALWAYS = "always"  # the kind itself: web, terminal
-    FILE = "file"
-    STORE = "store"  # `gatepost channel add`
-    GIVEN = "given"  # made by hand, in tests
 
 
 class ChannelSpec(Struct, frozen=True, kw_only=True):

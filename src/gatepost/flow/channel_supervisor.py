@@ -22,19 +22,20 @@ from gatepost.channels.contract import (
     LateFailure,
     ReadSecret,
     Receive,
+    SpecOrigin,
     SupportsClose,
 )
 from gatepost.core import log
 from gatepost.core.clock import Clock
-from gatepost.core.contact import MAY_ACT, FenceCheck, always
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
+from gatepost.core.process.contact import MAY_ACT, FenceCheck, always
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting
 from gatepost.flow import channel_specs
 from gatepost.flow.channel_health import ChannelHealth, ChannelReport, render_trouble
 from gatepost.flow.channel_listener import StoreCursor, record_end, run_channel
-from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec, SpecOrigin
+from gatepost.flow.channel_specs import BrokenSpec, ChannelSpec
 from gatepost.flow.gateways.duties import CHANNEL, Duties, DutyHealth, channel_duty
 from gatepost.flow.intake.slash_commands import list_native_commands
 from gatepost.flow.server_senders import add_server, is_apart

@@ -3,11 +3,11 @@
 from msgspec import Struct, field
 
 from gatepost.core.clock import Clock
-from gatepost.core.contact import FenceCheck, always
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.process.contact import FenceCheck, always
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.settings import Config
-from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.gateways.duties import Duties
 from gatepost.flow.gateways.session_claims import SessionClaims, SoleGateway
 from gatepost.flow.sessions.host.sandbox_freezer import SandboxFreezer

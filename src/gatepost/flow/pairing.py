@@ -13,7 +13,7 @@ from gatepost.access import acl
 from gatepost.access.senders import rights_of
 from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
-from gatepost.core.listen_address import LISTEN, parse
+from gatepost.core.process.listen_address import LISTEN, parse
 from gatepost.core.settings import Config, setting
 from gatepost.flow import codes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
 
 from gatepost.access.subjects import ANY_EFFECTS, NO_EFFECTS, Subject, ToolEffects, make_effects
 from gatepost.access.tiers import Tier
@@ -40,8 +39,9 @@ from gatepost.store.money import costs
 from gatepost.store.port import Db, Store
 from gatepost.store.rights import audit, connector_tools, secrets
 from gatepost.store.rights.audit import AuditRecord
-from gatepost.store.rights.connector_tools import AcceptedTool, SeenTool
+from gatepost.store.rights.connector_tools import AcceptedTool, ConnectorCheck, SeenTool, ToolChange
 from gatepost.store.rights.requests import BoundFact, BoundKind, BoundReads
+from gatepost.store.rights.secret_rows import render_scope
 from gatepost.store.rights.secrets import SecretReader, is_channel_secret
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import ForwardedResult, Tool, check_name
@@ -126,23 +126,6 @@ class CachedToolList(msgspec.Struct, frozen=True):
     @property
     def offered(self) -> list[McpListedTool]:
         return [each for each in self.tools if each.name not in self.held]
-
-
-class ToolChange(Struct, frozen=True):
-    """A tool that waits to be accepted. `lines`: what is said of it now in other words, with the signs that hide."""
-
-    connector: str
-    tool: str
-    new: bool
-    lines: list[str]
-
-
-class ConnectorCheck(Struct, frozen=True):
-    """The outcome of asking one: its tools as they are called here, or why there are none."""
-
-    name: str
-    tools: tuple[str, ...] = ()
-    trouble: str = ""
 
 
 RunTool = Callable[..., Any]
@@ -392,7 +375,7 @@ def _bind_secret(db: Db, name: str, folder: str, user: str) -> BoundFact:
     if found is None:
         return BoundFact(BoundKind.SECRET, name, "", "it is not set")
     digest = hashlib.sha256(f"{found.scope} ".encode() + found.mark).hexdigest()
-    return BoundFact(BoundKind.SECRET, name, digest, f"of {secrets.render_scope(found.scope)}")
+    return BoundFact(BoundKind.SECRET, name, digest, f"of {render_scope(found.scope)}")
 
 
 def check_names(declared: Iterable[str], tools: Registry[Tool]) -> None:

@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from gatepost.core import log
-from gatepost.core.acceptor import Acceptor
+from gatepost.core.process.acceptor import Acceptor
+from gatepost.core.process.unix_sockets import bind_unix, is_hung_up, peer_pid, remove_at_exit
 from gatepost.core.token_bucket import Rate, TokenBucket
-from gatepost.core.unix_sockets import bind_unix, is_hung_up, peer_pid, remove_at_exit
 from gatepost.gate.caller import Caller
 from gatepost.gate.dispatch import Dispatch
 from gatepost.gate.mcp_protocol import McpProtocol, Outflow, SubmitTurn

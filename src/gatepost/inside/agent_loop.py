@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from gatepost.inside import http_client, media, prompt, workspace_files
+from gatepost.inside import http_client, media, workspace_files
 from gatepost.inside.conversation import (
     AssistantEntry,
     AssistantToolCall,
@@ -29,6 +29,8 @@ from gatepost.inside.conversation import (
 from gatepost.inside.http_client import ClientEndpoint, IncompleteResponse, post_request
 from gatepost.inside.mcp_client import McpClient, McpTool
 from gatepost.inside.media import MediaBlock
+from gatepost.inside.prompts import prompt
+from gatepost.inside.prompts.system_prompt import system_prompt
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import (
     Batch,
@@ -45,7 +47,6 @@ from gatepost.inside.providers.contract import (
     TurnResult,
     UsageReport,
 )
-from gatepost.inside.system_prompt import system_prompt
 from gatepost.mailbox.inbound import InboundRow
 from gatepost.mailbox.outbound import now
 from gatepost.mailbox.runner_frames import TurnErrorClass

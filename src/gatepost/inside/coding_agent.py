@@ -19,6 +19,7 @@ import msgspec
 from gatepost.inside import bridge, forwarder, media
 from gatepost.inside.mcp_json import OURS, McpServerConfig, own_servers
 from gatepost.inside.media import MediaKind
+from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.inside.providers.contract import (
@@ -34,7 +35,6 @@ from gatepost.inside.providers.contract import (
     TurnResult,
     UsageReport,
 )
-from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
 
 LONGEST_RESULT = 4000  # characters of a tool's result in the timeline
 LONGEST_ERROR = 500  # characters of what an agent says about an error

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 
-from gatepost.inside.output_parser import parse_draft
+from gatepost.inside.prompts.output_parser import parse_draft
 from gatepost.mailbox.runner_frames import LONGEST_DRAFT, DraftFrame
 
 APART_S = 0.04  # between two drafts

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from gatepost.inside.gateway_socket import GatewaySocket
-from gatepost.inside.prompt import PromptContext
+from gatepost.inside.prompts.prompt import PromptContext
 from gatepost.mailbox import inbound, runner_frames
 from gatepost.mailbox.inbound import InboundRow, MailboxCorrupt, MailboxLocked
 from gatepost.mailbox.outbound import OutboundDb, now

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gatepost.inside import output_parser, prompt, timeline_events
+from gatepost.inside import timeline_events
 from gatepost.inside.drafts import DraftSender
 from gatepost.inside.gateway_socket import GatewaySocket
 from gatepost.inside.inbox_reader import InboxReader
+from gatepost.inside.prompts import output_parser, prompt
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers import contract
 from gatepost.inside.providers.contract import Batch, Item, ItemKind, Provider

@@ -22,8 +22,8 @@ from msgspec import Struct
 
 from gatepost.core.error_classification import PASSING_ERRNOS
 from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.process.unix_sockets import can_refuse_descriptors
 from gatepost.core.settings import Config, setting
-from gatepost.core.unix_sockets import can_refuse_descriptors
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.sandboxes import cgroups, mounts, seccomp
 from gatepost.sandboxes.child import Child, cap_rlimit

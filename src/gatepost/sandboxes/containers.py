@@ -21,8 +21,8 @@ from pathlib import Path
 
 from gatepost.core import error_classification
 from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.process.unix_sockets import can_refuse_descriptors
 from gatepost.core.settings import setting
-from gatepost.core.unix_sockets import can_refuse_descriptors
 from gatepost.sandboxes import cgroups, mounts, seccomp
 from gatepost.sandboxes.child import Child, cap_rlimit
 from gatepost.sandboxes.contract import SandboxLimits, SandboxPlan

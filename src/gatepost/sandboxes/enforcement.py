@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gatepost.core.process.unix_sockets import can_refuse_descriptors
 from gatepost.core.settings import Config
-from gatepost.core.unix_sockets import can_refuse_descriptors
 from gatepost.flow.sessions.host.host_uids import uid_range
 from gatepost.sandboxes import cgroups
 

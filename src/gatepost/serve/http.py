@@ -10,12 +10,12 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gatepost.core.acceptor import Acceptor
 from gatepost.core.errors import SetupError
-from gatepost.core.listen_address import ListenAddress
+from gatepost.core.process.acceptor import Acceptor
+from gatepost.core.process.listen_address import ListenAddress
+from gatepost.core.process.unix_sockets import BACKLOG, bind_unix, remove_at_exit
 from gatepost.core.settings import setting
 from gatepost.core.token_bucket import Rate, TokenBucket
-from gatepost.core.unix_sockets import BACKLOG, bind_unix, remove_at_exit
 from gatepost.serve.connection_limits import PER_PEER, Connections, LimitedProtocol
 from gatepost.serve.cut_answers import spare_cut_answers
 from gatepost.store.port import FailingSoon

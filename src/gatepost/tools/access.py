@@ -17,7 +17,7 @@ from gatepost.store.rights import acl
 from gatepost.store.sessions import groups, sessions
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
-from gatepost.tools.lookup_helpers import get_own_part, update_search_index
+from gatepost.tools.kit.lookup_helpers import get_own_part, update_search_index
 
 
 class AclEntry(Struct, frozen=True, kw_only=True):

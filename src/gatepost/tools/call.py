@@ -15,12 +15,12 @@ from msgspec import Struct
 from gatepost.access.tiers import Tier, tier_of
 from gatepost.channels.contract import Channel, ChannelKind
 from gatepost.core.clock import Clock
-from gatepost.core.contact import FenceCheck, always, check_contact
 from gatepost.core.errors import Invalid, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.process.contact import FenceCheck, always, check_contact
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.settings import Config, setting
-from gatepost.core.thread_pools import FairThreadPool
 from gatepost.messages.inbound import Inbound
 from gatepost.store.messages.file_passing import FilePassing
 from gatepost.store.port import Db, Store
@@ -30,6 +30,7 @@ from gatepost.store.rooms import origins
 from gatepost.store.rooms.origins import OriginChain
 from gatepost.store.sessions import tool_calls
 from gatepost.store.sessions.forks import ForkedSession
+from gatepost.store.sessions.replays import StartedReplay
 from gatepost.store.sessions.tool_calls import CallIdentity
 from gatepost.store.sessions.turns import Turn
 
@@ -135,16 +136,6 @@ class ReplayWish(Struct, frozen=True, kw_only=True):
     agents_md: str = ""
     skills: Mapping[str, str] = {}
     turns: int = 20
-
-
-class StartedReplay(Struct, frozen=True):
-    """`session_id`: of the replay, which compare_replay takes as `replayId`; `turns`: how many it repeats."""
-
-    session_id: str
-    source_id: str
-    folder: str
-    turns: int
-    replayId: str
 
 
 class ReplayStarter(Protocol):

@@ -12,10 +12,10 @@ from gatepost.core.errors import Invalid, Refused
 from gatepost.messages.card import Card, CardField, render_text
 from gatepost.messages.outbound import Op
 from gatepost.messages.text import clean, one_line
-from gatepost.tools import outbox_effects
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import BODY, Body, tool
-from gatepost.tools.outbox_effects import Room, SendReceipt
+from gatepost.tools.kit import outbox_effects
+from gatepost.tools.kit.outbox_effects import Room, SendReceipt
 
 MOST_FIELDS = 25
 MOST_LINKS = 10

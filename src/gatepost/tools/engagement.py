@@ -20,7 +20,7 @@ from gatepost.store.rooms.engagements import Engagement
 from gatepost.store.sessions import groups
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
-from gatepost.tools.lookup_helpers import Jid
+from gatepost.tools.kit.lookup_helpers import Jid
 
 MOST = 200  # conversations of one room in which a group is, beyond which it enters no further one by itself
 Topic = Annotated[

@@ -22,9 +22,9 @@ from gatepost.store.port import Db, inline_read
 from gatepost.store.rights.requests import BoundReads
 from gatepost.store.sessions import errands
 from gatepost.store.sessions.errands import Errand, ErrandState
-from gatepost.tools import outgoing_files
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
+from gatepost.tools.kit import outgoing_files
 
 LONGEST = 100_000
 MOST_FILES = 20

@@ -29,9 +29,9 @@ from gatepost.store.rooms.origins import OriginChain
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import groups, sessions
 from gatepost.tools.call import ToolCall, run_to_completion
-from gatepost.tools.child_quota import check_quota
 from gatepost.tools.contract import tool
-from gatepost.tools.outbox_effects import bind_text
+from gatepost.tools.kit.child_quota import check_quota
+from gatepost.tools.kit.outbox_effects import bind_text
 
 DIRECT_SEQ = 0  # a room that was given to a group by name comes before every pattern
 LONGEST_NAME = 100

@@ -22,7 +22,7 @@ from gatepost.flow.codes import mask_codes
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.routing import RouteTable
 from gatepost.flow.sessions.sandbox.sandbox_plan import TIMEZONE
-from gatepost.inside.prompt import escape
+from gatepost.inside.prompts.prompt import escape
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Direction, Inbound
@@ -38,8 +38,8 @@ from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups
 from gatepost.tools.call import ReachableRoom, ToolCall
 from gatepost.tools.contract import tool
-from gatepost.tools.lookup_helpers import LOCAL, MOST, Jid, get_own_part, parse_time
-from gatepost.tools.outbox_effects import LONGEST_TEXT
+from gatepost.tools.kit.lookup_helpers import LOCAL, MOST, Jid, get_own_part, parse_time
+from gatepost.tools.kit.outbox_effects import LONGEST_TEXT
 
 MOST_OF_THREAD = 100
 FETCH_S = 30.0

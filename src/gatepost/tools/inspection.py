@@ -22,7 +22,7 @@ from gatepost.store.rooms.engagements import Engagement
 from gatepost.store.sessions import groups
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
-from gatepost.tools.lookup_helpers import (
+from gatepost.tools.kit.lookup_helpers import (
     MOST,
     Jid,
     RouteInfo,

@@ -16,9 +16,9 @@ from gatepost.flow.links import link_tokens
 from gatepost.store.port import Db
 from gatepost.store.rights.tokens import TokenKind
 from gatepost.tools.call import ToolCall
-from gatepost.tools.child_quota import check_quota
 from gatepost.tools.contract import tool
-from gatepost.tools.lookup_helpers import parse_time
+from gatepost.tools.kit.child_quota import check_quota
+from gatepost.tools.kit.lookup_helpers import parse_time
 
 OWN_GROUP = "/"
 Target = Annotated[

@@ -17,10 +17,10 @@ from gatepost.store.messages import outbox
 from gatepost.store.messages.outbox import OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rights.requests import BoundReads
-from gatepost.tools import outbox_effects
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
-from gatepost.tools.outbox_effects import MessageRef, Room, SendReceipt, Source
+from gatepost.tools.kit import outbox_effects
+from gatepost.tools.kit.outbox_effects import MessageRef, Room, SendReceipt, Source
 
 LONGEST_REACTION = 64
 DISLIKE = "👎"

@@ -13,10 +13,10 @@ from gatepost.store.messages import inbox
 from gatepost.store.messages.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rights.requests import BoundReads
-from gatepost.tools import outbox_effects, outgoing_files
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
-from gatepost.tools.outbox_effects import Room, SendReceipt, Seq
+from gatepost.tools.kit import outbox_effects, outgoing_files
+from gatepost.tools.kit.outbox_effects import Room, SendReceipt, Seq
 
 MOST_MEDIA = 20
 

@@ -13,10 +13,10 @@ from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid
 from gatepost.messages.outbound import Op
 from gatepost.messages.text import clean
-from gatepost.tools import outbox_effects
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import BODY, tool
-from gatepost.tools.outbox_effects import Room, SendReceipt
+from gatepost.tools.kit import outbox_effects
+from gatepost.tools.kit.outbox_effects import Room, SendReceipt
 
 MOST_PROMPTS = 16
 LONGEST_TITLE = 256

@@ -11,8 +11,8 @@ from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.store.port import Db
 from gatepost.store.sessions import replays, sessions
-from gatepost.store.sessions.replays import Replay, ReplayedTurn
-from gatepost.tools.call import ReplayWish, StartedReplay, ToolCall
+from gatepost.store.sessions.replays import Replay, ReplayedTurn, StartedReplay
+from gatepost.tools.call import ReplayWish, ToolCall
 from gatepost.tools.contract import Body, tool
 
 LONGEST_COMPARED = 4000  # characters of each text

@@ -21,7 +21,7 @@ from gatepost.store.sessions import groups
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
-from gatepost.tools.lookup_helpers import RouteInfo, is_own_route, is_visible_route, render_route
+from gatepost.tools.kit.lookup_helpers import RouteInfo, is_own_route, is_visible_route, render_route
 
 DEFAULT_SEQ = 100
 Seq = Annotated[int, Meta(ge=0, le=2**31)]

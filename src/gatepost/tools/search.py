@@ -16,7 +16,7 @@ from gatepost.store import search
 from gatepost.store.search import Hit, SearchQuery, Subtree
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
-from gatepost.tools.lookup_helpers import LOCAL, MOST, parse_time, update_search_index
+from gatepost.tools.kit.lookup_helpers import LOCAL, MOST, parse_time, update_search_index
 
 
 class FoundMessage(Struct, frozen=True, kw_only=True):

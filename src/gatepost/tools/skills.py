@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here, claim_here
 from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.flow.sessions.sandbox.skill_text import LARGEST_SKILL, check_skill

@@ -14,9 +14,9 @@ from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, Refused, SetupError, Unavailable, Unsupported
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress import speech
 from gatepost.egress.call_payments import CallPayments
 from gatepost.egress.contract import CallCost, Spender
@@ -33,10 +33,10 @@ from gatepost.store.money.costs import TokenCounts
 from gatepost.store.port import Db
 from gatepost.store.rights.requests import BoundFact, BoundKind, BoundReads
 from gatepost.store.rights.secrets import SecretReader
-from gatepost.tools import outbox_effects, outgoing_files
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, tool
-from gatepost.tools.outbox_effects import Room, SendReceipt
+from gatepost.tools.kit import outbox_effects, outgoing_files
+from gatepost.tools.kit.outbox_effects import Room, SendReceipt
 
 LONGEST_TEXT = 5000  # bytes
 LONGEST_VOICE = 100

@@ -23,8 +23,8 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from gatepost.app import Gateway
-from gatepost.core.listen_address import ListenAddress
-from gatepost.core.untrusted_files import open_untrusted
+from gatepost.core.files.untrusted_files import open_untrusted
+from gatepost.core.process.listen_address import ListenAddress
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.serve.agents import bridge

@@ -12,7 +12,7 @@ import httpx2
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from gatepost.core.listen_address import ListenAddress
+from gatepost.core.process.listen_address import ListenAddress
 from gatepost.serve.agents.groups import PATH, make_groups_app
 from gatepost.serve.agents.mcp_endpoint import McpEndpoint
 from gatepost.serve.http import HttpServer, bind

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from gatepost.core.listen_address import parse
+from gatepost.core.process.listen_address import parse
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.browser_security import BrowserSecurityMiddleware
 from gatepost_testing.platforms.base import (

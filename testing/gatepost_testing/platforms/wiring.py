@@ -20,7 +20,7 @@ from gatepost.channels.contract import (
 )
 from gatepost.core import registry
 from gatepost.core.clock import SystemClock
-from gatepost.core.listen_address import parse
+from gatepost.core.process.listen_address import parse
 from gatepost.core.settings import Config, Setting
 from gatepost.messages.inbound import Inbound, Receipt
 from gatepost.serve.http import HttpServer, bind, get_bound_address

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gatepost.flow.channel_health import ChannelState
+from gatepost.channels.contract import ChannelState
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.platforms.base import EmulatedPlatform, ShownMessage
 from gatepost_testing.platforms.telegram import TelegramPlatform

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gatepost.core import keeper_process
+from gatepost.core.process import keeper_process
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.storms.cluster import Cluster
 from gatepost_testing.storms.storm import (

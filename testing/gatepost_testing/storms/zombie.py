@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gatepost.core.keeper_process import read_start_time
+from gatepost.core.process.keeper_process import read_start_time
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.platforms.base import EmulatedPlatform
 from gatepost_testing.provider import ScriptBuilder

@@ -18,7 +18,7 @@ from gatepost.core.home import Home
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.rooms import channel_instances
-from gatepost_testing import platforms
+from gatepost_testing import platforms, servers
 from gatepost_testing.platforms.base import EmulatedPlatform, PlatformFault
 from gatepost_testing.platforms.teams import APP_ID, TENANT
 
@@ -116,8 +116,9 @@ def list_platforms() -> list[type[EmulatedPlatform]]:
     """Those that start by themselves."""
     registry.load_package("gatepost.channels")
     found: dict[str, type[EmulatedPlatform]] = {}
-    for info in pkgutil.iter_modules(platforms.__path__):
-        module = importlib.import_module(f"{platforms.__name__}.{info.name}")
+    places = [(package, info) for package in (platforms, servers) for info in pkgutil.iter_modules(package.__path__)]
+    for package, info in places:
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
         for _, each in inspect.getmembers(module, inspect.isclass):
             known = issubclass(each, EmulatedPlatform) and getattr(each, "kind", "") in CHANNELS
             if known and not inspect.signature(each).parameters and not inspect.isabstract(each):

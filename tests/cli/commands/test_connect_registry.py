@@ -25,7 +25,7 @@ from gatepost.core.errors import GatepostError, Invalid, SetupError
 from gatepost.core.home import Home
 from gatepost.serve.control.agent_registry import LARGEST, LONGEST, find_command
 from gatepost.serve.control.connectable_agents import get_agent
-from gatepost.serve.control.operations.groups import parse_value
+from gatepost.serve.control.operations.rooms.groups import parse_value
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group

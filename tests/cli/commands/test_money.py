@@ -1,5 +1,6 @@
 """`gatepost budget` and `gatepost cost` on a home whose gateway is down."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -69,6 +70,7 @@ def test_costs_are_added_up(run: Run, home: Home) -> None:
     assert told["total_usd"] == 0.750001
     assert [(row["group"], row["usd"]) for row in told["rows"]] == [("home", 0.5), ("acme", 0.250001)]
     assert "$0.250001" in shown and "total $0.750001" in shown
+    assert re.search(r"^total \$0\.750001 since \d{4}-\d\d-\d\d \(UTC\)$", run("cost", "--days", "1").out, re.M)
     assert {row["model"] for row in run("cost", "--by", "model", "--json").json["rows"]} == {
         "openai:gpt-5",
         "claude-opus-5",

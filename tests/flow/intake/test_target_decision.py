@@ -6,8 +6,8 @@ import pytest
 
 from gatepost.flow.intake import routing
 from gatepost.flow.intake.engagement import make_engagement
+from gatepost.flow.intake.message_outcome import DecidedBy
 from gatepost.flow.intake.target_decision import (
-    DecidedBy,
     RouteQuestion,
     Spoken,
     TargetDecision,

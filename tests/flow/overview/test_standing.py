@@ -7,12 +7,11 @@ import pytest
 from gatepost.core.clock import HOUR, MINUTE
 from gatepost.core.periods import Period
 from gatepost.core.records import replace
+from gatepost.flow.overview.agent_states import AgentStanding, SafeStep
 from gatepost.flow.overview.facts import find_tightest, group_budgets
 from gatepost.flow.overview.standing import (
     TOO_LONG,
     AgentFacts,
-    AgentStanding,
-    SafeStep,
     StepAdvice,
     count_standings,
     find_since,

@@ -12,7 +12,7 @@ from gatepost.core.clock import DAY, SECOND
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.upkeep import retention
-from gatepost.flow.upkeep.retention import Retention, RetentionCounts
+from gatepost.flow.upkeep.retention import Retention
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import dropped, inbox, messages
 from gatepost.store.messages.outbox import NewEffect, add
@@ -22,6 +22,7 @@ from gatepost.store.rights import requests
 from gatepost.store.rights.requests import BoundFile, BoundReads, NewRequest, RequestKind
 from gatepost.store.rooms import engagements
 from gatepost.store.rooms.engagements import Engagement
+from gatepost.store.schedule.retention import RetentionCounts
 from gatepost.store.sessions import groups, sessions
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.clock import NOON, FixedClock

@@ -16,7 +16,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ElicitResult
 from pydantic import BaseModel
 
-from gatepost.core.listen_address import ListenAddress
+from gatepost.core.process.listen_address import ListenAddress
 from gatepost.serve.agents import bridge
 from gatepost.serve.http import HttpServer, bind
 from gatepost_testing.waiting import PATIENCE_S

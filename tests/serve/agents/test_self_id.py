@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from gatepost.app import Gateway
-from gatepost.core.listen_address import ListenAddress
+from gatepost.core.process.listen_address import ListenAddress
 from gatepost.serve.agents.self_id import NAME, PATH, make_self_app
 from gatepost.serve.http import HttpServer, open_listener
 from gatepost.store.sessions import due_sessions, turns

@@ -15,19 +15,22 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Refused, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.listen_address import ListenAddress
+from gatepost.core.process.listen_address import ListenAddress
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.messages.draft import Draft
 from gatepost.serve.control import contract
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.api import LARGEST_BODY, ApiDeps, make_api
 from gatepost.serve.control.client import ControlClient, ControlError
 from gatepost.serve.control.contract import Operation, OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.serve.http import HttpServer, bind
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost_testing.waiting import PATIENCE_S
 
+STATUS = DaemonStatus(pid=9, version="1", channels=["terminal"])
 OPERATIONS: Registry[Operation] = Registry("operation")
 operation = partial(contract.operation, registry=OPERATIONS)
 
@@ -92,8 +95,8 @@ async def api(store: SqliteStore, home: Home, terminal: Any) -> AsyncIterator[Ru
     async def new_login(person: str) -> str:
         return f"http://127.0.0.1:1/#token=x{person}"
 
-    async def status() -> dict[str, str]:
-        return {"state": "up"}
+    async def status() -> DaemonStatus:
+        return STATUS
 
     office = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
     parts = ApiDeps(
@@ -115,7 +118,7 @@ async def api(store: SqliteStore, home: Home, terminal: Any) -> AsyncIterator[Ru
 
 async def test_health_status_login_and_shutdown(api: Running) -> None:
     assert (await api.ask("get", "/v1/health"))["status"] == "ok"
-    assert (await api.ask("get", "/v1/status"))["result"] == {"state": "up"}
+    assert (await api.ask("get", "/v1/status"))["result"] == to_json(STATUS)
     assert (await api.ask("post", "/v1/login"))["result"]["url"].startswith("http://")
     assert (await api.ask("post", "/v1/login?user=fake%3Auser%2F1"))["result"]["url"].endswith("xfake:user/1")
     await api.ask("post", "/v1/shutdown")

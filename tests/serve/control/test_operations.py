@@ -9,13 +9,13 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.registry import load_package
+from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
 from gatepost.flow.groups.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
 from gatepost.flow.people import personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
-from gatepost.serve.control.arguments.group_links import LinkGroupArgs
+from gatepost.serve.control.arguments.rooms.group_links import LinkGroupArgs
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox
@@ -43,7 +43,7 @@ class Desk:
 
 @pytest.fixture
 async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
-    load_package("gatepost.serve.control.operations")
+    load_areas("gatepost.serve.control.operations")
     home, clock = Home(tmp_path / "home"), SystemClock()
     home.prepare()
     (home.plugins / "providers" / "mine.py").write_text("")

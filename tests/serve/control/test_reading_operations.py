@@ -8,7 +8,7 @@ import pytest
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.registry import Registry, load_package
+from gatepost.core.registry import Registry, load_areas
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.engine.sqlite_store import SqliteStore
@@ -23,7 +23,7 @@ from gatepost_testing.clock import FixedClock
 
 @pytest.fixture
 async def deps(store: SqliteStore, store_path: Path) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
+    load_areas("gatepost.serve.control.operations")
     await store.write(fill)
     home = Home(store_path.parent)
     return OperationDeps(home=home, store=store, clock=FixedClock(), config=Config(), bells=EventBus())

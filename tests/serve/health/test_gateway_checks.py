@@ -2,8 +2,8 @@
 
 import pytest
 
+from gatepost.channels.contract import ChannelState
 from gatepost.core.clock import SECOND, iso
-from gatepost.flow.channel_health import ChannelState
 from gatepost.flow.gateways.duties import DutyHealth
 from gatepost.serve.health.gateway_checks import check_gateways, judge_clock, judge_devices
 from gatepost.store.gateways import gateways, group_places

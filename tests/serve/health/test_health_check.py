@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from gatepost.channels.contract import ChannelState
 from gatepost.core.clock import SECOND
 from gatepost.core.home import Home
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
-from gatepost.flow.channel_health import ChannelReport, ChannelState
+from gatepost.flow.channel_health import ChannelReport
 from gatepost.serve.health import health_check, machine_checks
 from gatepost.serve.health.findings import Finding
 from gatepost.serve.health.health_check import MOST_FINDINGS, HealthCheck, HealthDeps, sort_findings

@@ -1,7 +1,7 @@
 """The site on a real port, and a browser's worth of manners to ask it with."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +12,11 @@ import pytest
 from gatepost.core.clock import SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.listen_address import parse
-from gatepost.core.registry import load_package
+from gatepost.core.process.listen_address import parse
+from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.signin.one_time_link import make_login_url
@@ -64,12 +65,12 @@ def given() -> dict[str, Any]:
 
 @pytest.fixture
 def office(store: SqliteStore, home: Home, given: dict[str, Any]) -> OperationDeps:
-    load_package("gatepost.serve.control.operations")
+    load_areas("gatepost.serve.control.operations")
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(given), bells=EventBus())
 
 
-async def get_status() -> Mapping[str, Any]:
-    return {"version": "0", "sessions_awake": 0, "channel_health": []}
+async def get_status() -> DaemonStatus:
+    return DaemonStatus(version="0")
 
 
 @pytest.fixture

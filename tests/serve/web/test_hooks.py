@@ -13,7 +13,7 @@ from gatepost.channels.contract import ADMIT, Channel, ChannelEnded, EndReason, 
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
-from gatepost.core.listen_address import parse
+from gatepost.core.process.listen_address import parse
 from gatepost.core.settings import Config
 from gatepost.core.token_bucket import Rate
 from gatepost.messages.outbound import Outbound

@@ -5,9 +5,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from gatepost.channels.contract import ChannelState
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.records import replace
-from gatepost.flow.channel_health import ChannelReport, ChannelState
+from gatepost.flow.channel_health import ChannelReport
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.serve.metrics import GatewayMeasurements, render_metrics
 from gatepost.serve.rate_limit import PeerRateLimiter

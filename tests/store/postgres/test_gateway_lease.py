@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gatepost.core.clock import SECOND
-from gatepost.core.keeper_process import read_clock
+from gatepost.core.process.keeper_process import read_clock
 from gatepost.store.gateways import gateways
 from gatepost.store.gateways.gateways import GatewayIdentity, GatewayRow
 from gatepost.store.postgres.connection import open_connection

@@ -15,7 +15,8 @@ from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secrets import UNREADABLE_KEPT, KeptSecrets, SecretOwner, SecretReader, list_scopes
+from gatepost.store.rights.secret_rows import SecretOwner
+from gatepost.store.rights.secrets import UNREADABLE_KEPT, KeptSecrets, SecretReader, list_scopes
 from gatepost.store.sessions import groups
 from gatepost_testing.clock import FixedClock
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gatepost.core.listen_address import parse
+from gatepost.core.process.listen_address import parse
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost_testing.platforms.base import NotOffered
 from gatepost_testing.platforms.github import LOGIN, SECRET, TOKEN, GitHubPlatform

@@ -18,10 +18,10 @@ import anyio
 from gatepost.channels.contract import Channel, ChannelEnded, LateFailure
 from gatepost.core import log
 from gatepost.core.clock import SECOND, Clock, to_microseconds
-from gatepost.core.contact import FenceCheck
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.fair_queue import FairQueue
+from gatepost.core.process.contact import FenceCheck
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery import outbox_claims
 from gatepost.flow.delivery.channel_sender import ChannelSender, SendJob, SendOutcome

@@ -13,9 +13,9 @@ from typing import Protocol
 from gatepost.core import log
 from gatepost.core.clock import Clock, to_microseconds
 from gatepost.core.errors import GatepostError
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, Setting, setting
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.store.port import Store
 from gatepost.store.sessions import errands
 from gatepost.store.sessions.errands import IdleLimits

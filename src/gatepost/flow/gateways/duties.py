@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from gatepost.channels.contract import ChannelState
 from gatepost.core.clock import SECOND
 from gatepost.core.settings import setting
-from gatepost.flow.channel_health import ChannelState
 from gatepost.store.gateways.gateways import DutyPause, DutyRow
 
 SCHEDULE, REQUESTS, NEWCOMERS, ERRANDS, RETENTION = "schedule", "requests", "newcomers", "errands", "retention"

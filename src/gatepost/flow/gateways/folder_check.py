@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Iterable
 
 from gatepost.core.errors import Invalid, NotFound, Unavailable
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.store.gateways import group_places
 from gatepost.store.port import Db, Store
 

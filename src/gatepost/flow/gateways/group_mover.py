@@ -14,8 +14,8 @@ from pathlib import Path
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.settings import setting
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways import world_archive
 from gatepost.flow.gateways.world_archive import ArchiveLimits, WorldPacker, WorldUnpacker, list_tops
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from gatepost.core import ids
 from gatepost.core.errors import SetupError
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.world_archive import GROUPS, SESSIONS, find_newer
 from gatepost.flow.sessions.sandbox.sandbox_plan import KIND
 from gatepost.store.engine.place import get_place

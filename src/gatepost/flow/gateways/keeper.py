@@ -8,8 +8,9 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from gatepost.core import keeper_process, log
-from gatepost.core.keeper_process import read_start_time
+from gatepost.core import log
+from gatepost.core.process import keeper_process
+from gatepost.core.process.keeper_process import read_start_time
 from gatepost.sandboxes.contract import Sandbox
 
 _log = log.get("gateways")

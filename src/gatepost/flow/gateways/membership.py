@@ -14,7 +14,7 @@ from msgspec import Struct
 from gatepost.core import log
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.event_bus import Bell
-from gatepost.core.keeper_process import read_clock
+from gatepost.core.process.keeper_process import read_clock
 from gatepost.flow.gateways.bell_relay import BellRelay, Board, Notice
 from gatepost.flow.gateways.duties import (
     LOOPS,

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
-from gatepost.core.untrusted_files import DEEPEST, UntrustedFolder, open_untrusted
+from gatepost.core.files.untrusted_files import DEEPEST, UntrustedFolder, open_untrusted
 
 GROUPS, SESSIONS = "groups", "sessions"
 MAILBOX = frozenset({"in", "out"})  # of a session, made anew where it wakes

@@ -6,40 +6,17 @@ import stat
 import threading
 from contextlib import suppress
 
-from msgspec import Struct
-
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
-from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
+from gatepost.flow.groups.file_records import GroupFile, GroupFileText, WrittenGroupFile
 
 AGENTS, SKILLS = "AGENTS.md", "skills"
 LARGEST_FILE = 64 * 1024  # bytes
 MOST_FILES, DEEPEST = 500, 8  # below skills/
 MOST_ENTRIES = 2000  # files and folders that one look sees
 _writing = threading.Lock()  # between a look at the version and the write nobody else of us writes
-
-
-class GroupFile(Struct, frozen=True):
-    path: str
-    size: int
-    changed_at: int
-
-
-class GroupFileText(Struct, frozen=True):
-    """`version` names this text."""
-
-    folder: str
-    path: str
-    text: str
-    version: str
-
-
-class WrittenGroupFile(Struct, frozen=True):
-    folder: str
-    path: str
-    version: str
-    size: int
 
 
 def check_path(path: str) -> str:

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from gatepost.channels.contract import get_file_folder_name
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.store.messages import inbox, outbox
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions, worktrees

@@ -1,8 +1,8 @@
 """Groups come with a folder that an agent can start in, and a gateway comes with two of them: `root`, and the world
 `home`, where the default route leads.
 
-A group's folder belongs to its agent: it is touched through `core/untrusted_files.py` alone, and nothing that is there
-is ever overwritten.
+A group's folder belongs to its agent: it is touched through `core/files/untrusted_files.py` alone, and nothing that is
+there is ever overwritten.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from msgspec import Struct
 from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import NOWHERE, check_stays, claim_found
 from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.store.gateways import group_places

@@ -9,6 +9,7 @@ from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import Arrival, MessageContext, TargetAccess, find_session
+from gatepost.flow.intake.message_outcome import DecidedBy
 from gatepost.flow.intake.routed_message import (
     MessageRelation,
     RoutedMessage,
@@ -17,7 +18,7 @@ from gatepost.flow.intake.routed_message import (
     read_spoken,
 )
 from gatepost.flow.intake.routing import RouteChoice, RouteDecision
-from gatepost.flow.intake.target_decision import DecidedBy, RouteQuestion, Spoken, TargetDecision, decide_target
+from gatepost.flow.intake.target_decision import RouteQuestion, Spoken, TargetDecision, decide_target
 from gatepost.flow.requests import unknown_senders
 from gatepost.flow.sessions.session_stop import works_for
 from gatepost.messages.inbound import Direction, MessageKind

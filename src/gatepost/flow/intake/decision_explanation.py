@@ -1,8 +1,6 @@
 """The outcome that a message would have, for people who ask: the whole decision, in the order and by the functions of
 the real one. Nothing is written. Left out is what no question has: codes, answers to cards, and files."""
 
-from enum import StrEnum
-
 from msgspec import Struct
 
 from gatepost.access import acl, senders
@@ -12,6 +10,7 @@ from gatepost.flow.intake import slash_commands
 from gatepost.flow.intake.accepted_message import TargetAccess
 from gatepost.flow.intake.admission import BUDGET, admit, asks_first, decide_message, find_spent_budget
 from gatepost.flow.intake.held_arrivals import is_asked_about
+from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.room_records import SeenRoom
 from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.flow.intake.routing import RouteChoice
@@ -24,17 +23,6 @@ from gatepost.store.rights.acl import AclEffect
 from gatepost.store.rooms.rooms import RoomPolicy
 
 NO_ROUTE = "no_route"
-
-
-class MessageOutcome(StrEnum):
-    """The outcome of a message, or of it in one group."""
-
-    WAKES = "wakes"
-    OBSERVES = "observes"
-    HELD = "held"  # somebody is asked about its sender, or its room
-    REFUSED = "refused"
-    CHOSEN = "chosen"  # it only says whom its sender speaks to from now on
-    ANSWERED = "answered"  # a command that the gateway itself answers
 
 
 class ExplainedTarget(Struct, frozen=True):

@@ -17,9 +17,10 @@ from msgspec import Struct
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid
 from gatepost.core.settings import setting
+from gatepost.flow.intake.message_outcome import DecidedBy
 from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.flow.intake.routing import RouteChoice, needs_words
-from gatepost.flow.intake.target_decision import PLAIN, DecidedBy, RouteQuestion, Spoken, TargetDecision
+from gatepost.flow.intake.target_decision import PLAIN, RouteQuestion, Spoken, TargetDecision
 from gatepost.messages.inbound import Verb
 from gatepost.store.port import Db
 from gatepost.store.rooms import engagements

@@ -18,8 +18,8 @@ from msgspec import Struct
 from gatepost.core import ids, log
 from gatepost.core.clock import MINUTE, Clock
 from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.settings import setting
-from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.intake.attachments import StoredAttachment, flush_folder, make_safe_names, open_new
 from gatepost.messages.inbound import Attachment
 from gatepost.messages.text import one_line

@@ -20,10 +20,10 @@ from gatepost.core.clock import HOUR, SECOND, Clock, find_moment, iso, to_micros
 from gatepost.core.errors import GatepostError, Invalid
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.records import replace
 from gatepost.core.repeat_counter import RepeatCounter
 from gatepost.core.settings import Config, setting
-from gatepost.core.thread_pools import FairThreadPool
 from gatepost.flow.codes import mask_message, may_hold_code
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake import attachments, file_streams, late_files, slash_commands

@@ -12,13 +12,13 @@ the routes let this sender reach, and none makes a turn of what routes only let 
 
 import re
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gatepost.access.tiers import ROOT_FOLDER, covers
 from gatepost.core.errors import Invalid
+from gatepost.flow.intake.message_outcome import DecidedBy
 from gatepost.flow.intake.routing import (
     MatchInput,
     RouteChoice,
@@ -140,16 +140,6 @@ def _is_way_to(route: Route, folder: str) -> bool:
     if target.drops or target.observe:
         return False
     return covers(find_target_parent(target), folder) if target.template else covers(target.folder, folder)
-
-
-class DecidedBy(StrEnum):
-    """The reason why a message goes to its groups."""
-
-    REPLY = "reply"
-    CHILD = "child"
-    CHOICE = "choice"
-    ENGAGEMENT = "engagement"
-    ROUTE = "route"
 
 
 class Spoken(Struct, frozen=True):

@@ -10,8 +10,8 @@ from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.core import ids
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
-from gatepost.core.home_lock import read_holder
 from gatepost.core.keyring import Keyring
+from gatepost.core.process.home_lock import read_holder
 from gatepost.core.settings import Config
 from gatepost.flow.invitations import too_many
 from gatepost.flow.pairing import get_page_url
@@ -19,7 +19,7 @@ from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets, tokens
-from gatepost.store.rights.secrets import SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.tokens import NewToken, SignatureScheme, Token, TokenKind
 from gatepost.store.sessions import groups
 

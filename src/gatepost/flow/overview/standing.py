@@ -1,11 +1,11 @@
 """How an agent stands, and the one step that is safe to do next: decisions, from facts to values."""
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 from msgspec import Struct
 
 from gatepost.core.clock import MINUTE
+from gatepost.flow.overview.agent_states import AgentStanding, SafeStep
 from gatepost.store.money.budgets import BudgetScopeKind, BudgetStatus
 from gatepost.store.sessions.turns import TurnState
 from gatepost.store.web.overview import FailedMessage, OpenErrands, OpenTurn
@@ -13,34 +13,7 @@ from gatepost.store.web.overview import FailedMessage, OpenErrands, OpenTurn
 TOO_LONG = 15 * MINUTE  # a turn that runs so long is offered to be stopped
 
 
-class AgentStanding(StrEnum):
-    """The more somebody is needed, the earlier."""
-
-    WAITING = "waiting"  # for a person
-    OVER_BUDGET = "over_budget"
-    FAILING = "failing"
-    STOPPED = "stopped"  # it has work, and the operator has stopped everything
-    WORKING = "working"
-    QUEUED = "queued"
-    READY = "ready"  # its sandbox is there, and has nothing to do
-    ASLEEP = "asleep"
-
-
-NEEDS_SOMEBODY = frozenset(tuple(AgentStanding)[:3])
-BUSY = frozenset(tuple(AgentStanding)[3:6])
-IDLE = frozenset(tuple(AgentStanding)[6:])
 _RANKS = {each: rank for rank, each in enumerate(AgentStanding)}
-
-
-class SafeStep(StrEnum):
-    """A step that somebody can take next without making anything worse."""
-
-    ANSWER = "answer"  # a request
-    RAISE = "raise"  # a budget
-    TRACE = "trace"  # a message that failed
-    INSPECT = "inspect"  # a managed agent that failed
-    STOP = "stop"  # a turn that runs too long
-    CONNECT = "connect"  # an agent to a group that has the demo's
 
 
 class StepAdvice(Struct, frozen=True):

@@ -11,10 +11,10 @@ from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.gateways.folder_check import has_files

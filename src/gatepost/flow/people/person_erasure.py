@@ -16,9 +16,9 @@ from gatepost.access.acl import list_valid_rows
 from gatepost.core import ids, log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.other_homes import OtherHomes
 from gatepost.flow.groups.groups import OWNER, OWNERS_IDENTITIES
 from gatepost.flow.people.erasure_report import NOT_LOOKED, ErasureReport

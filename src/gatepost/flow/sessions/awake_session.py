@@ -10,15 +10,15 @@ from contextlib import closing, suppress
 from typing import Any, TypeVar, TypeVarTuple
 
 from gatepost.core import log
-from gatepost.core.acceptor import Acceptor
 from gatepost.core.clock import SECOND, to_microseconds
 from gatepost.core.error_classification import is_transient
 from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
+from gatepost.core.process.acceptor import Acceptor
+from gatepost.core.process.unix_sockets import bind_unix
 from gatepost.core.records import replace
 from gatepost.core.token_bucket import TokenBucket
-from gatepost.core.unix_sockets import bind_unix
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress.egress_socket import EgressSocket
 from gatepost.egress.endpoints import own_bases
 from gatepost.flow.sessions import turn_settlement

@@ -3,8 +3,8 @@
 from contextlib import suppress
 
 from gatepost.core.errors import GatepostError
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.trial import remove_leftover_trials

@@ -17,11 +17,11 @@ from msgspec import Struct
 from gatepost.core import ids, log
 from gatepost.core.clock import HOUR, Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
+from gatepost.core.files.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.settings import Config, setting
-from gatepost.core.thread_pools import FairThreadPool
-from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.store.messages import inbox

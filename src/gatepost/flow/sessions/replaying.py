@@ -16,12 +16,12 @@ from gatepost.core import ids
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.event_bus import EventBus
+from gatepost.core.files.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
-from gatepost.core.thread_pools import FairThreadPool
-from gatepost.core.untrusted_copies import TreeLimits, TreeTooLarge, copy_settled_tree
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here
 from gatepost.flow.sessions.forking import ForkWriter, remove_files
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
@@ -37,9 +37,9 @@ from gatepost.store.rooms import origins
 from gatepost.store.rooms.origins import OriginChain
 from gatepost.store.sessions import replays, session_files, sessions, turns
 from gatepost.store.sessions.groups import Group
-from gatepost.store.sessions.replays import ContextWindow, ObservedMessage, Replay
+from gatepost.store.sessions.replays import ContextWindow, ObservedMessage, Replay, StartedReplay
 from gatepost.store.sessions.sessions import SESSIONS, Session, SessionMode
-from gatepost.tools.call import ReplayWish, StartedReplay, ToolCall, run_to_completion
+from gatepost.tools.call import ReplayWish, ToolCall, run_to_completion
 
 MOST_REPLAYS = setting("sessions.max_replays", 10, help="How many replays a group may have at once; 0: none.")
 REPLAY_MB = setting(

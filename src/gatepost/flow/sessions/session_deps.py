@@ -8,9 +8,9 @@ from msgspec import Struct, field
 from gatepost.core.clock import Clock, to_microseconds
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
+from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
-from gatepost.core.thread_pools import FairThreadPool
 from gatepost.egress.egress_socket import EgressDeps
 from gatepost.flow.delivery.delivery_loop import DeliveryLoop
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances

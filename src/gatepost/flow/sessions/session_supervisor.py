@@ -13,7 +13,7 @@ from typing import Any
 
 from gatepost.core import log
 from gatepost.core.errors import GatepostError, Unavailable
-from gatepost.core.untrusted_files import open_untrusted
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.flow.sessions import turn_settlement
 from gatepost.flow.sessions.awake_session import AwakeSession
 from gatepost.flow.sessions.deferred_writes import DeferredWrites

@@ -14,13 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Struct
-
 from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.core.records import replace
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.egress.contract import Spender
 from gatepost.egress.model_proxy import ModelProxy
 from gatepost.egress.price_list import PriceList
@@ -31,6 +29,7 @@ from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.sandbox import sandbox_plan
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.flow.sessions.session_supervisor import SessionSupervisor
+from gatepost.flow.sessions.trial_outcome import TrialOutcome
 from gatepost.gate.caller import Caller
 from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost.messages.inbound import Direction
@@ -70,19 +69,6 @@ class TrialRequest:
     @property
     def address(self) -> str:
         return f"terminal:{self.id}"
-
-
-class TrialOutcome(Struct, frozen=True, kw_only=True):
-    """`trouble`: '' if it answered; else sandbox, agent, auth, quota, budget, network, busy, price, time, stopped."""
-
-    trouble: str = ""
-    reason: str = ""
-    answer: str = ""
-    sandbox: str = ""
-    tools: int = 0
-    models: tuple[str, ...] = ()  # that it was run on
-    micro: int = 0
-    seconds: float = 0.0
 
 
 class _TrialKeys:

@@ -2,7 +2,7 @@
 
 Each kind has its own setting in days; 0 keeps it for ever. Rows go in small units of the store with a pause between
 two; files go off the loop, so many at a time. Rows and files that an open row needs stay. Files of sessions are removed
-through `core/untrusted_files.py`, and only while nothing of the session runs.
+through `core/files/untrusted_files.py`, and only while nothing of the session runs.
 """
 
 import asyncio
@@ -15,18 +15,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from gatepost.core import log
 from gatepost.core.clock import DAY, SECOND, Clock
 from gatepost.core.errors import GatepostError
+from gatepost.core.files.untrusted_files import REMOVED, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, Setting, setting
-from gatepost.core.untrusted_files import REMOVED, open_untrusted
 from gatepost.store.port import Db, Store
 from gatepost.store.rooms import engagements
 from gatepost.store.schedule import retention
-from gatepost.store.schedule.retention import DormantSession, RemovalBatch
+from gatepost.store.schedule.retention import DormantSession, RemovalBatch, RetentionCounts
 
 C = TypeVar("C", int, str)
 
@@ -111,20 +110,6 @@ class _FileReferences(msgspec.Struct):
 
 
 _read_named = msgspec.json.Decoder(_FileReferences).decode
-
-
-class RetentionCounts(Struct, frozen=True):
-    """How much of each kind a sweep removed."""
-
-    messages: int = 0
-    steps: int = 0
-    turns: int = 0
-    timeline: int = 0
-    costs: int = 0
-    audit: int = 0
-    refused: int = 0  # texts of messages that were refused
-    media: int = 0
-    sessions: int = 0
 
 
 class Retention:

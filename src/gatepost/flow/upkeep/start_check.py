@@ -4,8 +4,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.core.listen_address import LISTEN, parse
 from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.process.listen_address import LISTEN, parse
 from gatepost.core.settings import Config
 from gatepost.core.start_checks import list_start_errors, start_check
 from gatepost.egress import audio, speech

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from gatepost.access.tiers import ROOT_FOLDER, covers
-from gatepost.core import listen_address
 from gatepost.core.errors import Invalid, NotFound, Refused
+from gatepost.core.process import listen_address
 from gatepost.core.settings import Config, setting
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.flow.pairing import PAGE_URL

@@ -22,10 +22,10 @@ import msgspec
 from gatepost.core import ids
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, SetupError, Unavailable
+from gatepost.core.files.untrusted_files import UntrustedFolder, is_larger, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, setting
-from gatepost.core.untrusted_files import UntrustedFolder, is_larger, open_untrusted
 from gatepost.egress.egress_socket import EgressDeps, EgressSocket
 from gatepost.flow.sessions.host import sandbox_processes
 from gatepost.flow.sessions.host.host_uids import find_sandbox_uid

@@ -17,9 +17,9 @@ from msgspec import Struct
 from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.gateways.folder_check import check_here, claim_here, find_elsewhere
 from gatepost.flow.sessions.host.host_uids import group_uid
 from gatepost.flow.sessions.sandbox.extra_mounts import MountRequest

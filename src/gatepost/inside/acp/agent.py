@@ -15,12 +15,15 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from gatepost import __version__
-from gatepost.inside import programs, prompt, workspace_files
+from gatepost.inside import programs, workspace_files
 from gatepost.inside.acp import protocol
 from gatepost.inside.acp.protocol import AcpEventBuilder
 from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions
 from gatepost.inside.jsonrpc_process import UNKNOWN_METHOD, Json, JsonRpcFailure, JsonRpcProcess
 from gatepost.inside.mcp_client import McpClient
+from gatepost.inside.prompts import prompt
+from gatepost.inside.prompts.sent_prompts import AcpSentPromptLog, SentPrompt
+from gatepost.inside.prompts.system_prompt import render_rules, system_prompt
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
@@ -31,8 +34,6 @@ from gatepost.inside.providers.contract import (
     ProviderContext,
     Text,
 )
-from gatepost.inside.sent_prompts import AcpSentPromptLog, SentPrompt
-from gatepost.inside.system_prompt import render_rules, system_prompt
 
 FORGOTTEN = (
     "Your earlier conversation could not be opened again: you do not remember what was said in it. The files in your"

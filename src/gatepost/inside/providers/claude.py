@@ -30,6 +30,8 @@ from gatepost.inside.drafts import add_piece
 from gatepost.inside.mcp_client import McpClient
 from gatepost.inside.mcp_json import OURS
 from gatepost.inside.media import MediaKind
+from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
+from gatepost.inside.prompts.system_prompt import system_prompt
 from gatepost.inside.provider_errors import ProviderError, parse_provider_error
 from gatepost.inside.providers.contract import (
     Batch,
@@ -46,8 +48,6 @@ from gatepost.inside.providers.contract import (
     provider,
 )
 from gatepost.inside.question_forms import list_answers
-from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
-from gatepost.inside.system_prompt import system_prompt
 from gatepost.mailbox.runner_frames import TurnErrorClass
 
 SDK = "claude_agent_sdk"

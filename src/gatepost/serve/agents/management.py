@@ -16,12 +16,18 @@ from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents.agent_spec import check_title
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.eliciting_client import get_resumed_agent, wait_and_ask
-from gatepost.serve.agents.providers import ModelInfo, ProviderInfo
 from gatepost.serve.agents.schedules import add_schedule_tools
 from gatepost.serve.agents.service import AgentService
-from gatepost.serve.agents.views import AgentSnapshot, PendingRequest, WaitOutcome
 from gatepost.serve.agents.worktrees import add_worktree_tools
-from gatepost.serve.control.arguments.agents import AgentSpec, PromptPolicy
+from gatepost.serve.control.arguments.agents.agents import (
+    AgentSnapshot,
+    AgentSpec,
+    ModelInfo,
+    PendingRequest,
+    PromptPolicy,
+    ProviderInfo,
+    WaitOutcome,
+)
 from gatepost.store.sessions.sessions import SessionState
 from gatepost.store.sessions.worktrees import SetupState
 from gatepost.tools.call import ToolCall

@@ -2,32 +2,20 @@
 that was approved.
 """
 
-from msgspec import Struct
-
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.serve.agents.modes import check_mode
-from gatepost.serve.agents.views import PendingRequest, ViewContext, make_pending_request, read_state
+from gatepost.serve.agents.views import ViewContext, make_pending_request, read_state
+from gatepost.serve.control.arguments.agents.agents import PendingRequest, RequestingAgent
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import Request, RequestKind
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import agents, sessions
-from gatepost.store.sessions.sessions import SessionState
 
 SHORTEST = 4  # beginning of an id
 MOST_LISTED = 200
-
-
-class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
-    """The agent that asks; no more of it than a list needs."""
-
-    agent_id: str
-    title: str
-    type: str
-    folder: str
-    status: SessionState | None  # None: it is a person who asks
 
 
 def list_pending(

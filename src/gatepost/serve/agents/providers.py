@@ -8,8 +8,6 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from gatepost.access.budgets import to_usd_number
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
@@ -22,10 +20,11 @@ from gatepost.flow.sessions.sandbox.provider_specs import find_spec, list_provid
 from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO, describe_sandbox
 from gatepost.flow.sessions.sandbox.sandbox_requirements import PROGRAMS, find_program
 from gatepost.flow.sessions.session_deps import SessionDeps
-from gatepost.inside.provider_spec import Mode, ProviderSpec
+from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.serve.agents.modes import modes_of
+from gatepost.serve.control.arguments.agents.agents import ModelInfo, ProviderInfo
 from gatepost.serve.control.connectable_agents import has_command, has_library, list_agents, list_key_names
-from gatepost.serve.control.operations.connect import find_nearest_owner
+from gatepost.serve.control.operations.agents.connect import find_nearest_owner
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
@@ -33,28 +32,6 @@ from gatepost.store.sessions.groups import Group
 NO_KEY = "there is no key for it; `gatepost connect {}` takes one"
 NO_COMMAND = "no command is named for it; `gatepost connect {} --command 'PROGRAM …'` names one"
 NO_MODELS = "{} asks no model of a vendor that the gateway knows; there are models for: {}"
-
-
-class ProviderInfo(Struct, frozen=True, rename="camel", kw_only=True):
-    id: str
-    what: str
-    modes: list[Mode]
-    ready: bool
-    reason: str | None = None  # why it is not ready, and the way out
-    default_model: str | None = None  # None: its own choice
-
-
-class ModelInfo(Struct, frozen=True, rename="camel", kw_only=True):
-    """USD for a million tokens."""
-
-    id: str
-    vendor: str
-    is_default: bool
-    input: float
-    output: float
-    cache_read: float
-    cache_write: float
-    own_price: bool  # the operator's file has it
 
 
 async def list_providers(parts: SessionDeps) -> list[ProviderInfo]:

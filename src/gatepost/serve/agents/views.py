@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Container
-from typing import Any
 
 from msgspec import Struct
 
@@ -10,15 +9,14 @@ from gatepost.core.clock import iso
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
 from gatepost.flow.sessions.sandbox.start_folder import parse_worktree_path
-from gatepost.inside.provider_spec import Mode
 from gatepost.serve.agents.modes import modes_of
+from gatepost.serve.control.arguments.agents.agents import AgentSnapshot, PendingRequest, WaitOutcome
 from gatepost.store.port import Db
 from gatepost.store.rights import waiting_requests
-from gatepost.store.rights.requests import Request, RequestKind
+from gatepost.store.rights.requests import Request
 from gatepost.store.sessions import agents, sessions, timeline, turns, worktrees
 from gatepost.store.sessions.sessions import Session, SessionState
 from gatepost.store.sessions.turns import TurnState
-from gatepost.store.sessions.worktrees import SetupState
 
 # The order of a list: who needs somebody first, then who works.
 ORDER = (
@@ -37,59 +35,6 @@ class ViewContext(Struct, frozen=True):
 
     home: Home
     replacing: Container[str]
-
-
-class PendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
-    """A question of an agent's provider before it acts."""
-
-    id: str
-    kind: RequestKind
-    name: str
-    input: dict[str, Any]
-    asked_at: str
-    next_mode_id: str | None = None  # of a plan: the agent's mode once it is allowed
-    follow_up: str | None = None  # and the prompt of the turn that carries it out, if the same turn cannot
-    editable: bool = False  # it can be allowed with another input
-    cut: bool = False  # `input` is an excerpt; what is allowed is the whole, which its provider holds
-    why: str = ""  # it waits for a person
-    preview: str = ""  # what it would do beyond `input`: the files, messages and accounts that it uses, as markdown
-
-
-class AgentSnapshot(Struct, frozen=True, rename="camel", kw_only=True):
-    """An agent as it stands."""
-
-    agent_id: str
-    type: str
-    folder: str
-    title: str
-    cwd: str  # on the host; '': its group's folder
-    worktree: str | None  # the managed one that it works in
-    setup_state: SetupState | None  # of that worktree
-    status: SessionState
-    model: str
-    current_mode_id: str
-    available_modes: list[Mode]
-    labels: dict[str, str]
-    parent_agent_id: str | None
-    created_at: str
-    updated_at: str
-    archived_at: str | None
-    last_error: str | None
-    last_message: str | None
-    pending_permissions: list[PendingRequest]
-    notes: list[str] = []  # what whoever made it should know, told when it is made
-
-
-class WaitOutcome(Struct, frozen=True, rename="camel", kw_only=True):
-    """The outcome of waiting."""
-
-    agent_id: str
-    title: str
-    status: SessionState
-    last_message: str | None
-    last_error: str | None = None  # why its turn failed
-    permission: PendingRequest | None = None
-    waited_out: bool = False  # it still runs
 
 
 class AgentUpdate(Struct, frozen=True, kw_only=True):

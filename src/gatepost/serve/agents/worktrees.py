@@ -16,32 +16,12 @@ from gatepost.flow.worktrees.new_worktree import NewWorktree
 from gatepost.serve.agents.agent_spec import check_path
 from gatepost.serve.agents.derived_tools import with_fields_of
 from gatepost.serve.agents.service import FOLDER, AgentService
-from gatepost.serve.control.arguments.worktrees import CreateWorktreeArgs
-from gatepost.store.sessions.worktrees import SetupState, Worktree, WorktreeState
+from gatepost.serve.control.arguments.agents.worktrees import CreateWorktreeArgs, WorktreeView
+from gatepost.store.sessions.worktrees import Worktree
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Tool, tool
 
 OPERATOR = "operator"
-
-
-class WorktreeView(Struct, frozen=True, rename="camel", kw_only=True):
-    """A worktree as it stands."""
-
-    name: str
-    worktree_path: str
-    source: str
-    folder: str
-    branch_name: str
-    base: str
-    base_commit: str
-    state: WorktreeState
-    setup: list[str]
-    teardown: list[str]
-    setup_state: SetupState
-    setup_output: str
-    bundle: str | None  # what was saved of it, for `git fetch`
-    created_at: str
-    archived_at: str | None
 
 
 class ListWorktreesResult(Struct, frozen=True):

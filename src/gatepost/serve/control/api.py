@@ -39,7 +39,9 @@ from gatepost.core.records import asdict
 from gatepost.core.registry import Registry
 from gatepost.serve import room_events
 from gatepost.serve.control import terminal_chat
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.error_kinds import ApiErrorKind
 from gatepost.serve.control.openapi import make_openapi
 
@@ -62,7 +64,7 @@ class ApiDeps(Struct, frozen=True, kw_only=True):
 
     office: OperationDeps
     terminal: LocalChannel
-    status: Callable[[], Awaitable[Mapping[str, Any]]]
+    status: Callable[[], Awaitable[DaemonStatus]]
     shutdown: Callable[[], None]
     new_login: Callable[[str], Awaitable[str]]  # of a person; '': the owner
     stopping: asyncio.Event
@@ -120,7 +122,7 @@ class ControlApi:
         return _json({"ok": True, "status": "ok", "version": __version__})
 
     async def status(self, request: Request) -> Response:
-        return result_response(dict(await self._parts.status()))  # asks for the walls off the loop
+        return result_response(to_json(await self._parts.status()))  # asks for the walls off the loop
 
     async def operate(self, request: Request) -> Response:
         run = self._parts.operations[request.path_params["name"]]

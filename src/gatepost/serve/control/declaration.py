@@ -13,10 +13,10 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 from msgspec import NODEFAULT, Meta, Struct, json, structs
 
-from gatepost.core.registry import load_package
+from gatepost.core.registry import load_areas
 
 _SPEC = "gatepost:argument"
-R = TypeVar("R")
+R = TypeVar("R", covariant=True)
 
 
 class OperationInfo(Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ def declares(
 
 def list_declarations() -> list[type[OperationArgs[Any]]]:
     """Every declaration of the package, by the operation's name."""
-    modules = load_package("gatepost.serve.control.arguments")
+    modules = load_areas("gatepost.serve.control.arguments")
     found = {each for module in modules for each in vars(module).values() if isinstance(each, type)}
     return sorted((each for each in found if "info" in vars(each)), key=lambda each: str(each.info.name))
 

@@ -2,11 +2,11 @@
 bound: a page asks for it again with each change."""
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 
 from gatepost.messages.inbound import Direction, MessageKind
+from gatepost.serve.control.arguments.agents.session_control import SessionEvent, SessionEventKind
 from gatepost.store.messages import messages
 from gatepost.store.money import costs
 from gatepost.store.port import Db
@@ -21,31 +21,6 @@ MOST_ERRANDS = 1000  # that are searched for those of this conversation
 LONGEST_SHOWN = 4000  # characters of one text
 LARGEST_SHOWN = 60_000  # and of all messages
 NEVER = 2**62
-
-
-class SessionEventKind(StrEnum):
-    MESSAGE = "message"  # somebody wrote
-    ANSWER = "answer"  # the agent did
-    NOTE = "note"  # the gateway itself
-    TURN = "turn"
-    CALL = "call"
-    REQUEST = "request"
-    ERRAND = "errand"
-    FORK = "fork"
-    REPLAY = "replay"
-
-
-class SessionEvent(Struct, frozen=True, kw_only=True):
-    """`ref`: the id of the message, turn, request, errand or session that it is about. `cost`: of a turn, in
-    millionths."""
-
-    at: int
-    kind: SessionEventKind
-    who: str = ""
-    text: str = ""
-    state: str = ""
-    ref: str = ""
-    cost: int | None = None
 
 
 class SessionTimeline(Struct, frozen=True):

@@ -15,6 +15,7 @@ from gatepost.flow.requests.card_delivery import make_decided_key
 from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Direction, Inbound, MessageKind
 from gatepost.messages.text import clean
+from gatepost.serve.control.chat_outcome import ChatOutcome, ChatReply
 from gatepost.serve.room_events import QUICKEST_S, combine_states, parse_card
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.messages import Message
@@ -78,24 +79,6 @@ def parse_sender(name: str, hub: LocalChannel) -> str:
     if not _NAME.match(bare):
         raise Invalid("as", f"{name!r} is not a name; it may have up to 64 characters, no spaces and no colon")
     return prefix + bare
-
-
-class ChatReply(Struct, frozen=True, kw_only=True):
-    text: str
-    seq: int
-    state: EffectState
-
-
-class ChatOutcome(Struct, frozen=True, kw_only=True):
-    """The outcome of a message so far. `done`: nothing more will."""
-
-    message: int
-    state: str
-    reason: str
-    done: bool
-    halted: bool = False  # by the operator: what waits goes on waiting until the panic is over
-    replies: tuple[ChatReply, ...] = ()
-    asks: str = ""  # the request of its turn that a person has to decide
 
 
 def read_outcome(db: Db, message_id: int) -> ChatOutcome:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
-from gatepost.core.listen_address import ListenAddress, parse
+from gatepost.core.process.listen_address import ListenAddress, parse
 from gatepost.core.settings import Config, setting
 from gatepost.core.start_checks import start_check
 from gatepost.core.terminal_text import make_visible

@@ -38,7 +38,7 @@ from gatepost.store.engine.place import StorePlace, get_place
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secrets import Secret
+from gatepost.store.rights.secret_rows import Secret
 from gatepost.store.rooms import channel_instances
 from gatepost.store.sessions import groups, uids
 from gatepost.store.sessions.groups import Group

@@ -21,8 +21,8 @@ from msgspec import Struct
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.core.home import Home
+from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.settings import Config
-from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.serve.telemetry import otlp
 from gatepost.serve.telemetry.otlp import Fate, OtlpClient, SendResult
 from gatepost.serve.telemetry.spans import TraceSpan, make_trace

@@ -18,7 +18,8 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.clock import Clock
 from gatepost.core.settings import Config
 from gatepost.flow import sender_rights
-from gatepost.flow.intake.decision_explanation import ExplainedTarget, MessageOutcome, explain_decision
+from gatepost.flow.intake.decision_explanation import ExplainedTarget, explain_decision
+from gatepost.flow.intake.message_outcome import MessageOutcome
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.flow.sessions.sandbox.sandbox_plan import DEMO

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
-from gatepost.core.thread_pools import BoundedThreadPool
+from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.messages.inbound import Direction
 from gatepost.serve import room_events
 from gatepost.serve.room_events import RoomEventFile

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from gatepost.core import log
-from gatepost.core.thread_pools import BoundedThreadPool
+from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.serve.cut_answers import AnswerCutShort
 
 _log = log.get("web")

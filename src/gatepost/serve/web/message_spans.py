@@ -4,24 +4,24 @@ A trace has moments; a bar lies between two of them. A single moment (a call of 
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 
-from gatepost.core.clock import SECOND
-from gatepost.serve.web.dashboard.tables import Answer, shorten
+from gatepost.serve.control.arguments.records.ledger import MessageTraceView, TraceMoment
+from gatepost.serve.web.dashboard.tables import shorten
 from gatepost.serve.web.dashboard.view import Span, SpanBlock, Tone
 from gatepost.store.messages.inbox import END as INBOX_END
 from gatepost.store.messages.outbox import END as OUTBOX_END
 from gatepost.store.messages.outbox import EffectState
 
 MOST_SPANS = 60
+MILLISECOND = 1000  # of a time
 GIVEN = ("given", "working")  # steps by which an agent has it
 CALL, TURN = "call ", "turn "  # how moments of a turn begin
 _BAD = (EffectState.FAILED, EffectState.UNCERTAIN)
 
 
-def make_spans(trace: Answer) -> SpanBlock | None:
+def make_spans(trace: MessageTraceView) -> SpanBlock | None:
     """None: only one thing is known of it."""
-    found = [*_list_working(trace["moments"]), *_list_model_calls(trace), *_list_sending(trace["moments"])]
+    found = [*_list_working(trace.moments), *_list_model_calls(trace), *_list_sending(trace.moments)]
     found.sort(key=lambda each: (each.start, each.end))
     total = max((each.end for each in found), default=0.0)
     return SpanBlock(title="Where the time went", spans=found[:MOST_SPANS], total=total) if total > 0 else None
@@ -37,12 +37,12 @@ def _make_span(label: str, start: float, end: float, tone: Tone = Tone.PLAIN) ->
     return Span(label=shorten(label, 60), start=start, end=max(end, start), shown=shown, tone=tone)
 
 
-def _list_working(moments: Iterable[Answer]) -> Iterator[Span]:
+def _list_working(moments: Iterable[TraceMoment]) -> Iterator[Span]:
     """The wait before each turn, the turn, and the tools that it called."""
     waits: float | None = None
     works: float | None = None
     for each in moments:
-        what, at = each["what"], each["offset_ms"]
+        what, at = each.what, each.offset_ms
         if what == "queued":
             waits = at
         elif what in GIVEN and works is None:
@@ -55,24 +55,19 @@ def _list_working(moments: Iterable[Answer]) -> Iterator[Span]:
             works = None
 
 
-def _list_model_calls(trace: Answer) -> Iterator[Span]:
-    begin = _read_ms(trace["message"]["accepted_at"])
-    for each in trace["model_calls"]:
-        at = _read_ms(each["at"]) - begin
-        yield _make_span(f"Model {each['model']}", at, at, Tone.WARN)
+def _list_model_calls(trace: MessageTraceView) -> Iterator[Span]:
+    for each in trace.model_calls:
+        at = (each.at - trace.message.accepted_at) / MILLISECOND
+        yield _make_span(f"Model {each.model}", at, at, Tone.WARN)
 
 
-def _read_ms(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp() * (SECOND // 1000)
-
-
-def _list_sending(moments: Iterable[Answer]) -> Iterator[Span]:
+def _list_sending(moments: Iterable[TraceMoment]) -> Iterator[Span]:
     """A room's rows go out one after another, so the first that waits is the first that is sent."""
     waiting: list[float] = []
     sending: list[float] = []
     for each in moments:
-        step, at = each["what"].rpartition(" ")[2], each["offset_ms"]
-        if each["what"].startswith((CALL, TURN)):
+        step, at = each.what.rpartition(" ")[2], each.offset_ms
+        if each.what.startswith((CALL, TURN)):
             continue
         if step == EffectState.PENDING:
             waiting.append(at)

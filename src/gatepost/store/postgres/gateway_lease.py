@@ -13,7 +13,7 @@ import psycopg
 from gatepost.core import log
 from gatepost.core.clock import SECOND, DatabaseClock, to_microseconds
 from gatepost.core.errors import SetupError, Unavailable
-from gatepost.core.keeper_process import read_clock
+from gatepost.core.process.keeper_process import read_clock
 from gatepost.store.gateways import gateways, group_places
 from gatepost.store.gateways.gateway_checks import check_companions, check_connections, find_order
 from gatepost.store.gateways.gateways import GatewayIdentity, GatewayRow, GatewayState

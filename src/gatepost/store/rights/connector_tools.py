@@ -32,6 +32,23 @@ class SeenTool(Struct, frozen=True):
     listed: str
 
 
+class ToolChange(Struct, frozen=True):
+    """A tool that waits to be accepted. `lines`: what is said of it now in other words, with the signs that hide."""
+
+    connector: str
+    tool: str
+    new: bool
+    lines: list[str]
+
+
+class ConnectorCheck(Struct, frozen=True):
+    """The outcome of asking one: its tools as they are called here, or why there are none."""
+
+    name: str
+    tools: tuple[str, ...] = ()
+    trouble: str = ""
+
+
 def review(db: Db, connector: str, seen: Sequence[SeenTool], now: int) -> frozenset[str]:
     """The tools that are not as they were accepted. All of a connector that is new are accepted by this."""
     db.alone(LockKind.RULES, "connector", connector)  # another gateway may see it at the same time

@@ -18,6 +18,7 @@ from gatepost.store.gateways import gateways, incarnations
 from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.people import identities
 from gatepost.store.port import Db, LockKind, Store
+from gatepost.store.rights.secret_rows import UNBOUND, Secret, SecretOwner, SecretUse, render_scope
 
 ANTHROPIC_API_KEY = "ANTHROPIC_API_KEY"
 ANTHROPIC_AUTH_TOKEN = "ANTHROPIC_AUTH_TOKEN"  # of a subscription, made by `claude setup-token`
@@ -29,7 +30,6 @@ CHANNELS = "CHANNEL_"  # how the names of channels' secrets begin: for their pla
 USES_KEPT = 100_000  # one a model call: the record is for looking back, not for ever
 VALUE_KEPT, UNREADABLE_KEPT = HOUR, 10 * SECOND  # until a value that is kept open is opened anew
 MOST_NAMED = 5  # gateways in an error
-UNBOUND = ""  # the origin of what is no model's key, and of keys that were set before origins were kept
 
 
 def get_channel_secret_name(instance: str, name: str) -> str:
@@ -41,52 +41,8 @@ def is_channel_secret(name: str) -> bool:
     return name.startswith(CHANNELS)
 
 
-class SecretOwner(Struct, frozen=True):
-    """The owner of a secret: a folder and those below it, a person, or (neither) the gateway."""
-
-    folder: str = ""
-    user_id: str = ""
-
-    @property
-    def scope(self) -> str:
-        if self.user_id:
-            return f"user:{self.user_id}"
-        return f"folder:{self.folder}" if self.folder else ""
-
-    def __str__(self) -> str:
-        return render_scope(self.scope)
-
-
-def render_scope(scope: str) -> str:
-    """A scope for people: `folder acme/eng`."""
-    return scope.replace(":", " ", 1) or "the gateway"
-
-
-class Secret(Struct, frozen=True):
-    """Everything about a secret but its value."""
-
-    name: str
-    folder: str
-    user_id: str
-    key_id: str
-    created_at: int
-    updated_at: int
-    used_at: int | None
-    origin: str = UNBOUND  # https://api.openai.com:443: the only endpoint that a model's key is sent to
-
-
 SECRETS = Table("secrets", Secret)
 _COLUMNS = ", ".join(f"COALESCE({name}, '')" if name in ("folder", "user_id") else name for name in SECRETS.names)
-
-
-class SecretUse(Struct, frozen=True):
-    at: int
-    name: str
-    scope: str | None  # None: there was none
-    folder: str
-    user_id: str
-    purpose: str
-    outcome: str  # used | missing | unreadable
 
 
 USES = Table("secret_uses", SecretUse)

@@ -11,7 +11,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.store.engine.table import Table
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secrets import SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rooms import channel_cursors
 
 GATEWAY = SecretOwner()  # whose a channel's secrets are

@@ -29,6 +29,20 @@ _IN_FLIGHT = (
 )
 
 
+class RetentionCounts(Struct, frozen=True):
+    """How much of each kind a sweep removed."""
+
+    messages: int = 0
+    steps: int = 0
+    turns: int = 0
+    timeline: int = 0
+    costs: int = 0
+    audit: int = 0
+    refused: int = 0  # texts of messages that were refused
+    media: int = 0
+    sessions: int = 0
+
+
 class RemovalBatch(Struct, Generic[C], frozen=True):
     """The rows that one step removed, where the next begins, and whether there may be more."""
 

@@ -59,6 +59,16 @@ class ReplayedTurn(Struct, frozen=True, kw_only=True):
     replayed: TurnOutcome | None
 
 
+class StartedReplay(Struct, frozen=True):
+    """`session_id`: of the replay, which compare_replay takes as `replayId`; `turns`: how many it repeats."""
+
+    session_id: str
+    source_id: str
+    folder: str
+    turns: int
+    replayId: str
+
+
 REPLAYS = Table("replays", Replay)
 REPLAY_TURNS = Table("replay_turns", ReplayTurn)
 

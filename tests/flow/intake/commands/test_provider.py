@@ -7,7 +7,8 @@ from gatepost.flow.intake.commands.provider import ASKS_FIRST, SEVERAL
 from gatepost.flow.sessions.sandbox.provider_specs import find_spec
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, secrets
-from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner
+from gatepost.store.rights.secrets import ANTHROPIC_API_KEY
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups, sessions
 from gatepost_testing.clock import NOON

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gatepost.core.untrusted_files import TreeUsage
+from gatepost.core.files.untrusted_files import TreeUsage
 from gatepost.flow.sessions.host.disk_space import (
     DiskGrowth,
     FileSystemSpace,

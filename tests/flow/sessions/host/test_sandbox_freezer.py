@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core.keeper_process import read_clock
+from gatepost.core.process.keeper_process import read_clock
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.keeper import Keeper
 from gatepost.flow.sessions.host import sandbox_processes

@@ -13,7 +13,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.listen_address import parse
+from gatepost.core.process.listen_address import parse
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances

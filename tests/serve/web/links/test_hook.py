@@ -24,7 +24,7 @@ from gatepost.store.money import budgets
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.rights import acl, secrets, tokens
 from gatepost.store.rights.acl import AclEffect, AclRow
-from gatepost.store.rights.secrets import SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.tokens import SignatureScheme, TokenKind
 from gatepost.store.sessions import sessions
 

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.event_bus import EventBus
-from gatepost.core.listen_address import parse
+from gatepost.core.process.listen_address import parse
 from gatepost.messages.outbound import Op
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.hook_admission import HookBusy

@@ -3,10 +3,13 @@
 import json
 from typing import Any
 
+from gatepost.core.log_tail import LogLine
+from gatepost.core.records import replace
+from gatepost.serve.control.arguments.records.retention import KeptRows, StoreSize
 from gatepost.serve.web.dashboard.tables import make_table
 from gatepost.serve.web.dashboard.view import Link
-from gatepost.serve.web.pages.keep import KEPT_ROWS, NOTHING, make_store
-from gatepost.serve.web.pages.logs import list_traces
+from gatepost.serve.web.pages.records.keep import KEPT_ROWS, NOTHING, make_store
+from gatepost.serve.web.pages.records.logs import list_traces
 from gatepost.store.rights import switches
 from gatepost.store.rights.switches import PANIC
 
@@ -25,8 +28,9 @@ async def test_the_log_is_shown_by_level_and_words_and_as_text(site: Any) -> Non
 
 
 def test_tracebacks_stand_below_the_lines() -> None:
-    line = {"event": "it broke", "at": "2026-01-01T00:00:00Z", "exception": "Traceback"}
-    [trace] = list_traces([{**line, "exception": ""}, line])
+    at = "2026-01-01T00:00:00Z"
+    line = LogLine(at=at, level="error", logger="app", event="it broke", facts="", exception="Traceback")
+    [trace] = list_traces([replace(line, exception=""), line])
     assert trace.text == "Traceback" and "it broke" in trace.title
 
 
@@ -45,11 +49,11 @@ async def test_connectors_show_names_and_no_values(site: Any) -> None:
 
 
 def test_retention_names_its_settings_and_sizes() -> None:
-    row = {"what": "steps", "setting": "keep.steps_days", "days": 30, "rows": 4, "over_age": 1, "oldest": None}
-    table = make_table([row, {**row, "days": 0}], KEPT_ROWS, NOTHING)
+    row = KeptRows("steps", "keep.steps_days", days=30, rows=4, over_age=1, oldest="")
+    table = make_table([row, replace(row, days=0)], KEPT_ROWS, NOTHING)
     assert table.rows[0].cells[-1] == Link("keep.steps_days", "/dashboard/settings/keep.steps_days")
     assert [each.cells[1] for each in table.rows] == ["30 days", "ever"]
-    facts = {each.label: each.value for each in make_store({"bytes": 3 * 1024 * 1024, "shrinks": False}).items}
+    facts = {each.label: each.value for each in make_store(StoreSize(3 * 1024 * 1024, shrinks=False)).items}
     assert facts["Size"] == "3.0 MB" and "does not shrink" in str(facts["Freed space"])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.core.clock import SystemClock
 from gatepost.flow import pairing
-from gatepost.serve.control.operations.passwords import FRESH
+from gatepost.serve.control.operations.people.passwords import FRESH
 from gatepost.store.people import identities, passkeys, users
 from gatepost.store.rights import audit
 from gatepost_testing.clients.web_manners import make_async_manners

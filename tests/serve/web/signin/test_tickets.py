@@ -8,7 +8,7 @@ from gatepost.serve.web.signin.tickets import LASTS, LONGEST, TicketOffice, Tick
 from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secrets import SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner
 
 NOW = 1_000_000_000
 PASSKEY, OIDC = TicketPurpose.PASSKEY_SIGN_IN, TicketPurpose.OIDC_SIGN_IN

@@ -7,15 +7,9 @@ from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.commands.contract import CommandCall, chat_command
 from gatepost.flow.intake.slash_commands import CommandRight
 from gatepost.flow.operation_rights import read_operation_rights
+from gatepost.flow.overview.agent_states import BUSY, NEEDS_SOMEBODY, AgentStanding
 from gatepost.flow.overview.facts import list_open_facts, read_open_work
-from gatepost.flow.overview.standing import (
-    BUSY,
-    NEEDS_SOMEBODY,
-    AgentStanding,
-    StandingAgent,
-    find_since,
-    sort_agents,
-)
+from gatepost.flow.overview.standing import StandingAgent, find_since, sort_agents
 from gatepost.flow.sessions.session_stop import works_for
 from gatepost.store.messages import inbox
 from gatepost.store.money import budgets, costs

@@ -15,8 +15,8 @@ from typing import TypeVar, TypeVarTuple
 from msgspec import Struct
 
 from gatepost.core.errors import GatepostError, NotFound
+from gatepost.core.files.untrusted_files import TreeUsage, open_untrusted
 from gatepost.core.terminal_text import one_line
-from gatepost.core.untrusted_files import TreeUsage, open_untrusted
 from gatepost.flow.sessions.host.disk_space import DiskGrowth
 from gatepost.flow.sessions.sandbox.group_limits import GroupLimits
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gatepost.core.errors import NotFound
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.settings import setting
-from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.mailbox import inbound
 from gatepost.mailbox.inbound import InboundRow, MailboxCorrupt
 from gatepost.store.messages.destinations import Destination, DestinationKind

@@ -7,8 +7,8 @@ import shutil
 from gatepost.core import log
 from gatepost.core.error_classification import is_transient
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.delivery import file_limits
 from gatepost.flow.delivery.file_limits import LARGEST_FILE
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULTS

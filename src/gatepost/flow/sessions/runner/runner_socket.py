@@ -11,8 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from gatepost.core.json_limits import MOST_VALUES, has_few_values
+from gatepost.core.process.unix_sockets import peer_pid
 from gatepost.core.token_bucket import VOLUME, Rate, TokenBucket
-from gatepost.core.unix_sockets import peer_pid
 from gatepost.mailbox import runner_frames
 
 MOST_WAITING = 256

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from gatepost.core import error_classification
 from gatepost.core.errors import GatepostError, Invalid, SetupError
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.settings import Config, setting
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.sandboxes.contract import Mount
 
 ALLOWED = setting(

@@ -4,22 +4,15 @@ Asked anew each time. A sandbox that is installed while the gateway runs is foun
 everybody who asks.
 """
 
-from msgspec import Struct
-
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
+from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
 from gatepost.flow.sessions.sandbox.sandbox_plan import MakeSandboxKind, choose_sandbox
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.store.sessions.groups import Group
 
 ANYBODY = Group("", "", "", "", "", {}, True, None, None, 0)  # a group that says nothing of sandboxes
-
-
-class SandboxIsolation(Struct, frozen=True):
-    kind: str  # '' if no sandbox works
-    isolated: bool
-    trouble: str = ""  # why none works, with the way out
 
 
 def find_isolation(

@@ -20,7 +20,8 @@ from gatepost.flow.sessions.sandbox.provider_specs import find_spec, list_provid
 from gatepost.inside.provider_spec import ProviderSpec
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY, SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner
+from gatepost.store.rights.secrets import ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
 

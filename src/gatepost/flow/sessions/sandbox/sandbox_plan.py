@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary
 
 import gatepost
 from gatepost.core.errors import SetupError, Unavailable
+from gatepost.core.files.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config, setting
-from gatepost.core.untrusted_files import UntrustedFolder, open_untrusted
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.flow.sessions.sandbox.extra_mounts import (
     EXTRA,

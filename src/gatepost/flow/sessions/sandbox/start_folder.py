@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct
 
 from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.files.untrusted_files import open_untrusted
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
-from gatepost.core.untrusted_files import open_untrusted
 from gatepost.flow.sessions.sandbox.extra_mounts import ALLOWED, WORKSPACE, GrantedMount, MountRequest, grant_mount
 from gatepost.sandboxes.contract import Mount
 

@@ -13,6 +13,8 @@ from gatepost.inside import bridge, media, programs
 from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions, PermissionVerdict
 from gatepost.inside.drafts import add_piece
 from gatepost.inside.mcp_json import OURS, own_servers
+from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
+from gatepost.inside.prompts.system_prompt import system_prompt
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.codex.app_server import (
     AppServer,
@@ -40,8 +42,6 @@ from gatepost.inside.providers.contract import (
     Text,
     provider,
 )
-from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
-from gatepost.inside.system_prompt import system_prompt
 from gatepost.jsonrpc.messages import render_notification
 
 PLAN, AFTER_PLAN = "plan", "on-request"

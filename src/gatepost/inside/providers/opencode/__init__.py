@@ -15,6 +15,8 @@ import msgspec
 from gatepost.inside import bridge, forwarder, programs
 from gatepost.inside.coding_agent import CodingAgent, CodingAgentOptions, PermissionVerdict
 from gatepost.inside.mcp_json import own_servers
+from gatepost.inside.prompts.sent_prompts import SentPrompt, SentPromptLog
+from gatepost.inside.prompts.system_prompt import system_prompt
 from gatepost.inside.provider_errors import ProviderError
 from gatepost.inside.providers.contract import (
     Batch,
@@ -44,8 +46,6 @@ from gatepost.inside.providers.opencode.protocol import (
     render_question_reply,
 )
 from gatepost.inside.providers.opencode.server import OpencodeError, OpencodeServer
-from gatepost.inside.sent_prompts import SentPrompt, SentPromptLog
-from gatepost.inside.system_prompt import system_prompt
 
 NUDGES = 3  # how often opencode is reminded of what it has not taken up
 WAIT = 60.0  # seconds; who must wait longer for the model is told so instead

@@ -8,9 +8,9 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _NOW_S = 5
 
 
-def render_span(since: str, now: int) -> str:
-    """How long it is since then, without `ago`."""
-    return render_age(since, now).removesuffix(" ago")
+def render_span(since: int, now: int) -> str:
+    """How long it is since then, without `ago`. Both are in microseconds."""
+    return _render_seconds(round((now - since) / SECOND)).removesuffix(" ago")
 
 
 def render_age(at: str, now: int) -> str:
@@ -20,6 +20,10 @@ def render_age(at: str, now: int) -> str:
         seconds = round(now / SECOND - datetime.fromisoformat(at).timestamp())
     except ValueError:
         return at
+    return _render_seconds(seconds)
+
+
+def _render_seconds(seconds: int) -> str:
     if abs(seconds) < _NOW_S:
         return "now"
     size, unit = next(each for each in _UNITS if abs(seconds) >= each[0])

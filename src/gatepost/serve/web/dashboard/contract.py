@@ -15,6 +15,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, may_run
 from gatepost.serve.web.dashboard.view import PageView
@@ -41,22 +42,20 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     person: str
     params: Mapping[str, str]
     query: Mapping[str, str]
-    describe: Callable[[], Awaitable[Mapping[str, Any]]]
+    describe: Callable[[], Awaitable[DaemonStatus]]
     operations: Registry[Operation] = OPERATIONS
 
     @overload
-    async def ask(self, asked: OperationArgs[R]) -> R: ...
+    async def ask(self, asked: OperationArgs[R], /) -> R: ...
     @overload
-    async def ask(self, asked: str, **args: Any) -> Any: ...
-    async def ask(self, asked: OperationArgs[Any] | str, **args: Any) -> Any:
-        """Return what an operation answers this person. Raises Refused without the right. A name: as its JSON is."""
+    async def ask(self, asked: type[OperationArgs[R]], /, **args: Any) -> R: ...
+    async def ask(self, asked: OperationArgs[Any] | type[OperationArgs[Any]], /, **args: Any) -> Any:
+        """Return what an operation answers this person. Raises Refused without the right. `args`: where the type is
+        named alone, because some are as a visitor wrote them."""
         deps = replace(self.office, caller=self.person)
-        if isinstance(asked, str):
-            return await self.operations[asked](deps, args)
         found = self.operations[asked.info.name]
-        return await found.answer(
-            deps, found.parse(to_builtins(asked))
-        )  # what a visitor wrote is judged like any other
+        given = to_builtins(asked) if isinstance(asked, OperationArgs) else args
+        return await found.answer(deps, found.parse(given))  # what a visitor wrote is judged like any other
 
     async def may(self, *operations: str, scope: str = ROOT_FOLDER) -> bool:
         """Return True if this person may run all of them for that group."""

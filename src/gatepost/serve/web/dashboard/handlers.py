@@ -18,9 +18,11 @@ from starlette.routing import Route
 from gatepost import __version__
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unavailable
 from gatepost.core.records import replace
-from gatepost.core.registry import Registry, load_package
+from gatepost.core.registry import Registry, load_areas
 from gatepost.flow.operation_rights import read_operation_rights
+from gatepost.serve.control.answers import to_json
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
 from gatepost.serve.web.dashboard.live import ChangeStreams
@@ -61,7 +63,7 @@ class DashboardDeps(Struct, frozen=True, kw_only=True):
     """`describe`: what the daemon knows of itself."""
 
     office: OperationDeps
-    describe: Callable[[], Awaitable[Mapping[str, Any]]]
+    describe: Callable[[], Awaitable[DaemonStatus]]
     pages: Registry[Page] = PAGES
     operations: Registry[Operation] = OPERATIONS
 
@@ -69,7 +71,7 @@ class DashboardDeps(Struct, frozen=True, kw_only=True):
 class Dashboard:
     def __init__(self, deps: DashboardDeps, streams: ChangeStreams) -> None:
         self._deps, self._streams = deps, streams
-        load_package("gatepost.serve.web.pages")
+        load_areas("gatepost.serve.web.pages")
         self._pages = [each for _, each in deps.pages.items()]
 
     def routes(self) -> list[Route]:
@@ -196,7 +198,7 @@ class Dashboard:
 
     async def _ask(self, request: Request, operation: Operation, args: dict[str, Any]) -> Any:
         try:
-            return await self._make_request(request).ask(operation.info.name, **args)
+            return to_json(await self._make_request(request).ask(operation.args, **args))
         except OverflowError:  # by what was made of a number
             raise Invalid(operation.info.name, "a number in it is larger than anything here") from None
 

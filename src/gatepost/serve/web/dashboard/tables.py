@@ -30,7 +30,7 @@ from gatepost.serve.web.dashboard.view import (
 LONGEST = 160  # characters of a text in a cell
 MOST_FIELDS = 40  # that are looked at for one
 HASH = re.compile("[0-9a-f]{64}")
-Answer = Any  # a record, or an object of its JSON
+Answer = Any  # a record; each column names a field of it
 
 
 class TableField(Struct, frozen=True):
@@ -63,13 +63,8 @@ def _list_fields(fields: Mapping[str, Any], above: str = "") -> Iterator[str]:
             yield f"{above}{name} {f'{said[:8]}…' if HASH.fullmatch(said) else said}"
 
 
-def read(row: Answer, name: str) -> Any:
-    """Return a field of a record, or of an object of its JSON."""
-    return row[name] if isinstance(row, Mapping) else getattr(row, name)
-
-
 def _of_value(name: str, label: str, show: Callable[[Any], Cell], **more: bool) -> TableField:
-    return TableField(name, label, lambda row: show(read(row, name)), **more)
+    return TableField(name, label, lambda row: show(getattr(row, name)), **more)
 
 
 def text(name: str, label: str) -> TableField:
@@ -111,9 +106,9 @@ def link(name: str, label: str, path: str, *, by: str = "", shown: Callable[[Ans
     hole, key = path.partition("{")[2].partition("}")[0], by or name
 
     def show(row: Answer) -> Cell:
-        if not (value := read(row, key)):
+        if not (value := getattr(row, key)):
             return None
-        return Link(shorten(shown(row) if shown else str(read(row, name))), render_path(path, **{hole: str(value)}))
+        return Link(shorten(shown(row) if shown else str(getattr(row, name))), render_path(path, **{hole: str(value)}))
 
     return TableField(name, label, show)
 

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from gatepost.core.errors import Invalid, Unavailable
 from gatepost.messages.text import clean
-from gatepost.serve.control.operations.passwords import FRESH
+from gatepost.serve.control.operations.people.passwords import FRESH
 from gatepost.serve.control.passkey_setting import EXTRA, LIBRARY, PASSKEY_LOGIN
 from gatepost.serve.web.csrf import is_write_proven, render_refusal
 from gatepost.serve.web.error_response import error_response

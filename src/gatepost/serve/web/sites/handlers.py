@@ -19,8 +19,8 @@ from gatepost.core.clock import HOUR, Clock
 from gatepost.core.errors import GatepostError, Invalid, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.keyring import NONCE_BYTES, SealedValue, UnsealError
+from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
-from gatepost.core.thread_pools import BoundedThreadPool
 from gatepost.flow.gateways.folder_check import is_here
 from gatepost.flow.web import web_routes
 from gatepost.flow.web.web_paths import SiteKind, SitePath, normalize_host, parse_segments, parse_site_path, render_url

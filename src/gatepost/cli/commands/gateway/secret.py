@@ -1,0 +1,174 @@
+"""`gatepost secret`: keys and passwords, sealed; set, list, rm, bind, unbind, rotate, log."""
+
+import sys
+from typing import Any
+
+import click
+
+from gatepost.cli import output
+from gatepost.cli.operation_command import CommandRun, call_operation, from_operation
+from gatepost.cli.operation_runner import zone_of
+from gatepost.core.errors import Invalid
+from gatepost.core.home import Home
+from gatepost.serve.control.arguments.gateway.secrets import (
+    BindSecretArgs,
+    BindSecretResult,
+    ListBindingsArgs,
+    ListSecretsArgs,
+    RemoveSecretArgs,
+    RotateKeysArgs,
+    RotateKeysResult,
+    SecretListItem,
+    SecretLogArgs,
+    SecretRemoval,
+    SetSecretArgs,
+    SetSecretResult,
+    UnbindSecretArgs,
+)
+from gatepost.store.engine.place import find_place
+from gatepost.store.rights.secret_rows import Secret, SecretOwner, SecretUse, render_scope
+from gatepost.store.rooms.bindings import Binding
+
+_STDIN = ("-", "stdin")
+
+
+@click.group()
+def command() -> None:
+    """Keys and passwords, sealed in the store: set, list, rm, bind, rotate, log. Works with the gateway up or down.
+
+    A secret is the whole gateway's, or that of a FOLDER and those below it (the deepest wins), or a person's (who
+    come first). The gateway itself uses ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN (a subscription's, from `claude
+    setup-token`) and OPENAI_API_KEY. No command prints a value.
+    """
+
+
+def _add_value(home: Home, args: dict[str, Any], value: str | None) -> dict[str, Any]:
+    from gatepost.serve.control.operations.gateway.secrets import check_name
+
+    check_name(args["name"])  # before anything is asked for
+    if value is None or value in _STDIN:
+        value = _read_value(args["name"])
+    else:
+        _hide_argument(value)
+    return {**args, "value": value}
+
+
+@command.command("set")
+@from_operation(SetSecretArgs, prepare=_add_value)
+@click.argument("value", required=False)
+def set_secret(run: CommandRun, made: SetSecretResult, value: str | None) -> None:
+    where = f"; it is sent to {made.origin} alone" if made.origin else ""
+    done = "set" if made.new else "replaced"
+    output.print_line(f"{made.name} is {done} for {_render_owner(made)}{where}")
+
+
+def _read_value(name: str) -> str:
+    """One newline at the end belongs to whoever wrote it there, not to the secret."""
+    if sys.stdin.isatty():
+        return str(click.prompt(f"{name} (not shown)", hide_input=True))
+    try:
+        text = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise Invalid("value", "is not text") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _hide_argument(value: str) -> None:
+    """Remove a secret from `sys.argv`: the holder of the home's lock writes its command line beside it, for people to
+    see."""
+    sys.argv[:] = ["…" if each == value else each for each in sys.argv]
+
+
+@command.command("list")
+@from_operation(ListSecretsArgs)
+def list_secrets(run: CommandRun, found: list[SecretListItem]) -> None:
+    zone, called = zone_of(run.home)
+    output.print_table(
+        ("name", "for", f"set ({called})", "last used", "bound to", "key"),
+        [
+            (
+                each.name,
+                _render_owner(each),
+                output.format_time(each.updated_at, zone),
+                output.format_time(each.used_at, zone),
+                ", ".join([*([each.origin] if each.origin else []), *each.bound_to]),
+                each.key_id,
+            )
+            for each in found
+        ],
+        empty="no secrets; `gatepost secret set NAME` makes one",
+        gives=("key", "bound to"),
+    )
+    known = {each.name for each in found}
+    for bound in call_operation(run.home, ListBindingsArgs, {}):
+        if bound.name not in known:
+            whom = f", {bound.folder} and below" if bound.folder else ""
+            output.print_line(f"{bound.name} is bound to {bound.place} ({bound.header}{whom}), and is not set")
+
+
+@command.command()
+@from_operation(BindSecretArgs)
+def bind(run: CommandRun, made: BindSecretResult) -> None:
+    place, folder = f"{made.host}:{made.port}", made.folder
+    whom = f"{folder} and below" if folder else "every group"
+    output.print_line(f"{made.name} goes to {made.scheme}://{place} as {made.header} for {whom}")
+    if not made.is_set:
+        output.print_line(f"it is not set yet: gatepost secret set {made.name}")
+    if not made.is_allowed:
+        output.print_line(
+            f"the host is not allowed yet: gatepost egress allow {place}{f' --folder {folder}' if folder else ''}"
+        )
+
+
+@command.command()
+@from_operation(UnbindSecretArgs)
+def unbind(run: CommandRun, gone: list[Binding]) -> None:
+    output.print_line(f"{run.args['name']} no longer goes to {run.args['host']}")
+
+
+def _render_owner(secret: Secret | SecretRemoval) -> str:
+    return str(SecretOwner(secret.folder, secret.user_id))
+
+
+@command.command()
+@from_operation(RemoveSecretArgs)
+def rm(run: CommandRun, gone: SecretRemoval) -> None:
+    output.print_line(f"{gone.name} is removed for {_render_owner(gone)}")
+
+
+@command.command()
+@from_operation(RotateKeysArgs)
+def rotate(run: CommandRun, done: RotateKeysResult) -> None:
+    if done.is_new:
+        others = "; copy it to the other gateways" if find_place(run.home).url else ""
+        output.print_line(f"the key ring is made: {done.kept_in}{others}")
+        return
+    output.print_line(f"{done.resealed} secrets are sealed with {done.key_id} ({done.kept_in})")
+    if done.dropped:
+        output.print_line(f"dropped: {', '.join(done.dropped)}")
+    if done.unused:
+        output.print_line(f"no longer needed: {', '.join(done.unused)}")
+    elif not done.is_file:
+        output.print_line(f"to change the key, add one in {done.kept_in}, make it current, restart, and rotate again")
+
+
+@command.command()
+@from_operation(SecretLogArgs)
+def log(run: CommandRun, found: list[SecretUse]) -> None:
+    zone, called = zone_of(run.home)
+    output.print_table(
+        (f"at ({called})", "name", "outcome", "of", "for group", "for user", "purpose"),
+        [
+            (
+                output.format_time(each.at, zone),
+                each.name,
+                each.outcome,
+                None if each.scope is None else render_scope(each.scope),
+                each.folder,
+                each.user_id,
+                each.purpose,
+            )
+            for each in found
+        ],
+        empty="no secret was used yet",
+    )

@@ -1,0 +1,76 @@
+"""`gatepost login`: a new one-time address of the web page; and the browsers that are signed in."""
+
+from urllib.parse import urlencode
+
+import click
+
+from gatepost.cli import output
+from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.core.home import find
+from gatepost.core.process.listen_address import find_control_path, render_open_help
+from gatepost.serve.control.arguments.people.logins import (
+    BrowserLoginView,
+    EndAllLoginsArgs,
+    EndedLogins,
+    EndLoginArgs,
+    ListLoginsArgs,
+)
+from gatepost.serve.control.arguments.people.passwords import RemovePasswordArgs, SignInState
+from gatepost.serve.control.client import ControlClient
+
+
+@click.group("login", invoke_without_command=True)
+@click.option("--user", default="", metavar="ID", help="Sign in as this person, by one of their identities.")
+@click.pass_context
+def command(ctx: click.Context, user: str) -> None:
+    """Print a new address that signs one browser in as the owner, once, within ten minutes.
+
+    With --user it signs in somebody else, with the rights that they have. They see one room of their own. `gatepost
+    login list` shows the browsers that are signed in; `end` and `end-all` sign them out.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    home = find(ctx.obj)
+    path = f"/v1/login?{urlencode({'user': user})}" if user else "/v1/login"
+    answer = ControlClient(find_control_path(home), home.path).post(path)
+    output.print_line(render_open_help(answer["result"]["url"]))
+
+
+@command.command("list")
+@from_operation(ListLoginsArgs)
+def list_logins(run: CommandRun, found: list[BrowserLoginView]) -> None:
+    output.print_table(
+        ("id", "who", "device", "by", "address", "last seen", "since", "until"),
+        [
+            (
+                each.id,
+                f"{each.user_id} ({each.person})" if each.person not in ("", each.user_id) else each.user_id,
+                each.device,
+                each.way,
+                each.peer,
+                output.format_time(each.last_seen_at),
+                output.format_time(each.created_at),
+                output.format_time(each.expires_at),
+            )
+            for each in found
+        ],
+        empty="no browser is signed in",
+    )
+
+
+@command.command()
+@from_operation(EndLoginArgs)
+def end(run: CommandRun, ended: BrowserLoginView) -> None:
+    output.print_line(f"{ended.id} ({ended.device or 'unknown device'}) of {ended.user_id} is signed out")
+
+
+@command.command("end-all")
+@from_operation(EndAllLoginsArgs)
+def end_all(run: CommandRun, done: EndedLogins) -> None:
+    output.print_line(f"{done.person} is signed out everywhere: {done.ended} browsers and addresses ended")
+
+
+@command.command("remove-password")
+@from_operation(RemovePasswordArgs)
+def remove_password(run: CommandRun, state: SignInState) -> None:
+    output.print_line(f"{state.name} has no password any more, and is signed out; `gatepost login` lets them in")

@@ -1,0 +1,144 @@
+"""`gatepost route`: which group gets a message."""
+
+import click
+
+from gatepost.cli import output
+from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.flow.intake.message_outcome import DecidedBy, MessageOutcome
+from gatepost.serve.control.arguments.rooms.routes import (
+    AddRouteArgs,
+    ListRoutesArgs,
+    MoveRouteArgs,
+    RemoveRouteArgs,
+    RouteListItem,
+    RouteTestArgs,
+    RouteTestGroup,
+    RouteTestResult,
+)
+from gatepost.store.rooms.routes import Route
+
+_DECIDED_BY = {
+    DecidedBy.ENGAGEMENT: "engagement",
+    DecidedBy.CHOICE: "sender's own choice",
+    DecidedBy.CHILD: "name before the text",
+    DecidedBy.REPLY: "message that it replies to",
+}
+
+
+@click.group()
+def command() -> None:
+    """Which group gets a message: ordered rows of match → target. Works with the gateway up or down.
+
+    The first match by (seq, id) wins; a route with --also delivers and lets the next ones match, too. The default
+    route has seq 1000.
+    """
+
+
+@command.command()
+@from_operation(AddRouteArgs)
+def add(run: CommandRun, made: Route) -> None:
+    output.print_line(f"route {made.id} (seq {made.seq}): {_match(made)} → {made.target}")
+
+
+@command.command("list")
+@from_operation(ListRoutesArgs)
+def list_routes(run: CommandRun, found: list[RouteListItem]) -> None:
+    output.print_table(
+        ("id", "seq", "match", "target", "session", "also", "ttl"),
+        [(each.id, each.seq, _match(each), each.target, each.mode, each.also, _ttl(each)) for each in found],
+        empty="there are no routes: every message is refused",
+    )
+    for each in found:
+        if each.fault:
+            text = f"route {each.id} matches nothing: {each.fault}; remove it and add it anew"
+            output.print_line(output.colored(text, "warn"))
+
+
+@command.command()
+@from_operation(RemoveRouteArgs)
+def rm(run: CommandRun, gone: Route) -> None:
+    output.print_line(f"route {gone.id} ({_match(gone)} → {gone.target}) is removed")
+
+
+@command.command()
+@from_operation(MoveRouteArgs)
+def move(run: CommandRun, found: list[RouteListItem]) -> None:
+    for each in found:
+        output.print_line(f"{each.seq:>6}  route {each.id}: {_match(each)} → {each.target}")
+
+
+_GETS = (MessageOutcome.WAKES, MessageOutcome.OBSERVES, MessageOutcome.CHOSEN, MessageOutcome.ANSWERED)
+_OUTCOMES = {
+    MessageOutcome.CHOSEN: "the sender speaks to it from now on, and no agent gets this",
+    MessageOutcome.ANSWERED: "the gateway itself answers the command",
+    MessageOutcome.HELD: "waits until somebody lets the sender in",
+}
+
+
+def _exit_code(answer: RouteTestResult) -> int:
+    outcomes = [each.outcome for each in answer.groups] or [answer.outcome]
+    return 0 if answer.dropped or any(each in _GETS for each in outcomes) else 1
+
+
+@command.command()
+@from_operation(RouteTestArgs, exit_code=_exit_code)
+def test(run: CommandRun, answer: RouteTestResult) -> None:
+    for each in answer.groups:
+        _print_group(each)
+    if answer.outcome is MessageOutcome.HELD and not answer.groups:
+        output.print_line(output.colored("→ waits until somebody says which group shall answer in this room", "warn"))
+    elif answer.dropped or not answer.groups:
+        why = f"{answer.why} ({answer.sentence})" if answer.reason not in ("", "no_route") else answer.why
+        output.print_line(output.colored(f"→ nobody: {why}", "warn"))
+    _print_sender(answer)
+    if answer.halted:
+        output.print_line(output.colored("all agents are stopped, so it waits until `gatepost panic --off`", "warn"))
+    if answer.decided_by is not DecidedBy.ROUTE:
+        output.print_line(f"decided by the {_DECIDED_BY[answer.decided_by]}, before the routes below")
+    for engaged in answer.engaged:
+        until = f"until {engaged.until}" if engaged.until else "without end"
+        by = f" by route {engaged.route}" if engaged.route else " by itself"
+        output.print_line(f"{engaged.folder} is in this conversation {until},{by}")
+    output.print_line()
+    output.print_table(
+        ("", "id", "seq", "match", "target", "why"),
+        [("✓" if each.held else "·", each.id, each.seq, _match(each), each.target, each.why) for each in answer.routes],
+        empty="there are no routes",
+    )
+
+
+def _print_group(group: RouteTestGroup) -> None:
+    """Print the group that a route leads to, and the outcome of the message there."""
+    how = " (observes)" if group.observe else f" (topic {group.topic})" if group.topic else ""
+    by = f"{how}, by route {group.route}, session {group.session}"
+    if group.outcome in _GETS:
+        output.print_line(output.colored(f"→ {group.folder}", "ok"), by)
+    else:
+        row = f" (row {group.denied_by} of `gatepost grant list`)" if group.denied_by is not None else ""
+        said = _OUTCOMES.get(group.outcome) or f"{group.sentence} [{group.reason}]{row}"
+        output.print_line(output.colored(f"✗ {group.folder}", "warn"), f"{by}: {group.outcome}: {said}")
+        return
+    if group.outcome in _OUTCOMES:
+        output.print_line(f"  {_OUTCOMES[group.outcome]}")
+
+
+def _print_sender(answer: RouteTestResult) -> None:
+    sender = answer.sender
+    if sender is None:
+        output.print_line("no --sender is named, so nobody was judged: routes alone say who gets it")
+        return
+    who = "nothing proves who it is" if sender.untrusted else "known" if sender.known else "unknown here"
+    if sender.person != sender.id:
+        who += f", an identity of {sender.person}"
+    rights = ", ".join(f"{each.rights} of {each.folder}" for each in answer.groups)
+    output.print_line(f"{sender.id}: {who}" + (f", {rights}" if rights else "") + f"; room policy {answer.policy}")
+
+
+def _ttl(route: Route) -> str:
+    from gatepost.flow.intake.engagement import render_ttl
+
+    return render_ttl(route.ttl_s) or "default"
+
+
+def _match(route: Route) -> str:
+    return route.match or "(everything)"

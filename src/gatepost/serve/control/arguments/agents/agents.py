@@ -1,0 +1,340 @@
+"""Agents: make one, give it work, wait for it, answer what it asks, end it."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from gatepost.inside.provider_spec import Mode
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.rights.requests import AnswerLasts, RequestKind
+from gatepost.store.sessions.sessions import SessionState
+from gatepost.store.sessions.timeline import TimelineKind
+from gatepost.store.sessions.worktrees import SetupState
+
+READ, WRITE, PROMPT = "agents.read", "agents.write", "agents.prompt"
+LONGEST_WAIT_S = 50.0  # of one request; who wants to wait longer asks again
+AgentId = Annotated[str, argument("An id, the beginning of one, or a title.", "agent")]
+
+
+class PendingRequest(Struct, frozen=True, rename="camel", kw_only=True):
+    """A question of an agent's provider before it acts."""
+
+    id: str
+    kind: RequestKind
+    name: str
+    input: dict[str, Any]
+    asked_at: str
+    next_mode_id: str | None = None  # of a plan: the agent's mode once it is allowed
+    follow_up: str | None = None  # and the prompt of the turn that carries it out, if the same turn cannot
+    editable: bool = False  # it can be allowed with another input
+    cut: bool = False  # `input` is an excerpt; what is allowed is the whole, which its provider holds
+    why: str = ""  # it waits for a person
+    preview: str = ""  # what it would do beyond `input`: the files, messages and accounts that it uses, as markdown
+
+
+class AgentSnapshot(Struct, frozen=True, rename="camel", kw_only=True):
+    """An agent as it stands."""
+
+    agent_id: str
+    type: str
+    folder: str
+    title: str
+    cwd: str  # on the host; '': its group's folder
+    worktree: str | None  # the managed one that it works in
+    setup_state: SetupState | None  # of that worktree
+    status: SessionState
+    model: str
+    current_mode_id: str
+    available_modes: list[Mode]
+    labels: dict[str, str]
+    parent_agent_id: str | None
+    created_at: str
+    updated_at: str
+    archived_at: str | None
+    last_error: str | None
+    last_message: str | None
+    pending_permissions: list[PendingRequest]
+    notes: list[str] = []  # what whoever made it should know, told when it is made
+
+
+class WaitOutcome(Struct, frozen=True, rename="camel", kw_only=True):
+    """The outcome of waiting."""
+
+    agent_id: str
+    title: str
+    status: SessionState
+    last_message: str | None
+    last_error: str | None = None  # why its turn failed
+    permission: PendingRequest | None = None
+    waited_out: bool = False  # it still runs
+
+
+class RequestingAgent(Struct, frozen=True, rename="camel", kw_only=True):
+    """The agent that asks; no more of it than a list needs."""
+
+    agent_id: str
+    title: str
+    type: str
+    folder: str
+    status: SessionState | None  # None: it is a person who asks
+
+
+class ProviderInfo(Struct, frozen=True, rename="camel", kw_only=True):
+    id: str
+    what: str
+    modes: list[Mode]
+    ready: bool
+    reason: str | None = None  # why it is not ready, and the way out
+    default_model: str | None = None  # None: its own choice
+
+
+class ModelInfo(Struct, frozen=True, rename="camel", kw_only=True):
+    """USD for a million tokens."""
+
+    id: str
+    vendor: str
+    is_default: bool
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    own_price: bool  # the operator's file has it
+
+
+class AgentToken(Struct, frozen=True, rename="camel"):
+    agent_id: str
+    token: str  # told this once
+
+
+class StopAgentResult(Struct, frozen=True, rename="camel"):
+    agent_id: str
+    stopped: bool
+
+
+class LogEntry(Struct, frozen=True):
+    seq: int
+    at: int
+    turn: str
+    kind: TimelineKind
+    data: dict[str, Any]
+
+
+class AgentNews(Struct, frozen=True, kw_only=True, rename="camel"):
+    agent_id: str
+    title: str
+    provider: str
+    status: SessionState
+    current_mode_id: str
+    epoch: str
+    next: int
+    entries: list[LogEntry]
+    permissions: list[PendingRequest]
+
+
+class AgentRequest(Struct, frozen=True):
+    """`asked_by`: the person for whom the agent works, '' if nobody gave it the work."""
+
+    agent: RequestingAgent
+    request: PendingRequest
+    asked_by: str = ""
+
+
+class AnswerResult(Struct, frozen=True, kw_only=True, rename="camel"):
+    """For an allowed plan: the mode and the prompt that carry it out, if there are any."""
+
+    id: str
+    allowed: bool
+    awaited: str | UnsetType = UNSET  # one vote of several: how many are there
+    next_mode_id: str | UnsetType = UNSET
+    follow_up: str | UnsetType = UNSET
+
+
+class PromptPolicy(StrEnum):
+    QUEUE = "queue"  # after what runs
+    STEER = "steer"  # into it
+    INTERRUPT = "interrupt"  # in its place
+
+
+@declares("agent.create", right=WRITE, offline=False, of_machine=True)
+class AgentSpec(OperationArgs[AgentSnapshot], frozen=True):
+    """Make an agent, give it PROMPT (or what stands on stdin), and wait for its answer. Without either it waits for
+    work."""
+
+    prompt: Annotated[str, argument("Its first task.", secret=True, hidden=True, tool="initialPrompt")] = ""
+    title: Annotated[str, option("Its title, 1 to 60 characters.", tool="title")] = ""
+    provider: Annotated[
+        str,
+        option(
+            "The provider; list_providers shows them.",
+            cli="As `gatepost connect` lists them (default: the group's).",
+            tool="agentType",
+        ),
+    ] = ""
+    mode: Annotated[
+        str,
+        option("When it asks before it acts.", cli="When it asks; see `gatepost agent inspect`.", tool="initialMode"),
+    ] = ""
+    folder: Annotated[
+        str,
+        option(
+            "The group whose rights and budget it has.", cli="The group that it is in (default: agents).", tool="folder"
+        ),
+    ] = ""
+    cwd: Annotated[
+        str,
+        option(
+            "The folder it starts in: a worktree, or a folder of this machine that agents may write to.", tool="cwd"
+        ),
+    ] = ""
+    worktree: Annotated[
+        str, option("Make a worktree of the repository `cwd`, on a new branch of this name.", tool="worktreeName")
+    ] = ""
+    base: Annotated[str, option("The branch that the worktree begins from.", tool="baseBranch")] = ""
+    model: Annotated[
+        str,
+        option("The provider's own if left out.", cli="See `gatepost agent models` (default: its own).", tool="model"),
+    ] = ""
+    labels: Annotated[
+        dict[str, str] | None,
+        option("Names and values of your own, to find it by.", "label", metavar="NAME=VALUE", tool="labels"),
+    ] = None
+    parent: Annotated[str, option("The agent that makes it, if it is one.", hidden=True, tool="parentAgentId")] = ""
+    notify: Annotated[
+        bool, option("Tell the parent once, when it has finished.", hidden=True, tool="notifyOnFinish")
+    ] = False
+
+
+@declares("agent.list", right=READ, offline=False)
+class ListAgentsArgs(OperationArgs[list[AgentSnapshot]], frozen=True):
+    """List them: those that wait for an answer first, then those at work, then the rest, the latest first."""
+
+    archived: Annotated[bool, option("The archived ones, too.", "all")] = False
+
+
+@declares("agent.show", right=READ, offline=False)
+class ShowAgentArgs(OperationArgs[AgentSnapshot], frozen=True):
+    """Everything about AGENT."""
+
+    id: AgentId
+
+
+@declares("agent.prompt", right=PROMPT, offline=False)
+class PromptAgentArgs(OperationArgs[AgentSnapshot], frozen=True):
+    """Give AGENT more to do (PROMPT, or with - what stands on stdin), and wait for its answer."""
+
+    id: AgentId
+    text: Annotated[str, argument("Its task.", "prompt", secret=True)]
+    policy: Annotated[PromptPolicy, option("After what runs, into it, or in its place and of what waits.")] = (
+        PromptPolicy.QUEUE
+    )
+    mode: Annotated[str, option("Change when it asks before it acts, first.", hidden=True)] = ""
+
+
+@declares("agent.wait", right=READ, offline=False)
+class WaitForAgentArgs(OperationArgs[WaitOutcome], frozen=True):
+    """Wait until AGENT has finished, or asks something."""
+
+    id: AgentId
+    timeout_s: Annotated[float, option("Seconds to wait at most.", hidden=True)] = LONGEST_WAIT_S
+
+
+@declares("agent.follow", right=READ, offline=False)
+class FollowAgentArgs(OperationArgs[AgentNews], frozen=True):
+    """News after a cursor, as soon as there is something; how AGENT stands, and what it asks.
+
+    `status` and `asked`: what whoever asks knows already; news is what differs.
+    """
+
+    id: AgentId
+    after: Annotated[int | None, option("The cursor; without one, the newest entries.")] = None
+    limit: Annotated[int, option("At most so many entries.")] = 200
+    status: Annotated[str, option("The status that is known already.")] = ""
+    asked: Annotated[list[str], option("The requests that are known already.")] = field(default_factory=list)
+    timeout_s: Annotated[float, option("Seconds to wait at most.")] = 0.0
+
+
+@declares("agent.token", right=WRITE, offline=False)
+class AgentTokenArgs(OperationArgs[AgentToken], frozen=True):
+    """Make a token by which AGENT is known at /mcp/self, where it sets its title and branch. The one before counts no
+    more. An agent in a sandbox of ours needs none: it is known by its socket."""
+
+    id: AgentId
+
+
+@declares("agent.stop", right=PROMPT, offline=False)
+class StopAgentArgs(OperationArgs[StopAgentResult], frozen=True):
+    """End what AGENT does now, and cancel what waits behind it; it takes further work."""
+
+    id: AgentId
+
+
+@declares("agent.kill", right=WRITE, offline=False)
+class KillAgentArgs(OperationArgs[AgentSnapshot], frozen=True):
+    """End AGENT for good; what it did and said stays."""
+
+    id: AgentId
+
+
+@declares("agent.archive", right=WRITE, offline=False)
+class ArchiveAgentArgs(OperationArgs[AgentSnapshot], frozen=True):
+    """Put AGENT away until it is given work again."""
+
+    id: AgentId
+
+
+@declares("agent.mode", right=WRITE, offline=False)
+class SetAgentModeArgs(OperationArgs[AgentSnapshot], frozen=True):
+    """Change when AGENT asks before it acts, from its next turn on."""
+
+    id: AgentId
+    mode: Annotated[str, argument("One of the modes that `gatepost agent inspect` shows.")]
+
+
+@declares("agent.providers", right=READ, offline=False)
+class ListProvidersArgs(OperationArgs[list[ProviderInfo]], frozen=True):
+    """The providers that agents can be made with, and what each lacks."""
+
+
+@declares("agent.models", right=READ)
+class ListModelsArgs(OperationArgs[list[ModelInfo]], frozen=True):
+    """The models of PROVIDER, its default first, in USD for a million tokens."""
+
+    provider: Annotated[str, argument("The provider.")]
+
+
+@declares("permit.list", right=READ, offline=False)
+class ListRequestsArgs(OperationArgs[list[AgentRequest]], frozen=True):
+    """List what waits for an answer, the oldest first."""
+
+    after: Annotated[str, option("Only those behind this request, the last one of a list before.", metavar="ID")] = ""
+    limit: Annotated[int, option("At most so many.", least=1, most=1000)] = 200
+
+
+@declares("permit.answer", right="agents.permit", offline=False)
+class AnswerRequestArgs(OperationArgs[AnswerResult], frozen=True):
+    """Answer what an agent asks before it acts, or what is asked about a person, a room or a host. REQUEST is
+    an id, the beginning of one, or the agent that asks."""
+
+    id: Annotated[str, argument("The request.", "request")]
+    allow: Annotated[bool, option("Allow it.")]
+    message: Annotated[str, option("The reason of a denial.")] = ""
+    interrupt: Annotated[bool, option("With a denial, end its turn as well.", "stop")] = False
+    lasts: Annotated[
+        AnswerLasts,
+        option(
+            "How long the answer holds: once, for the agent's session, or always, which writes a rule or a membership,"
+            " or blocks a person.",
+            "for",
+        ),
+    ] = AnswerLasts.ONCE
+    input: Annotated[
+        dict[str, Any],
+        option("Allow it with these arguments in place of those that it asks for.", hidden=True),
+    ] = field(default_factory=dict)
+    answers: Annotated[
+        list[str],
+        option(
+            "To a question, again for each that it has; the group that answers in a room.", "answer", metavar="TEXT"
+        ),
+    ] = field(default_factory=list)

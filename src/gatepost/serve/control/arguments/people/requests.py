@@ -1,0 +1,72 @@
+"""Requests of agents: what one of them asks."""
+
+from typing import Annotated, Any
+
+from msgspec import Struct
+
+from gatepost.serve.control.arguments.agents.agents import READ
+from gatepost.serve.control.declaration import OperationArgs, argument, declares
+from gatepost.store.rights.requests import AnswerLasts, RequestKind, RequestState
+
+
+class PermitChoice(Struct, frozen=True, kw_only=True):
+    """An answer that is one click. `group`: of a room, who answers there."""
+
+    label: str
+    allow: bool
+    lasts: AnswerLasts
+    group: str
+
+
+class PermitQuestion(Struct, frozen=True, kw_only=True):
+    """`answer`: what somebody has said to it already."""
+
+    text: str
+    key: str
+    options: list[str]
+    many: bool
+    own_words: bool
+    answer: str
+
+
+class PermitField(Struct, frozen=True, kw_only=True):
+    """An argument in words, as the card shows it."""
+
+    label: str
+    value: str
+
+
+class PermitDetails(Struct, frozen=True, kw_only=True):
+    """`cut`: `input` is an excerpt. `voters`: who agreed, where `quorum` people must. `decision`: what became of it.
+    `asked_by`: the person for whom the agent works, `asked_in` the conversation, `said` their words."""
+
+    id: str
+    kind: RequestKind
+    title: str
+    folder: str
+    session: str | None
+    asked_by: str
+    asked_in: str
+    said: str
+    tool: str
+    why: str
+    preview: str
+    fields: list[PermitField]
+    input: dict[str, Any]
+    cut: bool
+    editable: bool
+    state: RequestState
+    decision: str
+    quorum: int
+    voters: list[str]
+    choices: list[PermitChoice]
+    questions: list[PermitQuestion]
+    asked_at: int
+    expires_at: int | None
+
+
+@declares("permit.show", right=READ, reads=True)
+class ShowRequestArgs(OperationArgs[PermitDetails], frozen=True):
+    """Show one request: what is asked with its arguments, the answers that it takes, who agreed, what it waits for."""
+
+    id: Annotated[str, argument("The request's id.", "request")]

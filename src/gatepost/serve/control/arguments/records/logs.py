@@ -1,0 +1,17 @@
+"""Logs: the last lines that the gateway wrote."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gatepost.core.log_tail import LogLevel, LogLine
+from gatepost.serve.control.declaration import OperationArgs, declares, option
+
+
+@declares("logs.tail", right="logs.read")
+class TailLogArgs(OperationArgs[list[LogLine]], frozen=True):
+    """The last lines of the gateway's log, the newest first. Secrets were left out when it was written."""
+
+    level: Annotated[LogLevel, option("Only lines of this level and above.")] = LogLevel.INFO
+    words: Annotated[str, option("Only lines that have all of these words."), Meta(max_length=200)] = ""
+    limit: Annotated[int, option("How many at most.", least=1, most=1000)] = 200

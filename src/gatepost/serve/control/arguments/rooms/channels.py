@@ -1,0 +1,142 @@
+"""Channels: the instances that run, what they are made of, and whether their platforms accept them."""
+
+from typing import Annotated, Any
+
+from msgspec import Struct, field
+
+from gatepost.channels.contract import ChannelState, EndReason, SpecOrigin
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+
+READ, WRITE = "channel.read", "channel.write"
+Instance = Annotated[str, argument("The instance.", "instance", examples=("telegram",))]
+Settings = Annotated[
+    dict[str, str],
+    option("A setting of its kind, by its last name; may be repeated.", "set", metavar="KEY=VALUE"),
+]
+Secrets = Annotated[
+    dict[str, str], option("Its keys and passwords, by the last names of their settings.", secret=True, hidden=True)
+]
+
+
+class ChannelListItem(Struct, frozen=True, kw_only=True):
+    """`state` is null while no gateway runs."""
+
+    instance: str
+    kind: str
+    origin: SpecOrigin
+    state: ChannelState | None
+    since_at: int | None = None
+    error: str = ""
+    way_out: str = ""
+    reason: EndReason | None = None
+    next_at: int | None = None
+    beat_at: int | None = None
+    event_at: int | None = None
+    restarts: int = 0
+    tested_against: str = ""
+    note: str = ""
+    waiting: int = 0  # messages of the outbox
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+class AskedSetting(Struct, frozen=True, kw_only=True):
+    name: str
+    help: str
+    default: Any
+    choices: tuple[str, ...]
+    is_secret: bool
+    is_optional: bool
+
+
+class ChannelKindItem(Struct, frozen=True, kw_only=True):
+    name: str
+    title: str
+    before: str
+    asks: list[AskedSetting]
+    settings: list[AskedSetting]
+    tested_against: str
+    extra: str
+
+
+class ChannelAnswer(Struct, frozen=True, kw_only=True):
+    """The outcome of a change to a channel. `is_checked`: its platform was asked; some kinds cannot be."""
+
+    instance: str
+    kind: str
+    is_checked: bool
+    is_running: bool
+    bot: str = ""
+    link: str = ""
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    after: str = ""
+
+
+class ChannelRemoval(Struct, frozen=True, kw_only=True):
+    instance: str
+    secrets: list[str]
+    waiting: int
+
+
+@declares("channel.list", right=READ, needs_home=True)
+class ListChannelsArgs(OperationArgs[list[ChannelListItem]], frozen=True):
+    """Every channel, with its state and the last sign of life."""
+
+
+@declares("channel.kinds", right=READ)
+class ListChannelKindsArgs(OperationArgs[list[ChannelKindItem]], frozen=True):
+    """Every kind of channel that can be added, what it asks for and what it was tested against."""
+
+
+@declares("channel.add", right=WRITE)
+class AddChannelArgs(OperationArgs[ChannelAnswer], frozen=True):
+    """Add a channel: ask its platform whether it accepts us, write down its settings and secrets, and start it.
+
+    If the platform says no, or cannot be reached, nothing is written.
+    """
+
+    kind: Annotated[str, argument("Which platform; `gatepost channel kinds` lists them.")]
+    instance: Annotated[str, option("Its name here (default: that of the kind).", "name", examples=("work",))] = ""
+    settings: Settings = field(default_factory=dict)
+    secrets: Secrets = field(default_factory=dict)
+
+
+@declares("channel.set", right=WRITE)
+class SetChannelArgs(OperationArgs[ChannelAnswer], frozen=True):
+    """Change the settings or secrets of a channel, ask its platform whether they are right, and start it anew.
+
+    If the platform says no, or cannot be reached, everything stays as it was.
+    """
+
+    instance: Instance
+    settings: Settings = field(default_factory=dict)
+    unset: Annotated[list[str], option("A setting that gets its default again; may be repeated.", metavar="KEY")] = (
+        field(default_factory=list)
+    )
+    secrets: Secrets = field(default_factory=dict)
+    on: Annotated[bool, option("Switch it on.")] = False
+    off: Annotated[bool, option("Switch it off; it stays as it is, and does not run.")] = False
+
+
+@declares("channel.remove", right=WRITE)
+class RemoveChannelArgs(OperationArgs[ChannelRemoval], frozen=True):
+    """Stop a channel and remove its settings, its secrets, its cursor and its folder.
+
+    The conversations stay. Messages that wait to be sent there stay, too, until they are too old.
+    """
+
+    instance: Instance
+
+
+@declares("channel.restart", right=WRITE, offline=False)
+class RestartChannelArgs(OperationArgs[ChannelListItem], frozen=True):
+    """Start a channel anew, without touching the others. One that has ended gets another chance."""
+
+    instance: Instance
+
+
+@declares("channel.test", right=WRITE)
+class CheckChannelArgs(OperationArgs[ChannelAnswer], frozen=True):
+    """Ask the platform of a channel whether it accepts us, who we are there and what we lack. Nothing changes."""
+
+    instance: Instance

@@ -1,0 +1,99 @@
+"""Groups: the agents and their folders."""
+
+from typing import Annotated
+
+from msgspec import Struct
+
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.messages.destinations import Destination
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.sessions import Session
+
+READ, WRITE = "groups.read", "groups.write"
+Folder = Annotated[str, argument("The group's place.", scope=True, examples=("acme/eng",))]
+
+
+class GroupView(Group, frozen=True, kw_only=True):
+    tier: int
+
+
+class GroupDetails(GroupView, frozen=True, kw_only=True):
+    """A group with what leads to it, where it may send, and what it has going on. `gateway`: that has its folder, of
+    several with folders of their own. `moves_to`: the one that it is on its way to."""
+
+    routes: list[Route]
+    destinations: list[Destination]
+    sessions: list[Session]
+    gateway: str
+    moves_to: str
+
+
+class SetGroupResult(GroupView, frozen=True, kw_only=True):
+    notes: list[str]
+
+
+class GroupRemoval(Struct, frozen=True, kw_only=True):
+    folder: str
+    closed: int
+    kept: str  # the group's own files
+    removed: dict[str, int]
+    left: list[str]  # what could not be removed
+
+
+@declares("group.add", right=WRITE)
+class AddGroupArgs(OperationArgs[GroupView], frozen=True):
+    """Add a group, with AGENTS.md, work.md and skills/ in its folder. FOLDER is its place, like acme/eng."""
+
+    folder: Folder
+    name: Annotated[str, option("How people call it (default: the last part of FOLDER).")] = ""
+    provider: Annotated[
+        str,
+        option("The agent that drives it (default: that of the nearest group above with one, else sessions.provider)."),
+    ] = ""
+
+
+@declares("group.list", right=READ, reads=True)
+class ListGroupsArgs(OperationArgs[list[GroupView]], frozen=True):
+    """All groups, by folder."""
+
+
+@declares("group.show", right=READ, reads=True)
+class ShowGroupArgs(OperationArgs[GroupDetails], frozen=True):
+    """One group: what holds for it, its files, routes and live sessions."""
+
+    folder: Folder
+
+
+@declares("group.set", right=WRITE)
+class SetGroupArgs(OperationArgs[SetGroupResult], frozen=True):
+    """Change a group: name, provider, model, sandbox, open, window_messages, window_chars, mounts, limits.NAME,
+    options.KEY.
+
+    An empty value is the default. Sandboxes that are awake take it up when they start anew. Another provider clears the
+    model, unless the same command names one.
+
+    open=yes lets its siblings (groups with the same one above) watch it with observe_group: what people write to it, or
+    what it only observes, is context for them. open=no, the default, seals it: they see nothing of it, and what they
+    were not shown yet is gone.
+
+    limits.memory_mb, limits.cpu_percent (of one processor), limits.processes, limits.turn_s, limits.disk_mb and
+    limits.files hold for the group and those below it that say nothing else, up to what the gateway's settings give.
+
+    mounts=/host/path:/workspace/extra/name[:rw],… shows host folders, as far as sandbox.mounts_allowed lets it.
+    """
+
+    folder: Folder
+    values: Annotated[dict[str, str], argument("The changes, by name.", metavar="KEY=VALUE…")]
+
+    def get_scope(self) -> str:
+        """The right is needed at the root for `sandbox`, `mounts` and `options.KEY`: they open the machine."""
+        return "" if any(name.startswith(("sandbox", "mounts", "options.")) for name in self.values) else self.folder
+
+
+@declares("group.rm", right=WRITE)
+class RemoveGroupArgs(OperationArgs[GroupRemoval], frozen=True):
+    """Remove a group with its routes, tasks, sessions, secrets, their folders and media. Its own folder stays, and
+    its messages in the ledger."""
+
+    folder: Folder

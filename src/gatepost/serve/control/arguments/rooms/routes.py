@@ -1,0 +1,153 @@
+"""Routes: which group gets a message."""
+
+from typing import Annotated
+
+from msgspec import Struct
+
+from gatepost.flow.intake.message_outcome import DecidedBy, MessageOutcome
+from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.store.rooms.rooms import RoomPolicy
+from gatepost.store.rooms.routes import Route
+from gatepost.store.sessions.sessions import MODES
+
+READ, WRITE = "routes.read", "routes.write"
+
+
+class RouteListItem(Route, frozen=True, kw_only=True):
+    fault: str  # why it matches nothing, if it cannot be read
+
+
+class RouteTestRow(Route, frozen=True, kw_only=True):
+    held: bool
+    why: str
+
+
+class RouteTestGroup(Struct, frozen=True, kw_only=True):
+    """A group to which routes lead, and what becomes of the message there. `rights`: of the sender. `denied_by`: the
+    row of the access list that shuts the sender out."""
+
+    folder: str
+    route: int
+    observe: bool
+    topic: str | None
+    session: str
+    outcome: MessageOutcome
+    rights: str
+    reason: str
+    sentence: str
+    denied_by: int | None
+
+
+class RouteTestSender(Struct, frozen=True):
+    """`person`: the one who has this identity. `known`: whether they are somebody here; `untrusted`: nothing proves who
+    it is."""
+
+    id: str
+    person: str
+    known: bool
+    untrusted: bool
+
+
+class RouteTestEngagement(Struct, frozen=True):
+    """A group that is in the conversation; `until`: null if that never ends. `route`: by which it was spoken to."""
+
+    folder: str
+    until: str | None
+    route: int | None
+
+
+class RouteTestResult(Struct, frozen=True, kw_only=True):
+    """The groups that would get such a message, whether its sender may speak there, and what each route says to it.
+    `decided_by`: route, engagement, or what the sender chose or says. `engaged`: who is in the conversation of that
+    room and thread. `sender`: null if none was named, and then nobody was judged. `halted`: no agent works until the
+    panic is over."""
+
+    why: str
+    outcome: MessageOutcome
+    reason: str
+    sentence: str
+    decided_by: DecidedBy
+    sender: RouteTestSender | None
+    policy: RoomPolicy
+    command: str
+    halted: bool
+    engaged: list[RouteTestEngagement]
+    dropped: bool
+    groups: list[RouteTestGroup]
+    routes: list[RouteTestRow]
+
+
+@declares("route.add", right=WRITE)
+class AddRouteArgs(OperationArgs[Route], frozen=True):
+    """Add a route. Unknown keys and groups that do not exist are refused."""
+
+    match: Annotated[
+        str,
+        option(
+            "Conditions, all of which must hold: platform channel room chat_jid sender verb text thread, as key=glob,"
+            " key!=glob, key=a|b, key= (absent); '' holds always.",
+            examples=("platform=telegram room=group/*", "verb=mention|reply"),
+        ),
+    ]
+    target: Annotated[
+        str,
+        option(
+            "folder, folder#observe, folder#topic, with {sender} in it, or drop.",
+            examples=("acme/eng", "acme/eng#observe", "acme/{sender}", "drop"),
+        ),
+    ]
+    seq: Annotated[int, option("Its place in the order.")] = 100
+    session: Annotated[str, option("The messages that share one conversation.", choices=MODES)] = MODES[0]
+    also: Annotated[bool, option("Deliver here, and go on matching.")] = False
+    window: Annotated[
+        str,
+        option(
+            "At most N observed messages, C characters, in a turn.", metavar="N/C", examples=("20/8000", "20/", "/8000")
+        ),
+    ] = ""
+    ttl: Annotated[
+        str,
+        option(
+            "How long the group stays in a conversation after somebody spoke to it: its messages need no mention then"
+            " (default: the setting engagement.ttl_s for mentions, replies and direct messages). With a time, all that"
+            " the route brings counts as spoken to it. 0: not at all; never: no end.",
+            metavar="TIME",
+            examples=("10m", "1h30m", "never", "0"),
+        ),
+    ] = ""
+
+
+@declares("route.list", right=READ, reads=True)
+class ListRoutesArgs(OperationArgs[list[RouteListItem]], frozen=True):
+    """All routes, in the order in which they are asked."""
+
+
+@declares("route.rm", right=WRITE)
+class RemoveRouteArgs(OperationArgs[Route], frozen=True):
+    """Remove a route by its id."""
+
+    id: Annotated[int, argument("The route's id.", "route")]
+
+
+@declares("route.move", right=WRITE)
+class MoveRouteArgs(OperationArgs[list[RouteListItem]], frozen=True):
+    """Put a route before another one, or last. Their numbers in the order change as little as possible."""
+
+    id: Annotated[int, argument("The route's id.", "route")]
+    before: Annotated[int, option("The id of the route that comes after it (default: it is the last).", least=0)] = 0
+
+
+@declares("route.test", right=READ, reads=True)
+class RouteTestArgs(OperationArgs[RouteTestResult], frozen=True):
+    """Explain what would become of a message in the room ADDRESS: who gets it and whether its sender may speak there.
+    Exit 1 if it would be refused or wait for somebody who lets its sender in."""
+
+    address: Annotated[str, argument("The room.", examples=("telegram:group/1",))]
+    instance: Annotated[str, option("The channel's instance (default: named like the platform).")] = ""
+    sender: Annotated[str, option("The sender; without one, no rights are checked.", examples=("telegram:user/9",))] = (
+        ""
+    )
+    verb: Annotated[str, option("The action: message, mention, reply, like …")] = "message"
+    text: Annotated[str, option("The text of the message.")] = ""
+    thread: Annotated[str, option("The thread.")] = ""
+    direct: Annotated[bool, option("In a direct chat (default: what is known of the room).")] = False

@@ -1,0 +1,190 @@
+"""Conversations: which are open, what was said and done in one, and the buttons that stop, reset and copy it."""
+
+from gatepost.access.budgets import render_usd
+from gatepost.core.clock import iso
+from gatepost.serve.control.arguments.agents.session_control import (
+    SessionDetails,
+    SessionEvent,
+    SessionEventKind,
+    ShowSessionArgs,
+)
+from gatepost.serve.control.arguments.agents.sessions import ListSessionsArgs
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
+from gatepost.serve.web.dashboard.tables import (
+    badge,
+    code,
+    in_files,
+    link,
+    made,
+    make_facts,
+    make_table,
+    moment,
+    money,
+    number,
+    shorten,
+    text,
+)
+from gatepost.serve.web.dashboard.tones import get_tone
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Block,
+    EmptyState,
+    FormBlock,
+    FormInput,
+    InputKind,
+    Link,
+    Note,
+    PageView,
+    TimelineBlock,
+    TimelineMoment,
+    Tone,
+)
+from gatepost.store.sessions.sessions import Session, SessionState
+
+EMPTY = EmptyState(text="Nobody talks with an agent yet. Say something in the chat.")
+
+
+def _name_room(session: Session | SessionDetails) -> str:
+    return shorten(f"{session.address} {session.thread}".strip(), 60)
+
+
+SESSION = (
+    link(
+        "title",
+        "Conversation",
+        "/sessions/{id}",
+        by="id",
+        shown=lambda session: session.title or _name_room(session),
+    ),
+    in_files("id"),
+    link("folder", "Group", "/groups/{folder}"),
+    made("address", "Room", _name_room),
+    text("provider", "Provider"),
+    text("model", "Model"),
+    badge("state", "State"),
+    moment("active_at", "Active"),
+)
+DETAILS = (
+    badge("state", "State"),
+    link("folder", "Group", "/groups/{folder}"),
+    made("address", "Room", _name_room),
+    made("provider", "Provider", lambda session: session.provider or "the group's"),
+    made("model", "Model", lambda session: session.model or "the usual one"),
+    number("waiting", "Messages that wait"),
+    money("cost", "Cost so far"),
+    moment("created_at", "Since"),
+    moment("active_at", "Active"),
+    code("id", "Id"),
+)
+WAYS = {
+    SessionEventKind.MESSAGE: "/ledger/{id}",
+    SessionEventKind.ANSWER: "/ledger/{id}",
+    SessionEventKind.FORK: "/sessions/{id}",
+    SessionEventKind.REPLAY: "/replays/{id}",
+}
+TITLES = {
+    SessionEventKind.ANSWER: "Agent",
+    SessionEventKind.NOTE: "Gateway",
+    SessionEventKind.TURN: "Turn",
+    SessionEventKind.CALL: "Tool",
+    SessionEventKind.REQUEST: "Asked",
+    SessionEventKind.ERRAND: "Given to",
+    SessionEventKind.FORK: "Forked",
+    SessionEventKind.REPLAY: "Replayed",
+}
+QUIET = frozenset({SessionEventKind.MESSAGE, SessionEventKind.ANSWER, SessionEventKind.NOTE})
+
+
+@page("/sessions", "Conversations", Section.CONVERSATIONS, "session.list", order=10)
+async def show_sessions(request: PageRequest) -> PageView:
+    found = await request.ask(ListSessionsArgs(folder=request.query.get("folder", "")))
+    newest_first = sorted(found, key=lambda session: session.active_at, reverse=True)
+    end = Action(label="Stop all", operation="session.stop_all", asks=True, tone=Tone.BAD)
+    return PageView(blocks=[make_table(newest_first, SESSION, EMPTY, actions=list_row_actions)], actions=(end,))
+
+
+def list_row_actions(session: Session) -> tuple[Action, ...]:
+    if session.state != SessionState.RUNNING:
+        return ()
+    return (Action(label="Stop", operation="session.stop", args={"id": session.id}, tone=Tone.BAD),)
+
+
+@page("/sessions/{id}", "Conversation", Section.CONVERSATIONS, "session.show")
+async def show_session(request: PageRequest) -> PageView:
+    before = request.query.get("before", "")
+    older_than = int(before) if before.isascii() and before.isdigit() and len(before) < 19 else 0
+    session = await request.ask(ShowSessionArgs(id=request.params["id"], before=older_than))
+    steers = await request.may("session.fork", "session.replay", "session.close", scope=session.folder)
+    return make_session_view(session, steers=steers)
+
+
+def make_session_view(session: SessionDetails, *, steers: bool) -> PageView:
+    """`steers`: whoever looks may also fork, replay and close it."""
+    closed: list[Block] = [Note(text="This conversation is closed.")] if session.closed_at else []
+    said: list[Block] = []
+    if session.speaks and not session.closed_at:
+        said.append(make_send_form(session.id))
+    more = f"?before={session.older}" if session.older else ""
+    line = TimelineBlock(
+        title="What happened, newest first",
+        entries=[make_entry(each) for each in reversed(session.events)],
+        empty="Nothing was said here yet.",
+        more=more,
+    )
+    return PageView(
+        title=session.title or f"{session.agent}: {session.address}",
+        blocks=[*closed, make_facts(session, DETAILS), *said, line],
+        actions=list_actions(session, steers=steers),
+    )
+
+
+def make_send_form(session_id: str) -> FormBlock:
+    words = FormInput(
+        name="text",
+        label="Message",
+        kind=InputKind.LONG_TEXT,
+        required=True,
+        description="The agent gets it under your name. Its answer goes to the room, your words do not.",
+        rows=2,
+    )
+    return FormBlock(label="Send", operation="session.send", args={"id": session_id}, inputs=[words], clears=True)
+
+
+def list_actions(session: SessionDetails, *, steers: bool) -> tuple[Action, ...]:
+    given = {"id": session.id}
+    busy = session.running or session.waiting
+    stop = Action(label="Stop", operation="session.stop", args=given, tone=Tone.BAD)
+    reset = Action(label="Reset", operation="session.reset", args=given, asks=True)
+    further = (
+        Action(label="Fork", operation="session.fork", args=given, asks=True),
+        Action(label="Replay", operation="session.replay", args=given, asks=True),
+        Action(label="Close", operation="session.close", args=given, asks=True, tone=Tone.BAD),
+    )
+    if session.closed_at:
+        return further[1:2] if steers else ()
+    return (*((stop,) if busy else ()), reset, *(further if steers else ()))
+
+
+def make_entry(event: SessionEvent) -> TimelineMoment:
+    kind = event.kind
+    spoken = kind in QUIET
+    what = event.who if kind is SessionEventKind.MESSAGE else TITLES[kind]
+    about = [event.state, *(() if spoken or kind is SessionEventKind.REPLAY else (event.who,))]
+    if event.cost:
+        about.append(render_usd(event.cost))
+    name = event.text if kind in (SessionEventKind.CALL, SessionEventKind.REQUEST) else ""
+    return TimelineMoment(
+        at=iso(event.at or None),
+        what=shorten(f"{what} {name}".strip(), 120),
+        who=" · ".join(str(each) for each in about if each),
+        text="" if name else event.text,
+        tone=get_tone(event.state) if event.state else Tone.GOOD if kind is SessionEventKind.ANSWER else Tone.PLAIN,
+        link=_make_link(kind, event.ref),
+    )
+
+
+def _make_link(kind: SessionEventKind, ref: str) -> Link | None:
+    if kind is SessionEventKind.REQUEST:
+        return Link("Requests", render_path("/requests"))
+    path = WAYS.get(kind)
+    return Link(f"#{ref}" if kind in QUIET else ref, render_path(path, id=ref)) if path and ref else None

@@ -1,0 +1,56 @@
+"""Gateways that share this store: which live, and what each does."""
+
+from gatepost.serve.control.arguments.gateway.gateways import GatewayView, ListGatewaysArgs
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
+from gatepost.serve.web.dashboard.tables import code, made, make_table, moment, number, shorten, text
+from gatepost.serve.web.dashboard.tones import get_tone
+from gatepost.serve.web.dashboard.view import Action, Badge, EmptyState, PageView, Tone
+from gatepost.store.gateways.gateways import GatewayState
+
+ALONE = EmptyState(
+    text="This store is a file of one machine, so it has one gateway. Several share one on PostgreSQL: docs/scale.md."
+)
+
+
+def render_state(gateway: GatewayView) -> str:
+    """In one word. One that is dead has not been taken over from yet."""
+    if not gateway.alive and gateway.state is not GatewayState.GONE:
+        return "dead"
+    return "up" if gateway.state is GatewayState.RUNNING else gateway.state
+
+
+GATEWAY = (
+    code("name", "Gateway"),
+    made("shown_state", "State", lambda each: _make_badge(render_state(each))),
+    text("host", "Host"),
+    text("listen", "Web"),
+    number("sessions", "Sessions"),
+    number("capacity", "At most"),
+    made("does", "Does for all", lambda each: shorten(", ".join(each.duties)) or None),
+    text("version", "Version"),
+    number("schema_number", "Schema"),
+    number("epoch", "Life"),
+    moment("started_at", "Since"),
+)
+
+
+def _make_badge(state: str) -> Badge:
+    return Badge(state, get_tone(state))
+
+
+@page("/gateways", "Gateways", Section.GATEWAY, "gateway.list", order=95)
+async def show_gateways(request: PageRequest) -> PageView:
+    found = await request.ask(ListGatewaysArgs())
+    return PageView(
+        lead="Machines that work on one store. When one is gone, the others go on with what it had.",
+        blocks=[make_table(found, GATEWAY, ALONE, actions=list_actions)],
+    )
+
+
+def list_actions(gateway: GatewayView) -> tuple[Action, ...]:
+    given = {"name": gateway.name}
+    if gateway.alive and gateway.state is GatewayState.RUNNING:
+        return (Action(label="Drain", operation="gateway.drain", args=given, asks=True, tone=Tone.BAD),)
+    if gateway.state is GatewayState.GONE:
+        return (Action(label="Forget", operation="gateway.forget", args=given, asks=True),)
+    return ()

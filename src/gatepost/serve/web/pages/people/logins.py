@@ -1,0 +1,147 @@
+"""Sign-ins: the browsers in which a person is signed in, how to end one or all, and their passkeys."""
+
+from collections.abc import Sequence
+
+from gatepost.core.records import replace
+from gatepost.serve.control.arguments.people.logins import READ, BrowserLoginView, ListLoginsArgs
+from gatepost.serve.control.arguments.people.passkeys import ListPasskeysArgs, PasskeyList, PasskeyView
+from gatepost.serve.control.arguments.people.passwords import ShowSignInArgs, SignInState
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
+from gatepost.serve.web.dashboard.tables import code, made, make_moment, make_table, moment, text
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Badge,
+    Block,
+    Cell,
+    Code,
+    EmptyState,
+    Fact,
+    Facts,
+    Filter,
+    FormInput,
+    InputKind,
+    Note,
+    PageView,
+    ScriptForm,
+    Tone,
+)
+
+WAYS = {
+    "one_time_link": "One-time link",
+    "password": "Password",
+    "passkey": "Passkey",
+    "oidc": "Single sign-on",
+    "proxy_header": "Proxy",
+}
+WHOSE = (("", "Mine"), ("all", "Everybody's"))
+EMPTY = EmptyState(
+    text="No browser is signed in as you. This prints an address that does it:", command="gatepost login"
+)
+LEAD = "Each browser stays signed in for some weeks. Sign out what you do not know or use no more."
+PASSKEY = (
+    text("label", "Passkey"),
+    code("host", "Works on"),
+    moment("last_used_at", "Last used"),
+    moment("created_at", "Added"),
+)
+NO_PASSKEY = EmptyState(text="You have no passkey. Add one below: then you sign in with your device alone.")
+PASSKEYS_OFF = "Passkeys are off, so these sign nobody in. The setting web.passkey_login switches them on."
+PASSKEY_HELP = (
+    "Your phone, computer or security key keeps it. It works for the address by which you open this page now, which"
+    " must begin with https:// or be http://localhost. Add it within ten minutes of signing in."
+)
+PASSKEY_FORM = ScriptForm(
+    script="passkey_form.js",
+    inputs=[FormInput(name="label", label="What you call it", kind=InputKind.TEXT, required=True, example="My phone")],
+    submit="Add a passkey",
+    title="Add a passkey",
+    help=PASSKEY_HELP,
+)
+
+
+def _show_this(login: BrowserLoginView) -> Cell:
+    return Badge("this browser", Tone.GOOD) if login.is_this else ""
+
+
+BROWSER = (
+    made("device", "Device", lambda login: login.device or "Unknown device"),
+    made("is_this", "Where", _show_this),
+    made("way", "By", lambda login: WAYS.get(login.way, login.way)),
+    code("peer", "Address"),
+    moment("last_seen_at", "Last seen"),
+    moment("created_at", "Since"),
+    moment("expires_at", "Until"),
+)
+PERSON = text("person", "Person")
+
+
+@page("/logins", "Sign-ins", Section.ACCESS, "login.list", order=40)
+async def show_logins(request: PageRequest) -> PageView:
+    sees_all = await request.has_right(READ)
+    everybody = sees_all and request.query.get("whose") == "all"
+    found = await request.ask(ListLoginsArgs(everybody=everybody))
+    view = make_logins_view(found, await request.ask(ShowSignInArgs()), sees_all, everybody)
+    passkeys = await request.ask(ListPasskeysArgs(everybody=everybody))
+    return replace(view, blocks=[*view.blocks, *make_passkey_blocks(passkeys, everybody)])
+
+
+def make_logins_view(
+    found: Sequence[BrowserLoginView], state: SignInState, sees_all: bool, everybody: bool
+) -> PageView:
+    """`state`: how the person signs in. `sees_all`: they may see those of other people; `everybody`: they do."""
+    fields = (PERSON, *BROWSER) if everybody else BROWSER
+    whose = Filter(name="whose", label="Whose", choices=WHOSE, chosen="all" if everybody else "")
+    return PageView(
+        blocks=[*_list_facts(state), make_table(found, fields, EMPTY, actions=list_actions)],
+        lead=LEAD,
+        filters=(whose,) if sees_all else (),
+        actions=(
+            *_list_password_actions(state),
+            Action(label="Sign out elsewhere", operation="login.end_all", args={"keep_this": True}, asks=True),
+            Action(label="Sign out everywhere", operation="login.end_all", asks=True, tone=Tone.BAD),
+        ),
+    )
+
+
+def list_actions(login: BrowserLoginView) -> tuple[Action, ...]:
+    return (Action(label="Sign out", operation="login.end", args={"id": login.id}, asks=True, tone=Tone.BAD),)
+
+
+def _list_facts(state: SignInState) -> list[Block]:
+    if not state.password_login:
+        return []
+    return [
+        Facts(
+            items=[
+                Fact("Name to sign in with", Code(state.name)),
+                Fact("Password", make_moment(state.changed_at) if state.changed_at else "None is set"),
+            ]
+        )
+    ]
+
+
+def _list_password_actions(state: SignInState) -> tuple[Action, ...]:
+    if not state.password_login:
+        return ()
+    label = "Change password" if state.changed_at else "Set a password"
+    change = Action(label=label, operation="login.set_password", asks=True)
+    remove = Action(label="Remove password", operation="login.remove_password", asks=True, tone=Tone.BAD)
+    return (change, remove) if state.changed_at else (change,)
+
+
+def make_passkey_blocks(answer: PasskeyList, everybody: bool) -> list[Block]:
+    """Make the blocks of passkeys: those of a person, and the form that adds one. No blocks if they are off and unused.
+
+    `everybody`: those of other people are among them.
+    """
+    fields = (PERSON, *PASSKEY) if everybody else PASSKEY
+    table = make_table(answer.passkeys, fields, NO_PASSKEY, title="Passkeys", actions=list_passkey_actions)
+    if answer.missing:
+        return [table, Note(text="The library for passkeys is not installed.", hint=answer.missing, tone=Tone.WARN)]
+    if answer.is_on:
+        return [table, PASSKEY_FORM]
+    return [table, Note(text=PASSKEYS_OFF, tone=Tone.QUIET)] if answer.passkeys else []
+
+
+def list_passkey_actions(passkey: PasskeyView) -> tuple[Action, ...]:
+    return (Action(label="Remove", operation="passkey.rm", args={"id": passkey.id}, asks=True, tone=Tone.BAD),)

@@ -1,0 +1,208 @@
+"""Requests: what agents ask people for, and the answers that let them go on."""
+
+import json
+from typing import Any
+
+from gatepost.serve.control.arguments.agents.agents import AgentRequest, ListRequestsArgs
+from gatepost.serve.control.arguments.people.requests import (
+    PermitChoice,
+    PermitDetails,
+    PermitQuestion,
+    ShowRequestArgs,
+)
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
+from gatepost.serve.web.dashboard.tables import (
+    badge,
+    code,
+    link,
+    made,
+    make_facts,
+    make_moment,
+    make_table,
+    moment,
+    render_fields,
+    shorten,
+    text,
+)
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Block,
+    Code,
+    EmptyState,
+    Fact,
+    Facts,
+    FormBlock,
+    FormInput,
+    InputKind,
+    Link,
+    LongText,
+    Note,
+    PageView,
+    Tone,
+)
+from gatepost.store.rights.requests import AnswerLasts, RequestKind, RequestState
+
+LIMIT, LONGEST_ID = 100, 80
+LONGEST_IN_LINE = 120  # characters of arguments, as JSON, that a line of the table shows for sure
+MOST_OPTIONS = 8  # of a question that are buttons
+EMPTY = EmptyState(text="Nobody waits for an answer. What an agent must ask for is here, and in its chat.")
+REQUEST = (
+    made("id", "Request", lambda each: Link(each.request.id, render_path("/requests/{id}", id=each.request.id))),
+    made("agent", "Agent", lambda each: shorten(each.agent.title or each.agent.folder, 60)),
+    made("asked_by", "For", lambda each: shorten(each.asked_by, 60) or None),
+    made("kind", "Asks for", lambda each: each.request.kind),
+    made("name", "What", lambda each: Code(shorten(each.request.name)) if each.request.name else None),
+    made("input", "With", lambda each: render_fields(each.request.input)),
+    made("askedAt", "Since", lambda each: make_moment(each.request.asked_at)),
+)
+DETAILS = (
+    badge("state", "State"),
+    link("folder", "Group", "/groups/{folder}"),
+    link("session", "Conversation", "/sessions/{id}"),
+    text("asked_by", "Asked by"),
+    made("said", "With the words", lambda asked: shorten(asked.said, 200) or None),
+    text("kind", "Asks for"),
+    code("tool", "Tool"),
+    moment("asked_at", "Asked"),
+    moment("expires_at", "Waits until"),
+    made("quorum", "Who must agree", lambda asked: f"{len(asked.voters)} of {asked.quorum}"),
+    code("id", "Id"),
+    made("voters", "Agreed", lambda asked: ", ".join(asked.voters) or None),
+)
+
+
+@page("/requests", "Requests", Section.NOW, "permit.list", order=20)
+async def show_requests(request: PageRequest) -> PageView:
+    after = request.query.get("after", "")[:LONGEST_ID]
+    return make_requests_view(await request.ask(ListRequestsArgs(limit=LIMIT, after=after)))
+
+
+def make_requests_view(found: list[AgentRequest]) -> PageView:
+    more = f"?after={found[-1].request.id}" if len(found) == LIMIT else ""
+    return PageView(
+        lead="An agent waits until one of these is answered. Cards in chats say the same.",
+        blocks=[make_table(found, REQUEST, EMPTY, actions=list_row_actions, more=more)],
+    )
+
+
+def list_row_actions(row: AgentRequest) -> tuple[Action, ...]:
+    """Return the actions for which the line shows enough: nobody allows what they do not see."""
+    asked = row.request
+    if asked.kind in (RequestKind.QUESTION, RequestKind.ROOM) or asked.cut:
+        return ()
+    given = {"id": asked.id}
+    deny = Action(label="Deny", operation="permit.answer", args=given, tone=Tone.BAD)
+    if len(_render_input(asked.input)) > LONGEST_IN_LINE:
+        return (deny,)
+    return (Action(label="Allow", operation="permit.answer", args={**given, "allow": "on"}, tone=Tone.GOOD), deny)
+
+
+@page("/requests/{id}", "Request", Section.NOW, "permit.show")
+async def show_request(request: PageRequest) -> PageView:
+    return make_request_view(await request.ask(ShowRequestArgs(id=request.params["id"])))
+
+
+def make_request_view(asked: PermitDetails) -> PageView:
+    blocks: list[Block] = [Note(text=asked.decision)] if asked.decision else []
+    if asked.why:
+        blocks.append(Note(text=asked.why, tone=Tone.WARN))
+    blocks.append(make_facts(asked, DETAILS))
+    if asked.questions:
+        blocks += make_question_blocks(asked)
+    elif asked.fields:
+        blocks.append(Facts(title="What it wants", items=[Fact(each.label, each.value) for each in asked.fields]))
+    if asked.editable:
+        blocks.append(make_edit_form(asked))
+    if asked.cut:
+        blocks.append(
+            Note(text="Only an excerpt of it was kept, so nobody can allow it. Deny it, or ask for less at once.")
+        )
+    if asked.preview:
+        blocks.append(LongText(title="What it would change or read", text=asked.preview))
+    title = asked.title.replace(f" ({asked.id})", "")
+    return PageView(title=title, blocks=blocks, actions=list_actions(asked))
+
+
+def _render_input(given: dict[str, Any]) -> str:
+    return json.dumps(given, ensure_ascii=False, indent=2)
+
+
+def list_actions(asked: PermitDetails) -> tuple[Action, ...]:
+    """As on the card: what is allowed for longer than this once asks first."""
+    if asked.state != RequestState.PENDING:
+        return ()
+    if asked.questions:
+        deny = Action(label="Do not answer", operation="permit.answer", args={"id": asked.id}, tone=Tone.BAD)
+        return (*list_option_actions(asked), deny)
+    return tuple(_make_action(asked.id, each) for each in asked.choices)
+
+
+def _make_action(request_id: str, choice: PermitChoice) -> Action:
+    given = {"id": request_id, **({"allow": "on"} if choice.allow else {})}
+    if choice.lasts != AnswerLasts.ONCE:
+        given["lasts"] = choice.lasts
+    if choice.group:
+        given["answers"] = choice.group
+    once = choice.lasts == AnswerLasts.ONCE
+    tone = Tone.BAD if not choice.allow else Tone.GOOD if once or choice.group else Tone.PLAIN
+    return Action(label=choice.label, operation="permit.answer", args=given, tone=tone)
+
+
+def list_option_actions(asked: PermitDetails) -> tuple[Action, ...]:
+    """The options of one question, each a click. Several questions, or several options of one, are a form."""
+    [first, *others] = asked.questions
+    if others or first.many or len(first.options) > MOST_OPTIONS:
+        return ()
+    return tuple(
+        Action(
+            label=shorten(each, 60),
+            operation="permit.answer",
+            args={"id": asked.id, "allow": "on", "answers": each},
+            tone=Tone.GOOD,
+        )
+        for each in first.options
+        if "\n" not in each
+    )
+
+
+def make_question_blocks(asked: PermitDetails) -> list[Block]:
+    said = [Fact(shorten(each.text, 400), shorten(each.answer, 400) or None) for each in asked.questions]
+    blocks: list[Block] = [Facts(title="Questions", items=said)]
+    if asked.state == RequestState.PENDING:
+        inputs = [_make_question_input(each) for each in asked.questions]
+        blocks.append(
+            FormBlock(label="Answer", operation="permit.answer", args={"id": asked.id, "allow": "on"}, inputs=inputs)
+        )
+    return blocks
+
+
+def _make_question_input(question: PermitQuestion) -> FormInput:
+    options = [shorten(each, 80) for each in question.options]
+    ways = f"{'Some' if question.many else 'One'} of: {', '.join(options)}." if options else ""
+    own = " Words of your own are an answer, too." if question.own_words and options else ""
+    return FormInput(
+        name="answers",
+        label=shorten(question.text, 200),
+        kind=InputKind.TEXT,
+        value=question.answer,
+        required=True,
+        description=f"{ways}{own}",
+    )
+
+
+def make_edit_form(asked: PermitDetails) -> FormBlock:
+    arguments = FormInput(
+        name="input",
+        label="Arguments",
+        kind=InputKind.JSON,
+        value=_render_input(asked.input),
+        required=True,
+        description="Change them here, and it is allowed once with what stands here.",
+        rows=min(16, 3 + _render_input(asked.input).count("\n")),
+    )
+    return FormBlock(
+        label="Allow once with these arguments",
+        operation="permit.answer",
+        args={"id": asked.id, "allow": "on"},
+        inputs=[arguments],
+    )

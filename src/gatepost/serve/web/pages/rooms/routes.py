@@ -1,0 +1,109 @@
+"""Routes: which agent gets what, in their order; and a tester that tells what would happen to a message."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gatepost.serve.control.arguments.rooms.routes import ListRoutesArgs, RouteListItem, RouteTestArgs, RouteTestResult
+from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
+from gatepost.serve.web.dashboard.tables import code, flag, made, make_facts, make_table, number, text
+from gatepost.serve.web.dashboard.view import (
+    Action,
+    Badge,
+    Block,
+    EmptyState,
+    FormBlock,
+    FormInput,
+    InputKind,
+    Note,
+    PageView,
+    Tone,
+)
+
+NEW = Action(label="New route", operation="route.add", asks=True, tone=Tone.GOOD)
+TESTED_BY = ("address", "instance", "sender", "verb", "text", "thread")
+ROUTE = (
+    number("seq", "Order"),
+    code("match", "Messages that match"),
+    code("target", "Go to"),
+    text("mode", "Conversation"),
+    flag("also", "Also", "and further routes"),
+    text("fault", "Fault"),
+    text("created_by", "Made by"),
+)
+EMPTY = EmptyState(text="No route leads anywhere: every message would be dropped.", action=NEW)
+TESTED = (
+    code("match", "Messages that match"),
+    code("target", "Go to"),
+    made("held", "Holds", lambda row: Badge("yes", Tone.GOOD) if row.held else Badge("no", Tone.QUIET)),
+    text("why", "Why"),
+)
+
+
+VERBS = ("message", "mention", "reply", "like")
+
+
+@page("/routes", "Routes", Section.CONVERSATIONS, "route.list", order=30)
+async def show_routes(request: PageRequest) -> PageView:
+    found = await request.ask(ListRoutesArgs())
+    given = {name: request.query[name] for name in TESTED_BY if request.query.get(name)}
+    tested = await request.ask(msgspec.convert(given, RouteTestArgs)) if given.get("address") else None
+    return make_routes_view(found, given, tested)
+
+
+def make_routes_view(
+    found: Sequence[RouteListItem], given: Mapping[str, str], tested: RouteTestResult | None
+) -> PageView:
+    def list_row_actions(route: RouteListItem) -> tuple[Action, ...]:
+        return list_actions(route, [each.id for each in found])
+
+    table = make_table(
+        found, ROUTE, EMPTY, actions=list_row_actions, key=lambda route: str(route.id), moves="route.move"
+    )
+    return PageView(
+        lead="The first route that a message matches decides, unless it says “and further routes”.",
+        blocks=[table, make_test_form(given), *(show_test(tested) if tested is not None else ())],
+        actions=(NEW,),
+    )
+
+
+def list_actions(route: RouteListItem, order: Sequence[int]) -> tuple[Action, ...]:
+    """A row is also dragged; by keyboard it goes up and down."""
+    at = order.index(route.id)
+    after = [*order[at + 2 :], 0][0]
+    up = Action(label="Up", operation="route.move", args={"id": route.id, "before": order[at - 1]})
+    down = Action(label="Down", operation="route.move", args={"id": route.id, "before": after})
+    remove = Action(label="Remove", operation="route.rm", args={"id": route.id}, asks=True, tone=Tone.BAD)
+    return (*((up,) if at else ()), *((down,) if at + 1 < len(order) else ()), remove)
+
+
+def make_test_form(given: Mapping[str, str]) -> FormBlock:
+    def make_input(name: str, label: str, example: str = "", choices: tuple[str, ...] = ()) -> FormInput:
+        kind = InputKind.CHOICE if choices else InputKind.TEXT
+        return FormInput(
+            name=name,
+            label=label,
+            kind=kind,
+            value=given.get(name, ""),
+            required=name == "address",
+            example=example,
+            choices=choices,
+        )
+
+    inputs = [
+        make_input("address", "Room", "telegram:group/1"),
+        make_input("sender", "Who says it", "telegram:user/9"),
+        make_input("verb", "What they do", choices=VERBS),
+        make_input("text", "What they say", "hello"),
+        make_input("thread", "Topic"),
+    ]
+    return FormBlock(title="Who would get this message?", label="Test", inputs=inputs)
+
+
+def show_test(tested: RouteTestResult) -> list[Block]:
+    said = make_facts(
+        tested, (text("why", "Why"), text("decided_by", "Decided by"), text("sentence", "So")), title="This message"
+    )
+    groups = ", ".join(each.folder for each in tested.groups) or "nobody"
+    note = Note(text=f"It goes to {groups}.", tone=Tone.BAD if tested.dropped else Tone.GOOD)
+    return [note, said, make_table(tested.routes, TESTED, EMPTY, title="Judged one by one")]

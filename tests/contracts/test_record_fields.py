@@ -1,0 +1,407 @@
+"""Every field of a record that an operation answers with is shown by a command and on a page, or hidden for a reason.
+
+Whoever adds a field to a record finds here where it is missing. List and details of one thing are looked at together.
+Commands that change something only confirm it, so they count only where no other has the record. A surface that nobody
+made is no gap.
+"""
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from tests.record_reads import FieldReads, SourceModule, is_read, list_reads, list_records, load_modules
+
+from gatepost.serve.control.declaration import OperationArgs, declares, get_answer_type, list_declarations
+
+COMMAND, PAGE = "command", "page"
+SURFACES = {COMMAND: "gatepost.cli", PAGE: "gatepost.serve.web.pages"}
+Hidden = Mapping[tuple[str, str], Mapping[str, str]]
+Answers = Mapping[type[OperationArgs[Any]], list[type[Struct]]]  # the records in each answer
+
+ID = "an id for programs, in --json"
+MACHINERY = "for the gateway's own work, in --json"
+SAID = "another field says it"
+WORDS = "the words around it say it"
+GIVEN = "whoever asks named it"
+ADDRESS = "the address is enough"
+DETAIL = "a detail, in --json"
+IN_TRACE = "`gatepost trace` shows it"
+IN_REQUEST = "the request itself shows it"
+ON_PAGE = "the page shows it"
+IN_COMMAND = "the command shows it"
+
+
+def hide(**fields: str) -> dict[str, str]:
+    """Return the reason for each of the fields that stand, with spaces between them, behind its name."""
+    return {field: str(globals()[reason]) for reason, names in fields.items() for field in names.split()}
+
+
+HIDDEN: Hidden = {
+    # Tasks
+    (COMMAND, "TaskView"): hide(SAID="kind every next_at", ADDRESS="instance", MACHINERY="depth updated_at"),
+    (PAGE, "TaskView"): hide(SAID="kind every next_local", ADDRESS="instance", MACHINERY="depth updated_at"),
+    (COMMAND, "TaskLogEntry"): hide(SAID="due_at", ID="turn_id"),
+    (PAGE, "TaskLogEntry"): hide(SAID="due_local", ID="turn_id"),
+    (COMMAND, "ComingFiring"): hide(SAID="due_at"),
+    (COMMAND, "RunningTask"): hide(WORDS="fired"),
+    # Money
+    (COMMAND, "BudgetView"): hide(SAID="kind"),
+    (PAGE, "BudgetAmounts"): hide(WORDS="ends_at"),
+    (COMMAND, "SpendingReport"): hide(SAID="total_usd"),
+    (PAGE, "SpendingReport"): hide(SAID="total_usd", WORDS="since"),
+    (COMMAND, "SpendingRow"): hide(SAID="usd"),
+    (PAGE, "SpendingRow"): hide(SAID="usd"),
+    # Work
+    (COMMAND, "ErrandView"): hide(ADDRESS="instance"),
+    (COMMAND, "WorktreeDetails"): hide(ON_PAGE="base_commit"),
+    (COMMAND, "SaveWorktreeResult"): hide(SAID="branch"),
+    # Gateways
+    (COMMAND, "GatewayView"): hide(SAID="lease_until"),
+    (PAGE, "GatewayView"): hide(SAID="lease_until"),
+    (PAGE, "DoctorReport"): hide(SAID="ok"),
+    (COMMAND, "AuditCheck"): hide(SAID="first_bad broken_chain"),
+    (COMMAND, "PanicAnswer"): hide(WORDS="on"),
+    # People
+    (COMMAND, "UserDetails"): hide(WORDS="known"),
+    (PAGE, "UserDetails"): hide(WORDS="known"),
+    (COMMAND, "ErasureReport"): hide(SAID="person", WORDS="erased"),
+    (COMMAND, "PairingCode"): hide(WORDS="expires_at"),
+    (COMMAND, "Newcomer"): hide(ID="entrance_id", ON_PAGE="address admitted_at"),
+    (PAGE, "Newcomer"): hide(ID="entrance_id"),
+    (COMMAND, "BrowserLoginView"): hide(ON_PAGE="is_this"),
+    (PAGE, "BrowserLoginView"): hide(SAID="user_id"),
+    (COMMAND, "PasskeyView"): hide(SAID="user_id"),
+    (PAGE, "PasskeyView"): hide(SAID="user_id"),
+    (COMMAND, "SignInState"): hide(ON_PAGE="password_login changed_at"),
+    # Rights
+    (COMMAND, "NewGrantRule"): hide(ID="id"),
+    (COMMAND, "GrantRow"): hide(ID="id"),
+    (PAGE, "GrantRow"): hide(ID="id"),
+    (COMMAND, "GrantRuleRemoval"): hide(WORDS="removed"),
+    (COMMAND, "ApiTokenView"): hide(SAID="revoked_at"),
+    (PAGE, "ApiTokenView"): hide(SAID="revoked_at"),
+    (COMMAND, "TokenView"): hide(SAID="revoked_at", ADDRESS="instance", MACHINERY="identity signing_key"),
+    (PAGE, "TokenView"): hide(SAID="revoked_at", ADDRESS="instance", MACHINERY="identity signing_key"),
+    (COMMAND, "EgressRule"): hide(SAID="local"),
+    (PAGE, "EgressRule"): hide(SAID="local"),
+    (COMMAND, "EgressAttempt"): hide(ID="id"),
+    (PAGE, "EgressAttempt"): hide(ID="id"),
+    (PAGE, "PinnedRule"): hide(GIVEN="folder"),
+    # Requests
+    (COMMAND, "PermitDetails"): hide(
+        ON_PAGE="kind folder session tool input editable state quorum voters choices questions asked_at expires_at"
+    ),
+    (PAGE, "PermitDetails"): hide(IN_COMMAND="asked_in"),
+    (COMMAND, "PermitChoice"): hide(ON_PAGE="label allow lasts group"),
+    (COMMAND, "PermitQuestion"): hide(ON_PAGE="text options many own_words answer", MACHINERY="key"),
+    (PAGE, "PermitQuestion"): hide(MACHINERY="key"),
+    (COMMAND, "PendingRequest"): hide(IN_REQUEST="preview"),
+    (PAGE, "PendingRequest"): hide(IN_REQUEST="next_mode_id follow_up editable why preview"),
+    (COMMAND, "RequestingAgent"): hide(DETAIL="status"),
+    (PAGE, "RequestingAgent"): hide(ID="agent_id", IN_COMMAND="type", DETAIL="status"),
+    (COMMAND, "AnswerResult"): hide(WORDS="allowed"),
+    # Agents
+    (PAGE, "AgentSnapshot"): hide(
+        IN_COMMAND="cwd setup_state available_modes labels parent_agent_id pending_permissions notes"
+    ),
+    (COMMAND, "Mode"): hide(DETAIL="label description"),
+    (PAGE, "Mode"): hide(IN_COMMAND="id", DETAIL="label description"),
+    (COMMAND, "ModelInfo"): hide(DETAIL="vendor own_price"),
+    (COMMAND, "ProviderInfo"): hide(DETAIL="what modes"),
+    (PAGE, "ConnectableAgent"): hide(DETAIL="vendor"),
+    (COMMAND, "ConnectResult"): hide(DETAIL="secret"),
+    (COMMAND, "TrialCancellation"): hide(GIVEN="id", WORDS="stopped"),
+    (COMMAND, "TrialOutcome"): hide(DETAIL="sandbox"),
+    # Channels, connectors, secrets, settings and sites
+    (COMMAND, "ChannelKindItem"): hide(ON_PAGE="before settings"),
+    (PAGE, "ChannelKindItem"): hide(IN_COMMAND="extra"),
+    (COMMAND, "AskedSetting"): hide(ON_PAGE="help default choices is_secret is_optional"),
+    (COMMAND, "ChannelListItem"): hide(
+        ON_PAGE="origin event_at restarts", DETAIL="reason next_at tested_against settings"
+    ),
+    (PAGE, "ChannelListItem"): hide(IN_COMMAND="since_at note", DETAIL="reason next_at tested_against settings"),
+    (COMMAND, "ChannelTokenView"): hide(WORDS="is_new", DETAIL="max_text"),
+    (COMMAND, "ConnectorItem"): hide(ON_PAGE="timeout_s variables secrets"),
+    (COMMAND, "ToolChange"): hide(GIVEN="connector"),
+    (COMMAND, "Binding"): hide(ID="id", DETAIL="template created_by created_at"),
+    (COMMAND, "SecretListItem"): hide(DETAIL="created_at"),
+    (PAGE, "SecretListItem"): hide(IN_COMMAND="key_id", DETAIL="created_at"),
+    (COMMAND, "SetSecretResult"): hide(DETAIL="key_id created_at updated_at used_at"),
+    (PAGE, "SecretUse"): hide(IN_COMMAND="scope"),
+    (COMMAND, "SettingChange"): hide(WORDS="is_written needs_restart"),
+    (PAGE, "SettingChange"): hide(WORDS="is_written needs_restart"),
+    (COMMAND, "WebHost"): hide(ON_PAGE="created_at", DETAIL="owner"),
+    (PAGE, "WebHost"): hide(DETAIL="owner"),
+    (COMMAND, "WebRoute"): hide(ON_PAGE="created_at", DETAIL="owner"),
+    (PAGE, "WebRoute"): hide(DETAIL="owner"),
+    # Groups, rooms and routes
+    (COMMAND, "GroupFileText"): hide(GIVEN="folder path", ID="version"),
+    (PAGE, "GroupView"): hide(IN_COMMAND="options window_messages window_chars"),
+    (COMMAND, "Room"): hide(ID="id", ON_PAGE="direct created_at"),
+    (PAGE, "Room"): hide(ID="id"),
+    (COMMAND, "Route"): hide(ON_PAGE="created_by", SAID="folder", DETAIL="created_at window_messages window_chars"),
+    (PAGE, "Route"): hide(SAID="folder", IN_COMMAND="ttl_s", DETAIL="created_at window_messages window_chars"),
+    (COMMAND, "Destination"): hide(GIVEN="folder", SAID="kind", ADDRESS="instance", DETAIL="thread created_at"),
+    (PAGE, "Destination"): hide(GIVEN="folder", ADDRESS="instance", DETAIL="thread created_at"),
+    (COMMAND, "RouteTestResult"): hide(SAID="command"),
+    (PAGE, "RouteTestResult"): hide(SAID="command", IN_COMMAND="outcome reason sender policy halted engaged"),
+    (PAGE, "RouteTestSender"): hide(IN_COMMAND="id person known untrusted"),
+    (PAGE, "RouteTestEngagement"): hide(IN_COMMAND="folder until route"),
+    (PAGE, "RouteTestGroup"): hide(
+        IN_COMMAND="route observe topic session outcome rights reason sentence denied_by",
+    ),
+    # Conversations
+    (COMMAND, "Session"): hide(
+        ADDRESS="instance",
+        ON_PAGE="title active_at",
+        MACHINERY="key mode next_seq owner lease_until epoch agent notify",
+        DETAIL="window_messages window_chars created_at closed_at permission_mode cwd labels parent archived_at"
+        " reset_at",
+    ),
+    (PAGE, "Session"): hide(
+        ADDRESS="instance",
+        MACHINERY="key mode next_seq owner lease_until epoch agent notify",
+        DETAIL="window_messages window_chars created_at closed_at permission_mode cwd labels parent archived_at"
+        " reset_at",
+    ),
+    (COMMAND, "SessionDetails"): hide(
+        GIVEN="id",
+        ADDRESS="instance",
+        ON_PAGE="title provider model running created_at active_at closed_at speaks",
+        DETAIL="parent managed",
+    ),
+    (PAGE, "SessionDetails"): hide(ADDRESS="instance", DETAIL="parent managed"),
+    (COMMAND, "SessionEvent"): hide(ID="ref"),
+    (COMMAND, "CloseResult"): hide(WORDS="closed"),
+    (COMMAND, "ResetResult"): hide(WORDS="stopped"),
+    (COMMAND, "ForkedSession"): hide(GIVEN="parent_id folder parent_topic", WORDS="replaced"),
+    (COMMAND, "StartedReplay"): hide(GIVEN="folder", SAID="replayId"),
+    (PAGE, "ReplayComparison"): hide(GIVEN="id folder"),
+    # The ledger
+    (COMMAND, "LedgerLine"): hide(
+        ADDRESS="instance", ON_PAGE="sender", IN_TRACE="folder", ID="session turn", MACHINERY="seq tries changed_at"
+    ),
+    (PAGE, "LedgerLine"): hide(
+        ADDRESS="instance", IN_TRACE="folder", IN_COMMAND="thread event platform_id", ID="session turn", MACHINERY="seq"
+    ),
+    (PAGE, "LedgerStatus"): hide(IN_COMMAND="oldest_s"),
+    (COMMAND, "RetryResult"): hide(ADDRESS="instance"),
+    (COMMAND, "MessageTraceView"): hide(IN_TRACE="message entries moments model_calls effects", ID="trace_id"),
+    (PAGE, "MessageTraceView"): hide(ID="trace_id"),
+    (COMMAND, "Message"): hide(
+        ON_PAGE="instance platform_id", SAID="folder at", MACHINERY="event verb reply_to topic revision forward_from"
+    ),
+    (PAGE, "Message"): hide(
+        IN_COMMAND="kind content sender_name", MACHINERY="event verb reply_to topic revision forward_from"
+    ),
+    (COMMAND, "TraceMoment"): hide(SAID="offset_ms"),
+    (PAGE, "ModelCall"): hide(IN_COMMAND="micro measured"),
+    (COMMAND, "InboxEntry"): hide(
+        ID="id message_id session_id turn_id",
+        MACHINERY="seq mode rights given tries next_at owner lease_until epoch created_at updated_at continues",
+    ),
+    (PAGE, "InboxEntry"): hide(
+        ID="id message_id session_id turn_id",
+        IN_COMMAND="folder reason",
+        MACHINERY="seq mode rights given tries next_at owner lease_until epoch created_at continues",
+    ),
+    (COMMAND, "OutboxEffect"): hide(
+        ID="id key message_id session_id turn_id target_id",
+        ON_PAGE="address reason",
+        ADDRESS="instance thread",
+        MACHINERY="attempt origin tries next_at owner lease_until epoch created_at updated_at urgent",
+    ),
+    (PAGE, "OutboxEffect"): hide(
+        ID="id key session_id turn_id target_id",
+        IN_COMMAND="seq payload",
+        ADDRESS="instance thread",
+        MACHINERY="attempt origin tries next_at owner lease_until epoch created_at urgent",
+    ),
+    (PAGE, "DroppedReport"): hide(MACHINERY="last last_audit"),
+    (COMMAND, "DroppedMessage"): hide(ID="id"),
+    (PAGE, "DroppedMessage"): hide(ID="id"),
+    # The overview
+    (COMMAND, "GatewayOverview"): hide(ON_PAGE="extent"),
+    (COMMAND, "AgentOverview"): hide(ON_PAGE="folder provider budget request failure", SAID="active_at requests"),
+    (PAGE, "AgentOverview"): hide(SAID="active_at requests"),
+    (COMMAND, "OverviewMessage"): hide(ID="id", SAID="direction", ON_PAGE="at"),
+    (PAGE, "OverviewMessage"): hide(ID="id", SAID="direction"),
+    (COMMAND, "OverviewBudget"): hide(ON_PAGE="folder period limit spent"),
+    (COMMAND, "OverviewRequest"): hide(ON_PAGE="why", IN_REQUEST="id kind what asked_at"),
+    (PAGE, "OverviewRequest"): hide(IN_REQUEST="id kind what asked_at"),
+    (COMMAND, "OverviewWait"): hide(ON_PAGE="since_at"),
+    (COMMAND, "OverviewStep"): hide(ON_PAGE="step operation args"),
+    (PAGE, "OverviewStep"): hide(IN_COMMAND="command"),
+}
+
+
+def list_gaps(
+    surface: str, declared: Iterable[type[OperationArgs[Any]]], reads: Sequence[FieldReads], hidden: Hidden
+) -> list[str]:
+    """Return what is wrong with a surface: fields that it does not show, and reasons that do not hold."""
+    answers = _list_answers(declared)
+    records = _list_records_by_name(answers)
+    shown = {name: _list_shown(record, answers, reads) for name, record in records.items()}
+    wrong = []
+    for name, record in records.items():
+        reasons = hidden.get((surface, name), {})
+        own = _list_own_fields(record, records.values())
+        wrong += [f"{surface}: {name} has no field {each} of its own to hide" for each in reasons if each not in own]
+        found = shown[name]
+        for field in own if found else ():
+            if is_read(record, field, found) == (field in reasons):
+                says = "is hidden and shown" if field in reasons else "is not shown"
+                wrong.append(f"{surface}: {name}.{field} {says}")
+    unshown = [name for where, name in hidden if where == surface and not shown.get(name)]
+    return wrong + [f"{surface}: no part of it shows a {name}" for name in unshown]
+
+
+def _list_answers(declared: Iterable[type[OperationArgs[Any]]]) -> Answers:
+    return {each: list_records(get_answer_type(each)) for each in declared}
+
+
+def _list_records_by_name(answers: Answers) -> dict[str, type[Struct]]:
+    return {record.__name__: record for found in answers.values() for record in found}
+
+
+def _list_own_fields(record: type[Struct], records: Iterable[type[Struct]]) -> list[str]:
+    """Return the fields that no class above it guards."""
+    above = [each for each in records if each is not record and issubclass(record, each)]
+    return [name for name in record.__struct_fields__ if not any(name in each.__struct_fields__ for each in above)]
+
+
+def _list_shown(record: type[Struct], answers: Answers, reads: Sequence[FieldReads]) -> list[FieldReads]:
+    """Return the parts of a surface that show the record: those that read, or those that change if none reads."""
+    having = {args for args, found in answers.items() if any(issubclass(each, record) for each in found)}
+    reading = {args for args in having if args.info.right.endswith(".read")}
+    return [each for each in reads if each.asked & reading] or [each for each in reads if each.asked & having]
+
+
+@pytest.fixture(scope="module")
+def reads() -> dict[str, list[FieldReads]]:
+    """What commands and pages read."""
+    return {surface: list_reads(load_modules(package)) for surface, package in SURFACES.items()}
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_every_field_of_an_answer_is_shown_or_hidden_for_a_reason(
+    surface: str, reads: dict[str, list[FieldReads]]
+) -> None:
+    wrong = list_gaps(surface, list_declarations(), reads[surface], HIDDEN)
+    assert not wrong, "\n".join(["show it, or give the reason in HIDDEN:", *wrong])
+
+
+@pytest.mark.parametrize(("surface", "reason", "other"), [(COMMAND, ON_PAGE, PAGE), (PAGE, IN_COMMAND, COMMAND)])
+def test_what_is_hidden_because_the_other_surface_shows_it_is_shown_there(
+    surface: str, reason: str, other: str, reads: dict[str, list[FieldReads]]
+) -> None:
+    answers = _list_answers(list_declarations())
+    records = _list_records_by_name(answers)
+    untrue = [
+        f"{name}.{field}"
+        for (where, name), fields in HIDDEN.items()
+        for field, given in fields.items()
+        if (where, given) == (surface, reason)
+        and not is_read(records[name], field, _list_shown(records[name], answers, reads[other]))
+    ]
+    assert not untrue
+
+
+class Parcel(Struct, frozen=True):
+    id: str
+    weight: int
+
+
+class HeavyParcel(Parcel, frozen=True):
+    lifted_by: str
+
+
+class Crate(Struct, frozen=True):
+    weight: int
+    parcels: list[Parcel]
+
+
+@declares("parcel.list", right="parcels.read")
+class ListParcelsArgs(OperationArgs[list[Parcel]], frozen=True):
+    """List parcels."""
+
+
+@declares("parcel.lift", right="parcels.write")
+class LiftParcelArgs(OperationArgs[HeavyParcel], frozen=True):
+    """Lift a parcel."""
+
+
+@declares("crate.show", right="parcels.read")
+class ShowCrateArgs(OperationArgs[Crate], frozen=True):
+    """Show a crate."""
+
+
+LIST_COMMAND = """
+@from_operation(ListParcelsArgs)
+def list_parcels(run, found: list[Parcel]):
+    print_table([_make_row(each) for each in found])
+
+def _make_row(parcel: Parcel):
+    return ({},)
+"""
+
+
+def find_gaps(source: str, *declared: type[OperationArgs[Any]], hidden: Mapping[str, str] | None = None) -> list[str]:
+    """Return the gaps of a surface that has one module. `hidden`: of parcels."""
+    planted = SourceModule("planted", ast.parse(source), globals())
+    return list_gaps(COMMAND, declared, list_reads([planted]), {(COMMAND, "Parcel"): hidden} if hidden else {})
+
+
+def test_a_field_that_a_command_does_not_print_is_found() -> None:
+    assert find_gaps(LIST_COMMAND.format("parcel.id"), ListParcelsArgs) == ["command: Parcel.weight is not shown"]
+    assert find_gaps(LIST_COMMAND.format("parcel.id, parcel.weight"), ListParcelsArgs) == []
+
+
+def test_a_field_may_be_hidden_as_long_as_it_is_there_and_not_shown() -> None:
+    reason = {"weight": "nobody asks"}
+    assert find_gaps(LIST_COMMAND.format("parcel.id"), ListParcelsArgs, hidden=reason) == []
+    shown = find_gaps(LIST_COMMAND.format("parcel.id, parcel.weight"), ListParcelsArgs, hidden=reason)
+    assert shown == ["command: Parcel.weight is hidden and shown"]
+    gone = find_gaps(LIST_COMMAND.format("parcel.id, parcel.weight"), ListParcelsArgs, hidden={"colour": "no light"})
+    assert gone == ["command: Parcel has no field colour of its own to hide"]
+    assert find_gaps("", ListParcelsArgs, hidden=reason) == ["command: no part of it shows a Parcel"]
+
+
+def test_a_surface_that_nobody_made_is_no_gap() -> None:
+    assert find_gaps("", ListParcelsArgs) == []
+
+
+def test_a_command_that_shows_all_of_an_answer_reads_every_field() -> None:
+    printed = LIST_COMMAND.format("*to_json(parcel).values()")
+    assert find_gaps(printed, ListParcelsArgs) == []
+    for_programs = LIST_COMMAND.format("output.print_json(to_json(parcel))")
+    assert len(find_gaps(for_programs, ListParcelsArgs)) == 2
+
+
+def test_a_field_of_another_record_is_not_taken_for_it() -> None:
+    source = """
+async def show_crate(request):
+    crate = await request.ask(ShowCrateArgs())
+    return [crate.weight, make_table(crate.parcels, COLUMNS)]
+
+COLUMNS = (text("id", "Id"),)
+"""
+    assert find_gaps(source, ShowCrateArgs) == ["command: Parcel.weight is not shown"]
+    assert find_gaps(source.replace('"Id"),', '"Id"), made("w", "W", lambda row: row.weight)'), ShowCrateArgs) == []
+
+
+def test_a_command_that_only_confirms_shows_nothing() -> None:
+    source = """
+@from_operation(LiftParcelArgs)
+def lift(run, parcel: HeavyParcel):
+    print_line(parcel.lifted_by, parcel.weight, parcel.id)
+
+@from_operation(ListParcelsArgs)
+def list_parcels(run, found: list[Parcel]):
+    print_table([each.id for each in found])
+"""
+    declared = (LiftParcelArgs, ListParcelsArgs)
+    assert find_gaps(source, *declared) == ["command: Parcel.weight is not shown"]
+    assert find_gaps(source.partition("@from_operation(ListP")[0], *declared) == []

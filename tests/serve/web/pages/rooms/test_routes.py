@@ -1,0 +1,60 @@
+"""The page of routes, as data, and how they are moved."""
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from gatepost.core.errors import NotFound
+from gatepost.serve.control.answers import extend
+from gatepost.serve.control.arguments.rooms.routes import RouteListItem
+from gatepost.serve.control.contract import OPERATIONS
+from gatepost.serve.control.operations.rooms.routes import plan_move
+from gatepost.serve.web.dashboard.view import FormBlock, TableBlock
+from gatepost.serve.web.pages.rooms.routes import make_routes_view
+from gatepost.store.rooms.routes import Route
+
+
+def route(number: int, seq: int) -> Route:
+    return Route(match="", target="home", created_by="", created_at=0, id=number, seq=seq)
+
+
+@pytest.mark.parametrize("seqs", [(10, 20, 30, 40), (1, 1, 1, 1), (5, 6, 6, 7), (0, 1, 2, 1000), (-3, -2, 0, 0)])
+def test_every_route_can_be_put_before_every_other_and_last(seqs: tuple[int, ...]) -> None:
+    for numbers in permutations((1, 2, 3, 4)):
+        given = sorted((route(number, seq) for number, seq in zip(numbers, seqs, strict=True)),
+                       key=lambda each: (each.seq, each.id))  # fmt: skip
+        for moved in (1, 2, 3, 4):
+            for before in (0, 1, 2, 3, 4):
+                changed = plan_move(given, moved, before)
+                after = sorted(given, key=lambda each: (changed.get(each.id, each.seq), each.id))
+                wanted = [each.id for each in given if each.id != moved]
+                place = wanted.index(before) if before in wanted else len(wanted)
+                expected = [*wanted[:place], moved, *wanted[place:]] if before != moved else [each.id for each in given]
+                assert [each.id for each in after] == expected, (seqs, moved, before, changed)
+
+
+def test_a_free_number_is_taken_and_nothing_else_changes() -> None:
+    assert plan_move([route(1, 10), route(2, 20), route(3, 30)], 3, 2) == {3: 15}
+    assert plan_move([route(1, 10), route(2, 20)], 1, 2) == {}
+
+
+async def test_a_move_is_recorded_and_what_is_not_there_is_named(office: Any) -> None:
+    made = [await OPERATIONS["route.add"](office, {"match": f"text=x{n}", "target": "drop"}) for n in range(3)]
+    first, second, third = (each["id"] for each in made)
+    moved = await OPERATIONS["route.move"](office, {"id": third, "before": first})
+    assert [each["id"] for each in moved if each["id"] in (first, second, third)] == [third, first, second]
+    for wrong in ({"id": 999}, {"id": first, "before": 999}):
+        with pytest.raises(NotFound, match="999"):
+            await OPERATIONS["route.move"](office, wrong)
+
+
+def test_rows_are_dragged_or_moved_by_buttons_and_the_ends_have_one() -> None:
+    found = [extend(RouteListItem, route(n, n), fault="") for n in (4, 5, 6)]
+    view = make_routes_view(found, {"address": "web:home", "text": "<b>"}, None)
+    [table] = [each for each in view.blocks if isinstance(each, TableBlock)]
+    assert (table.moves, [row.key for row in table.rows]) == ("route.move", ["4", "5", "6"])
+    moves = [[(each.label, each.args.get("before")) for each in row.actions[:-1]] for row in table.rows]
+    assert moves == [[("Down", 6)], [("Up", 4), ("Down", 0)], [("Up", 5)]]
+    [form] = [each for each in view.blocks if isinstance(each, FormBlock)]
+    assert not form.operation and {each.name: each.value for each in form.inputs}["text"] == "<b>"
