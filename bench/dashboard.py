@@ -80,9 +80,10 @@ def _count_statements(db: Db, now: int) -> int:
 
 async def _serve_ms(home: Home, store: SqliteStore, times: int) -> tuple[float, float]:
     load_areas("gatepost.serve.control.operations")
-    office = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+    operation_deps = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
     dashboard = Dashboard(
-        DashboardDeps(office=office, describe=_get_status), ChangeStreams(office.bells, asyncio.Event())
+        DashboardDeps(operation_deps=operation_deps, describe=_get_status),
+        ChangeStreams(operation_deps.events, asyncio.Event()),
     )
     transport = httpx2.ASGITransport(_SignedIn(Starlette(routes=dashboard.routes())))
     taken, busy = list[float](), list[float]()

@@ -81,7 +81,7 @@ async def tools_list_ms(agent: GateAgent) -> float:
     root = Caller("root", agent.caller.session_id, "scripted")
     taken = []
     for _ in range(20):
-        agent.deps.bells.tools(None)
+        agent.deps.events.tools(None)
         start = time.perf_counter()
         listed = await dispatch.listed_for(root)
         taken.append((time.perf_counter() - start) * 1000)

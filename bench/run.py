@@ -215,7 +215,7 @@ async def deliver_per_s(count: int = 6000, lanes: int = 50) -> float:
             await gateway.store.write(fill)
             start = time.perf_counter()
             for number in range(lanes):
-                gateway.bells.room("fake", f"fake:room/{number}")
+                gateway.events.room("fake", f"fake:room/{number}")
             await channel.reached(count)
             return count / (time.perf_counter() - start)
 

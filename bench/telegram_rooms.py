@@ -114,7 +114,7 @@ async def fill_outbox(gateway: Gateway, addresses: list[str]) -> None:
 
     await gateway.store.write(fill)
     for address in addresses:
-        gateway.bells.room("telegram", address)
+        gateway.events.room("telegram", address)
 
 
 async def figures(ingest: float, count: int = 1000, messages: int = 5000, answers: int = 120) -> list[Figure]:

@@ -65,7 +65,7 @@ async def test_logging_tool(call: ToolCall) -> str:
 @tool(tier=Tier.WORKER, group="conformance", effects=())
 async def test_trigger_tool_change(call: ToolCall) -> str:
     """Tell everybody that the tools have changed."""
-    call.deps.bells.tools(None)
+    call.deps.events.tools(None)
     return "told"
 
 

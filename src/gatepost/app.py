@@ -104,7 +104,7 @@ class Gateway:
     ) -> None:
         home = place_home(home, config)
         self.home, self.config = home, config
-        self.bells, self.files, self.stopping = EventBus(), FairThreadPool(), asyncio.Event()
+        self.events, self.files, self.stopping = EventBus(), FairThreadPool(), asyncio.Event()
         self.page_address = ""  # that the web page is bound to, once it is served
         self.left = ""  # what did not end when we stopped
         self.watchdog = Watchdog(every=config[EVERY_S])
@@ -147,15 +147,15 @@ class Gateway:
         self.get_local_channel(errands.INSTANCE).set_file_folder(home.media / errands.PLATFORM)
         for instance, channel in self.channels.items():
             if isinstance(channel, LocalChannel):  # they run from the start
-                self.bells.on_change(self._changed, instance)
+                self.events.on_change(self._changed, instance)
         self.sessions.on_end_all(self.worktrees.jobs.end_all)
         pop_full = self.sessions.host_limits.shortage.pop_full
-        self.store_watch = StoreWatch(home, self.store, self.clock, self.bells, self.reach, pop_full, unchecked, file)
+        self.store_watch = StoreWatch(home, self.store, self.clock, self.events, self.reach, pop_full, unchecked, file)
         self.traces = TraceExporter(home, self.store, config)
         self.health = self._make_health()
         self.membership = self._join(self.lease, self.keeper) if self.lease is not None and self.keeper else None
         alone = self.lease is None
-        self.life = StoreLife(home, config, self.store, self.clock, self.bells, file) if alone else None
+        self.life = StoreLife(home, config, self.store, self.clock, self.events, file) if alone else None
 
     def _join(self, lease: "GatewayLease", keeper: Keeper) -> GatewayMembership:
         channels = self.supervisor
@@ -172,7 +172,7 @@ class Gateway:
         return GatewayMembership(lease, self.store, self.sessions, self.duties, work, keeper)
 
     def _make_commands(self, lease: "GatewayLease") -> GatewayCommands:
-        return GatewayCommands(self.store, self.clock, self.bells, lease.name)
+        return GatewayCommands(self.store, self.clock, self.events, lease.name)
 
     def _open_store(self) -> OpenStore:
         slow = self.watchdog.report_slow_unit
@@ -187,7 +187,7 @@ class Gateway:
             clock=self.clock,
             store=self.store,
             secrets=SecretReader(self.store, Keyring(self.home), self.clock),
-            bells=self.bells,
+            events=self.events,
             files=self.files,
             owner=ids.new("run") if self.lease is None else self.lease.name,
             duties=self.duties,
@@ -250,7 +250,7 @@ class Gateway:
                 held_back=lambda: self.sessions.held_back,
                 trace_trouble=lambda: self.traces.trouble,
                 store_trouble=self.store_watch.find_trouble,
-                on_news=self.bells.operation,
+                on_news=self.events.operation,
             )
         )
 
@@ -319,7 +319,7 @@ class Gateway:
         await self.worktrees.recover()
         if self.membership is None:
             await continue_turns(self.sessions.parts)
-        await self.sessions.obey()
+        await self.sessions.apply_switches()
         await self.supervisor.prepare()
         self.store.set_unit_timeout(
             self.config[UNIT_S]
@@ -358,8 +358,8 @@ class Gateway:
                 tasks.create_task(self.duties.run_while_held(duties.FILES, self.passing.run))
             if self.lease is not None and self.has_local_groups:
                 tasks.create_task(self.requests.run_beside())
-                tasks.create_task(GroupMover(self.sessions, self.lease.name, self.bells).run())
-                notices = PlaceNotices(self.store, self.clock, self.config, self.bells, self.reach)
+                tasks.create_task(GroupMover(self.sessions, self.lease.name, self.events).run())
+                notices = PlaceNotices(self.store, self.clock, self.config, self.events, self.reach)
                 tasks.create_task(self.duties.run_while_held(duties.PLACES, notices.run))
             if self.life is not None:
                 tasks.create_task(self.life.run())

@@ -42,10 +42,10 @@ def make_operation_deps(gateway: Gateway) -> OperationDeps:
         store=gateway.store,
         clock=gateway.clock,
         config=gateway.config,
-        bells=gateway.bells,
+        events=gateway.events,
         stop_session=gateway.directory.stop,
         renew_session=gateway.directory.renew,
-        obey=gateway.directory.obey,
+        apply_switches=gateway.directory.apply_switches,
         halt=gateway.directory.halt,
         try_out=partial(run_trial, gateway.sessions),
         move_models=gateway.move_models,
@@ -84,7 +84,7 @@ def make_mcp_endpoints(gateway: Gateway) -> dict[str, McpEndpoint]:
 def make_control_api(gateway: Gateway, mcp: Mapping[str, McpEndpoint], daemon: DaemonCommands) -> Starlette:
     return make_api(
         ApiDeps(
-            office=make_operation_deps(gateway),
+            operation_deps=make_operation_deps(gateway),
             terminal=gateway.get_local_channel("terminal"),
             status=daemon.status,
             shutdown=daemon.shutdown,
@@ -113,7 +113,7 @@ def make_web_site(gateway: Gateway, listen: ListenAddress, daemon: DaemonCommand
         WebDeps(
             store=gateway.store,
             clock=gateway.clock,
-            bells=gateway.bells,
+            events=gateway.events,
             config=gateway.config,
             home=gateway.home,
             channel=gateway.get_local_channel("web"),
@@ -123,7 +123,7 @@ def make_web_site(gateway: Gateway, listen: ListenAddress, daemon: DaemonCommand
             channels=gateway.channels,
             store_id="" if gateway.lease is None else gateway.lease.store_id,
             find_unready=gateway.find_unready,
-            dashboard=DashboardDeps(office=make_operation_deps(gateway), describe=daemon.status),
+            dashboard=DashboardDeps(operation_deps=make_operation_deps(gateway), describe=daemon.status),
             metrics=MetricsPage(gateway.store, gateway.clock, partial(measure_gateway, gateway)),
         )
     )

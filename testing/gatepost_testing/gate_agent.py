@@ -86,17 +86,17 @@ class GateAgent:
         kind = FakeChannel(platform=PLATFORM, max_text=max_text).kind
         if features is not None:
             kind = ChannelKind(name=PLATFORM, make=kind.make, features=features, max_text=max_text)
-        clock, config, threads, bells = clock or SystemClock(), config or Config(), FairThreadPool(), EventBus()
+        clock, config, threads, events = clock or SystemClock(), config or Config(), FairThreadPool(), EventBus()
         deps = ToolDeps(
             store=store,
             clock=clock,
             config=config,
             home=place,
-            bells=bells,
+            events=events,
             reach=ChannelInstances({PLATFORM: kind}),
             host_asker=host_asker,
             forker=SessionForker(place, store, clock, config, threads, _end_nothing),
-            replayer=SessionReplayer(place, store, clock, config, bells, threads),
+            replayer=SessionReplayer(place, store, clock, config, events, threads),
             may_act=may_act,
             threads=threads,
         )
@@ -110,7 +110,7 @@ class GateAgent:
 
         dispatch = Dispatch(tools, deps, policy_of if rules else None)
         agent = cls(store, deps, dispatch, session, caller)
-        deps.bells.on_room(lambda instance, address: agent.rung.append((instance, address)))
+        deps.events.on_room(lambda instance, address: agent.rung.append((instance, address)))
         if turn:
             await agent.receive("hello")
             await agent.begin()

@@ -17,7 +17,7 @@ class OperationDesk:
             store=gateway.store,
             clock=gateway.clock,
             config=gateway.config,
-            bells=gateway.bells,
+            events=gateway.events,
             extra={"channels": gateway.supervisor},
         )
 

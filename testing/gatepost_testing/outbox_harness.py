@@ -42,14 +42,14 @@ class OutboxHarness:
         self, store: Store, channels: Mapping[str, ChannelWithKind], settings: Mapping[str, Any] | None = None
     ) -> None:
         self.store, self.channels, self.config = store, channels, Config(settings)
-        self.clock, self.bells = FixedClock(), EventBus()
+        self.clock, self.events = FixedClock(), EventBus()
 
     @property
     def reach(self) -> ChannelInstances:
         return ChannelInstances({name: channel.kind for name, channel in self.channels.items()})
 
     def pump(self, owner: str = "this run") -> DeliveryLoop:
-        return DeliveryLoop(self.store, self.clock, self.config, self.channels, self.reach, self.bells, owner)
+        return DeliveryLoop(self.store, self.clock, self.config, self.channels, self.reach, self.events, owner)
 
     @asynccontextmanager
     async def running(self, pump: DeliveryLoop | None = None) -> AsyncIterator[DeliveryLoop]:
@@ -86,7 +86,7 @@ class OutboxHarness:
             files=files,
         )
         effects = await self.store.write(add_outgoing_message, self.reach, new, self.clock.now())
-        self.bells.room(instance, address)
+        self.events.room(instance, address)
         return effects
 
     async def do(
@@ -103,7 +103,7 @@ class OutboxHarness:
             key=key, op=op, origin=origin, instance="fake", address=ROOM, target_id=target_id, payload=payload
         )
         effect = await self.store.write(outbox.add, new, self.clock.now())
-        self.bells.room("fake", ROOM)
+        self.events.room("fake", ROOM)
         return effect
 
     async def row(self, key: str) -> OutboxEffect:
@@ -128,7 +128,7 @@ class OutboxHarness:
     def advance(self, by_s: float, address: str = ROOM) -> None:
         """Time passes, and the room's bell is heard."""
         self.clock.advance(by_s)
-        self.bells.room("fake", address)
+        self.events.room("fake", address)
 
     async def session(self, folder: str = "home") -> Session:
         def make(db: Db, now: int) -> Session:

@@ -72,7 +72,7 @@ async def test_a_card_is_shown_and_a_click_on_it_decides(kind: ChannelKind, tmp_
     async with running_gateway(tmp_path / "h", {"fake": (fake.kind, fake), "board": (kind, board)}) as gateway:
         await open_room(gateway, "fake", "fake:room/1")
         await gateway.store.write(settle_ann, gateway.clock.now())
-        gateway.bells.tools()
+        gateway.events.tools()
         script = ScriptBuilder().turn("go").call("send", text="the plan").say("asked")
         script.write(gateway.home.group("home")).chmod(0o644)
         await fake.say("go")

@@ -95,7 +95,7 @@ class Gate:
     async def memory(self, era: str) -> Line:
         line = Line(era, lambda raw: talk.receive(raw))
         talk = McpProtocol(self.agent.dispatch, self.agent.caller, lambda raw: line.heard.put_nowait(json.loads(raw)))
-        self.agent.deps.bells.on_tools(lambda folder: talk.tools_changed())
+        self.agent.deps.events.on_tools(lambda folder: talk.tools_changed())
         return line
 
     async def over_socket(self, era: str) -> Line:
@@ -190,7 +190,7 @@ async def gate(tmp_path: Path, store: SqliteStore) -> AsyncIterator[Gate]:
     SlowToolEvents.renew()
     agent = await GateAgent.create(tmp_path / "home", store, tools=FEW)
     tools = ToolSocket(agent.dispatch, agent.caller, lambda pid: True)
-    agent.deps.bells.on_tools(lambda folder: tools.tools_changed())
+    agent.deps.events.on_tools(lambda folder: tools.tools_changed())
     path = tmp_path / "r.sock"
     await tools.open(path)
     async with serve_mcp(agent, tmp_path / "c.sock", LARGEST_MESSAGE) as web, AsyncExitStack() as stack:
@@ -279,7 +279,7 @@ async def changed_tools(line: Line, gate: Gate) -> Any:
     else:
         acknowledged = {}
     while line.heard.empty():  # a bridge opens its stream when it comes to it
-        gate.agent.deps.bells.tools("acme/eng")
+        gate.agent.deps.events.tools("acme/eng")
         await asyncio.sleep(0.05)
     return [acknowledged, await line.hear()]
 

@@ -34,17 +34,17 @@ async def _no_status() -> DaemonStatus:
 
 
 @pytest.fixture
-async def office(store: SqliteStore, tmp_path: Path, empty_store: Path) -> OperationDeps:
+async def operation_deps(store: SqliteStore, tmp_path: Path, empty_store: Path) -> OperationDeps:
     await store.write(users.add, OWNER, "owner", 1)
     await store.write(users.add_role, OWNER, UserRole.OWNER, "", "gatepost:system", 1)
     home = Home(tmp_path / "home")
     home.prepare()
     shutil.copy(empty_store, home.store)  # for what looks at the file itself
-    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 
 
-def ask(office: OperationDeps, person: str, **query: str) -> PageRequest:
-    return PageRequest(office=office, person=person, params={}, query=query, describe=_no_status)
+def ask(operation_deps: OperationDeps, person: str, **query: str) -> PageRequest:
+    return PageRequest(operation_deps=operation_deps, person=person, params={}, query=query, describe=_no_status)
 
 
 def list_actions(value: Any) -> Iterator[Action]:
@@ -59,9 +59,9 @@ def list_actions(value: Any) -> Iterator[Action]:
 
 
 @pytest.mark.parametrize("page", LISTED, ids=lambda page: page.path)
-async def test_a_page_of_an_empty_gateway_says_what_to_do(office: OperationDeps, page: Page) -> None:
+async def test_a_page_of_an_empty_gateway_says_what_to_do(operation_deps: OperationDeps, page: Page) -> None:
     try:
-        view = await page.show(ask(office, OWNER))
+        view = await page.show(ask(operation_deps, OWNER))
     except GatepostError as error:
         assert "running" in str(error), "a page that needs a running gateway says so"
         return
@@ -70,17 +70,19 @@ async def test_a_page_of_an_empty_gateway_says_what_to_do(office: OperationDeps,
 
 
 @pytest.mark.parametrize("page", LISTED, ids=lambda page: page.path)
-async def test_a_person_without_rights_is_refused_by_the_operation(office: OperationDeps, page: Page) -> None:
+async def test_a_person_without_rights_is_refused_by_the_operation(operation_deps: OperationDeps, page: Page) -> None:
     if all(OPERATIONS[name].info.answers_all for name in page.reads):
         pytest.skip("this page shows everybody what is theirs")
     with pytest.raises(Refused, match="op:"):
-        await page.show(ask(office, STRANGER))
+        await page.show(ask(operation_deps, STRANGER))
 
 
 @pytest.mark.parametrize("page", LISTED, ids=lambda page: page.path)
-async def test_every_button_names_an_operation_and_arguments_that_it_has(office: OperationDeps, page: Page) -> None:
+async def test_every_button_names_an_operation_and_arguments_that_it_has(
+    operation_deps: OperationDeps, page: Page
+) -> None:
     try:
-        view = await page.show(ask(office, OWNER))
+        view = await page.show(ask(operation_deps, OWNER))
     except GatepostError:
         return
     for action in list_actions(view):

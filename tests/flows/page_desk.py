@@ -76,12 +76,14 @@ def get_address(page: Page, text: str) -> str:
 async def serve_pages(store: SqliteStore, folder: Path, text: str) -> AsyncIterator[PageSite]:
     """The site on a port of its own. `text` stands wherever an operation answers a text."""
     load_areas("gatepost.serve.control.operations")
-    clock, config, bells = SystemClock(), Config(), EventBus()
+    clock, config, events = SystemClock(), Config(), EventBus()
     home = Home(folder / "home")
     home.prepare()
     channel = WebChannel(ChannelDeps(instance="web", config=config, clock=clock))
-    office = OperationDeps(home=home, store=store, clock=clock, config=config, bells=bells)
-    dashboard = DashboardDeps(office=office, describe=partial(_describe, text), operations=make_operations(text))
+    operation_deps = OperationDeps(home=home, store=store, clock=clock, config=config, events=events)
+    dashboard = DashboardDeps(
+        operation_deps=operation_deps, describe=partial(_describe, text), operations=make_operations(text)
+    )
     stopping, listen = asyncio.Event(), parse("127.0.0.1:0")
     sock = bind(listen)
     site = make_site(
@@ -92,7 +94,7 @@ async def serve_pages(store: SqliteStore, folder: Path, text: str) -> AsyncItera
             home=home,
             channel=channel,
             stopping=stopping,
-            bells=bells,
+            events=events,
             dashboard=dashboard,
         )
     )

@@ -194,7 +194,7 @@ async def test_a_model_that_failed_is_left_with_the_next_message(tmp_path: Path,
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         for number, model in enumerate(("claude-sonnet-4-5", "nosuchmodel", ""), 1):
             await gateway.store.write(groups.update, "home", {"model": model})
-            gateway.bells.group("home")
+            gateway.events.group("home")
             await channel.say("hello", platform_id=f"m-{number}")
             await channel.wait_for(number, timeout=PATIENCE)
             await wait_until_settled(gateway)

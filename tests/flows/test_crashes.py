@@ -225,7 +225,7 @@ async def test_nanoclaw_22_two_wakes_at_once_for_a_session_start_one_sandbox(
         await open_room(gateway, "fake", ROOM)
         await asyncio.gather(*(channel.say(f"m{number}") for number in range(5)))
         for live in gateway.sessions.awake:
-            gateway.bells.session(live.session.id)
+            gateway.events.session(live.session.id)
         await channel.wait_for(5)
         assert len(gateway.sessions.awake) == 1
 

@@ -70,7 +70,7 @@ async def deciding_gateway(home: Path, channel: FakeChannel, clock: MovedClock |
     async with running_gateway(home, {"fake": (channel.kind, channel)}, clock=clock) as gateway:
         await gateway.store.write(settle_home, gateway.clock.now())
         await gateway.store.write(leave_two_routes, gateway.clock.now())
-        gateway.bells.tools()
+        gateway.events.tools()
         script = ScriptBuilder().turn("hello").say("hi").turn("number (.*)").say("got {1}")
         script.turn("go").call("send", text="the secret plan").say("asked: {result}")
         script.turn("learn").call("write_skill", **SKILL).say("asked: {result}")
@@ -188,7 +188,7 @@ async def test_nanoclaw_42_what_nobody_decides_is_denied_in_time_also_across_a_r
         await wait_until_settled(gateway)
         if not restarted:
             clock.ahead = DAY + SECOND
-            gateway.bells.requests()
+            gateway.events.requests()
             await check_expired(gateway, channel, request, shown)
     if restarted:
         clock.ahead = DAY + SECOND

@@ -39,7 +39,7 @@ async def fire(gateway: Gateway, text: str) -> None:
     fired = await gateway.store.write(add_and_run)
     assert fired.ran == 1
     for session_id in fired.sessions:
-        gateway.bells.session(session_id)
+        gateway.events.session(session_id)
 
 
 async def list_engaged(gateway: Gateway) -> list[Engagement]:

@@ -110,7 +110,7 @@ async def test_a_cycle_of_three_agents_stops_with_the_reason(tmp_path: Path, cha
             script.turn("", kind="system").say("back: {text}").write(gateway.home.group(folder))
         await gateway.store.write(destinations.add_group, "acme/eng/sre", "first", "acme", gateway.clock.now())
         await gateway.store.write(acl.add_rule, "acme/eng/sre", "send_to_agent", "test", gateway.clock.now())
-        gateway.bells.tools()
+        gateway.events.tools()
         await channel.say("go round")
         await channel.wait_for(lambda sent: any("is the limit" in each.message.text for each in sent))
         await wait_until_settled(gateway)

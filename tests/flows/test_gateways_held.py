@@ -31,7 +31,7 @@ async def test_a_file_of_the_other_gateway_is_sent_once_it_is_allowed(pair: Pair
     (folder / "report.txt").write_text("all is well")
     await pair.a.store.write(grant_changes.add_rule, "home", "hold send_file", "test", pair.a.clock.now())
     for each in (pair.a, pair.b):
-        each.bells.tools()
+        each.events.tools()
     await pair.channel.say("go", address=ROOM, sender=BOSS)
     await pair.channel.wait_for(lambda sent: any("wants to send" in each.message.text for each in sent))
     assert pair.a.duties.holds("requests") and not pair.b.duties.holds("requests")

@@ -41,7 +41,7 @@ async def add(number):
     global left
     store = SqliteStore(home.store, readers=1)
     config = load_declared(home.path)
-    office = OperationDeps(home=home, store=store, clock=SystemClock(), config=config, bells=EventBus())
+    office = OperationDeps(home=home, store=store, clock=SystemClock(), config=config, events=EventBus())
     left = number
     await OPERATIONS["group.add"](office, {"folder": f"g{number}"})
     left = -1

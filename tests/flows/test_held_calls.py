@@ -38,7 +38,7 @@ async def held_gateway(home: Path, channel: FakeChannel) -> AsyncIterator[Gatewa
     async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
         await gateway.store.write(settle_people, gateway.clock.now())
-        gateway.bells.tools()
+        gateway.events.tools()
         script = ScriptBuilder().turn("go").call("send", text="the secret plan").say("asked").turn("hello").say("hi")
         script.write(gateway.home.group("home")).chmod(0o644)
         yield gateway
@@ -90,7 +90,7 @@ async def test_who_allowed_a_call_that_the_agent_may_not_make_any_more_reads_tha
     async with held_gateway(tmp_path / "h", channel) as gateway:
         _, card = await ask(gateway, channel)
         await gateway.store.write(grant_changes.add_rule, "home", "!send", "test", gateway.clock.now())
-        gateway.bells.tools()
+        gateway.events.tools()
         assert card.message.card is not None
         await channel.click(card.message.card.buttons[0].id, address=DIRECT, sender=BOSS)
         sent = await channel.wait_for(lambda sent: any("It failed" in each.message.text for each in sent))
@@ -226,7 +226,7 @@ async def test_a_held_reply_answers_the_message_of_its_turn(tmp_path: Path) -> N
     channel = FakeChannel()
     async with held_gateway(tmp_path / "h", channel) as gateway:
         await gateway.store.write(grant_changes.add_rule, "home", "hold reply", "test", gateway.clock.now())
-        gateway.bells.tools()
+        gateway.events.tools()
         script = ScriptBuilder().turn("go").call("reply", text="an answer").say("asked").turn("hello").say("hi")
         script.write(gateway.home.group("home")).chmod(0o644)
         await channel.say("hello", address=DIRECT, sender=BOSS, direct=True)
@@ -265,7 +265,7 @@ async def test_the_first_of_two_votes_is_noted_and_the_second_decides(tmp_path: 
             users.add_role(db, other, UserRole.OWNER, "", "test", gateway.clock.now())
 
         await gateway.store.write(need_two)
-        gateway.bells.tools()
+        gateway.events.tools()
         request, _ = await ask(gateway, channel)
 
         assert await gateway.agents.respond(request.id, BOSS, allow=True) == "Noted: 1 of 2 who must agree."
@@ -283,7 +283,7 @@ async def test_a_card_that_the_platform_refuses_is_shown_in_the_persons_next_roo
         await gateway.store.write(settle_people, gateway.clock.now())
         await gateway.store.write(direct_rooms.add, BOSS, "fake", DIRECT, gateway.clock.now())
         await gateway.store.write(direct_rooms.add, BOSS, "other", "other:direct/boss", gateway.clock.now())
-        gateway.bells.tools()
+        gateway.events.tools()
         script = ScriptBuilder().turn("go").call("send", text="the secret plan").say("asked")
         script.write(gateway.home.group("home")).chmod(0o644)
         channel.script(then=SendFault.REFUSE)

@@ -36,7 +36,7 @@ async def run(gateway: Gateway, name: str, caller: str = OPERATOR, **given: Any)
         store=gateway.store,
         clock=gateway.clock,
         config=gateway.config,
-        bells=gateway.bells,
+        events=gateway.events,
         caller=caller,
     )
     return await OPERATIONS[name](deps, given)
@@ -165,7 +165,7 @@ async def test_a_newcomers_group_gets_the_tasks_of_the_prototype_as_every_other_
 
         soon = task.created_at + 1
         await gateway.store.write(lambda db: db.run("UPDATE tasks SET next_at = ? WHERE id = ?", (soon, task.id)))
-        gateway.bells.tasks()
+        gateway.events.tasks()
         await wait_for_text(channel, "her own got the brief", HERS)
 
 

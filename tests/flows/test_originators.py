@@ -117,7 +117,7 @@ async def test_stranger_09_and_10_a_message_that_an_agent_injects_has_the_limits
         await open_room(gateway, "fake", ROOM)
         row = AclRow(id=0, principal=ADA, action="mcp:send", effect=AclEffect.DENY)
         await gateway.store.write(grant_changes.add_row, row, gateway.clock.now())
-        gateway.bells.tools(None)
+        gateway.events.tools(None)
         script = (
             ScriptBuilder().turn("^please$").call("inject_message", content="on your own").say("passed on: {result}")
         )
@@ -189,7 +189,7 @@ async def test_stranger_10_a_process_that_outlives_its_turn_may_no_more_than_the
         await open_room(gateway, "fake", ROOM)
         row = AclRow(id=0, principal=ADA, action="mcp:send", effect=AclEffect.DENY)
         await gateway.store.write(grant_changes.add_row, row, gateway.clock.now())
-        gateway.bells.tools(None)
+        gateway.events.tools(None)
         group = gateway.home.group("home")
         (group / "behind.py").write_text(BEHIND)
         tool = {"name": "send", "arguments": {"text": "what was denied", "chatJid": ROOM}}
@@ -218,7 +218,7 @@ async def test_what_a_person_is_denied_stays_denied_in_the_turn_that_hears_her_a
             acl.put(db, AclRow(0, ADA, "mcp:send", "**", AclEffect.DENY, granted_by=acl.OPERATOR), now)
 
         await gateway.store.write(deny)
-        gateway.bells.tools()
+        gateway.events.tools()
         script = (
             ScriptBuilder().turn("ask me").call("ask_user_question", questions=[{"question": "Which?"}]).say("asked")
         )

@@ -39,7 +39,7 @@ async def started(home: Path, channel: FakeChannel) -> AsyncIterator[Gateway]:
     async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
         await open_room(gateway, "fake", ROOM)
         await gateway.store.write(hold_send, gateway.clock.now())
-        gateway.bells.tools()
+        gateway.events.tools()
         script = ScriptBuilder().turn("go").call("send", text="the plan").say("asked").turn("(.*)").say("got {1}")
         script.write(gateway.home.group("home")).chmod(0o644)
         yield gateway
@@ -169,7 +169,7 @@ async def test_in_a_direct_chat_the_command_without_a_code_is_answered_with_a_li
         assert await gateway.store.read(identities.get_person, PHONE) == PHONE
         now = gateway.clock.now()
         result, _ = await gateway.store.write(pairing.confirm_link, token, "web:user/owner", now, gateway.reach)
-        gateway.bells.room("fake", DIRECT)
+        gateway.events.room("fake", DIRECT)
         await channel.wait_for(lambda sent: any("Paired: you are Owner" in each.message.text for each in sent))
         assert result.paired
         assert (await channel.say("hello", sender=PHONE, address=DIRECT, direct=True)).state == "queued"

@@ -52,9 +52,9 @@ def office_of(gateway: Gateway) -> OperationDeps:
         store=gateway.store,
         clock=gateway.clock,
         config=gateway.config,
-        bells=EventBus(),
+        events=EventBus(),
         stop_session=gateway.sessions.stop,
-        obey=gateway.directory.obey,
+        apply_switches=gateway.directory.apply_switches,
         halt=gateway.directory.halt,
     )
 

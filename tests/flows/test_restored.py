@@ -167,7 +167,7 @@ async def test_the_owner_sends_what_a_restored_store_held_or_drops_it(
         asked = await find_card(gateway)
         now = gateway.clock.now()
         decision = await gateway.store.write(decide, gateway.reach, asked, choice, BOSS, now)
-        follow_decision(gateway.bells, decision)
+        follow_decision(gateway.events, decision)
         await channel.wait_for(lambda sent: len(list_answers(channel)) == times * ANSWERS)
         account = await wait_until_settled(gateway)
 
@@ -203,7 +203,7 @@ async def test_a_message_that_was_worked_on_or_waited_is_held_in_a_restored_stor
         await channel.wait_for(lambda sent: sent[-1].message.text == "echo: hello")
         assert again.new
         decision = await gateway.store.write(decide, gateway.reach, asked, DROP, BOSS, gateway.clock.now())
-        follow_decision(gateway.bells, decision)
+        follow_decision(gateway.events, decision)
         await wait_until_settled(gateway)
     assert channel.texts(ROOM) == [*said, "echo: hello"]
 
@@ -230,7 +230,7 @@ async def test_what_a_turn_had_said_at_the_backup_is_sent_once_when_the_owner_se
     async with running_gateway(home, {"fake": (channel.kind, channel)}) as gateway:
         asked = await find_card(gateway)
         decision = await gateway.store.write(decide, gateway.reach, asked, SEND, BOSS, gateway.clock.now())
-        follow_decision(gateway.bells, decision)
+        follow_decision(gateway.events, decision)
         account = await wait_until_settled(gateway)
     assert channel.texts(ROOM) == ["one", "two"] * 2
     assert account.unaccounted == 0
@@ -250,12 +250,12 @@ async def test_a_turn_that_runs_while_the_database_fails_over_says_no_more_until
         held = await gateway.store.write(incarnations.hold_open, gateway.clock.now())
         await gateway.store.write(add_life, held, gateway.clock.now())
         (group / "go").touch()
-        gateway.bells.requests()
+        gateway.events.requests()
         await until(lambda: read_now(gateway, waiting_requests.list_pending), "a card")
         assert channel.texts(ROOM) == ["one"]
         asked = await find_card(gateway)
         decision = await gateway.store.write(decide, gateway.reach, asked, SEND, BOSS, gateway.clock.now())
-        follow_decision(gateway.bells, decision)
+        follow_decision(gateway.events, decision)
         account = await wait_until_settled(gateway)
     assert channel.texts(ROOM) == ["one", "two"]
     assert account.unaccounted == 0

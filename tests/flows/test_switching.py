@@ -39,7 +39,7 @@ async def switch(gateway: Gateway, provider: str, endpoint: ModelEndpoint) -> No
     base = endpoint.anthropic if provider == "anthropic" else endpoint.openai
     values = {"provider": provider, "base_url": base, "model": "small-1"}
     await gateway.store.write(groups.update, "home", values)
-    gateway.bells.group("home")
+    gateway.events.group("home")
 
 
 async def ask(gateway: Gateway, channel: FakeChannel, text: str) -> str:

@@ -210,7 +210,7 @@ async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_w
             await wait_until_settled(gateway)
 
             await gateway.store.write(add_rule, gateway.clock.now())
-            gateway.bells.tools(None)
+            gateway.events.tools(None)
             await channel.say("go on")
             await channel.wait_for(3, timeout=PATIENCE)
             await wait_until_settled(gateway)

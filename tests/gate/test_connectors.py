@@ -175,7 +175,7 @@ class Desk:
     def connect(self, agent: GateAgent, **declared: Connector) -> Connectors:
         kept = secrets.SecretReader(self.store, Keyring(agent.deps.home))
         deps = agent.deps
-        return Connectors(declared, self.tools, deps.home, deps.bells, kept, self.store, deps.clock)
+        return Connectors(declared, self.tools, deps.home, deps.events, kept, self.store, deps.clock)
 
     async def put(self, agent: GateAgent, name: str, value: str, place: secrets.SecretOwner) -> None:
         await self.store.write(secrets.put, Keyring(agent.deps.home), place, name, value, 1)
@@ -270,11 +270,11 @@ async def test_a_row_gives_them_and_a_list_is_cut_by_the_connectors_name(desk: D
     await desk.connect(agent, hub=desk.connector(), other=desk.connector(tools=("look",))).run()
     for action in ("mcp:hub_look", "mcp:other_look"):
         await desk.store.write(acl.put, acl.AclRow(id=0, principal="folder:acme/eng", action=action), 1)
-    agent.deps.bells.tools(None)
+    agent.deps.events.tools(None)
     assert await seen(agent) == {"hub_look", "other_look"}
 
     await desk.store.write(groups.update, "acme/eng", {"tool_groups": "other,messages"})
-    agent.deps.bells.group("acme/eng")
+    agent.deps.events.group("acme/eng")
     assert await seen(agent) == {"other_look"}
 
 
@@ -286,7 +286,7 @@ async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk)
     rude = Connector(command=(sys.executable, "-c", "import sys; sys.exit('I do not want to')"))
     declared = {"gone": gone, "silent": silent, "rude": rude, "hub": desk.connector()}
     rung: list[str | None] = []
-    agent.deps.bells.on_tools(rung.append)
+    agent.deps.events.on_tools(rung.append)
 
     await desk.connect(agent, **declared).run()
     found = {each.name: each for each in await check_connectors(agent.deps.home, declared)}
@@ -844,7 +844,7 @@ async def test_a_held_call_whose_secret_was_set_anew_after_the_card_is_asked_abo
     await desk.put(agent, "TOKEN", "first", secrets.SecretOwner())
     await desk.store.write(grant_changes.add_rule, "root", "hold hub_look", "test", 1)
     deps = agent.deps
-    holder = HeldCalls(desk.store, deps.clock, deps.config, deps.bells, deps.reach)  # type: ignore[arg-type]
+    holder = HeldCalls(desk.store, deps.clock, deps.config, deps.events, deps.reach)  # type: ignore[arg-type]
     agent.dispatch = Dispatch(desk.tools, replace(deps, holder=holder))
 
     assert "waits for a person's decision" in (await agent.call("hub_look")).text

@@ -303,7 +303,7 @@ async def test_what_is_visible_is_looked_up_anew_when_the_bell_rings(tmp_path: P
     agent = await GateAgent.create(tmp_path, store, tools=known)
     assert await agent.dispatch.visible_to(agent.caller) == ()
     known.add("echo", SMALL["echo"], "here")
-    agent.deps.bells.tools(None)
+    agent.deps.events.tools(None)
     assert [tool.name for tool in await agent.dispatch.visible_to(agent.caller)] == ["echo"]
 
 

@@ -81,7 +81,7 @@ class HeldAgent:
 
     def __init__(self, agent: GateAgent, tools: Registry[Tool]) -> None:
         deps = agent.deps
-        holder = HeldCalls(agent.store, deps.clock, deps.config, deps.bells, deps.reach, "", deps.home.media)  # type: ignore[arg-type]
+        holder = HeldCalls(agent.store, deps.clock, deps.config, deps.events, deps.reach, "", deps.home.media)  # type: ignore[arg-type]
         self.agent, self.deps = agent, replace(deps, holder=holder)
         agent.dispatch = Dispatch(tools, self.deps)
 
@@ -126,7 +126,7 @@ class HeldAgent:
         await self.agent.store.write(
             lambda db: decide(db, reach, request.id, choice, "operator", now, given=given)  # type: ignore[arg-type]
         )
-        self.deps.bells.tools()
+        self.deps.events.tools()
         found = await self.agent.store.read(requests.get, request.id)
         assert found is not None
         return found
@@ -223,7 +223,7 @@ async def test_an_answer_for_the_session_does_not_lift_a_hold_above_that_came_la
     assert await agent.is_held("where", text="hello")
     await agent.decide(ALLOW_SESSION)
     await store.write(grant_changes.add_rule, "acme", "hold where", "test", NOON)
-    agent.deps.bells.tools()
+    agent.deps.events.tools()
     assert await agent.is_held("where", text="hello")
 
 

@@ -37,7 +37,7 @@ FORBIDDEN = "a rule of this gateway forbids it"
 async def deny(agent: GateAgent, principal: str, *, predicate: str = "", tool: str = "send") -> None:
     row = AclRow(id=0, principal=principal, action=f"mcp:{tool}", effect=AclEffect.DENY, predicate=predicate)
     await agent.store.write(grant_changes.add_row, row, NOW)
-    agent.deps.bells.tools(None)
+    agent.deps.events.tools(None)
 
 
 async def end_turn(agent: GateAgent) -> None:
@@ -150,7 +150,7 @@ async def test_stranger_10_an_allowance_of_a_room_is_not_gained_by_an_injection(
     row = AclRow(id=0, principal="folder:acme/eng/sre", action="mcp:send", predicate="room=fake:room/2")
     await store.write(grant_changes.add_row, row, NOW)
     await store.write(grant_changes.add_rule, "acme/eng/sre", "inject_message", "operator", NOW)
-    agent.deps.bells.tools(None)
+    agent.deps.events.tools(None)
     other = await store.write(_session, "acme/eng/sre", "fake:room/2")
 
     assert FORBIDDEN in (await agent.call("send", text="hi")).text
@@ -165,7 +165,7 @@ async def test_stranger_09_what_an_agent_injects_itself_is_booked_on_who_asked(
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
     await limit(store, 100)
-    purse = StoreBudget(store, agent.deps.clock, agent.deps.reach, agent.deps.bells)
+    purse = StoreBudget(store, agent.deps.clock, agent.deps.reach, agent.deps.events)
     assert not (await agent.call("inject_message", content="again", chatJid=ROOM)).failed
     await end_turn(agent)
     turn = await agent.begin()

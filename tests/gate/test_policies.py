@@ -28,12 +28,12 @@ async def test_a_rule_holds_from_the_next_call_on_and_so_does_its_end(tmp_path: 
     assert "send" in await seen(agent)
 
     await store.write(grant_changes.add_rule, "acme/eng", "!send", "operator", NOW)
-    agent.deps.bells.tools(None)
+    agent.deps.events.tools(None)
     assert "send" not in await seen(agent)
     assert (await agent.call("send", text="hi")).code == INVALID_PARAMS
 
     await store.write(acl.remove_rule, "acme/eng", "!send")
-    agent.deps.bells.tools(None)
+    agent.deps.events.tools(None)
     assert "send" in await seen(agent)
     assert not (await agent.call("send", text="hi")).failed
 
@@ -44,7 +44,7 @@ async def test_a_rule_about_rooms_refuses_that_room_alone_and_stands_in_the_desc
     agent = await GateAgent.create(tmp_path, store, "acme/eng")
     await store.write(groups.add, "acme", "acme", "scripted", NOW)
     await store.write(grant_changes.add_rule, "acme", f"!send(jid={ROOM})", "operator", NOW)
-    agent.deps.bells.tools(None)
+    agent.deps.events.tools(None)
 
     answer = await agent.call("send", text="hi")
     assert answer.failed and "a rule of this gateway forbids it" in answer.text
@@ -62,10 +62,10 @@ async def test_a_predicate_knows_the_platform_the_room_and_the_person_of_the_tur
     for predicate in ("platform=fake", f"room={ROOM}", "user=fake:user/1"):
         row = AclRow(id=0, principal="folder:acme/eng", action="mcp:send", effect=AclEffect.DENY, predicate=predicate)
         made = await store.write(grant_changes.add_row, row, NOW)
-        agent.deps.bells.tools(None)
+        agent.deps.events.tools(None)
         assert (await agent.call("send", text="hi")).failed, predicate
         await store.write(acl.remove, made.id)
-    agent.deps.bells.tools(None)
+    agent.deps.events.tools(None)
     assert not (await agent.call("send", text="hi")).failed
 
 
@@ -93,7 +93,7 @@ async def test_a_list_can_be_cut_to_subjects_and_what_is_cut_cannot_be_called(
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme/eng")
     await store.write(groups.update, "acme/eng", {"tool_groups": "sessions, cost"})
-    agent.deps.bells.group("acme/eng")
+    agent.deps.events.group("acme/eng")
 
     assert {"get_work", "log_external_cost"} <= await seen(agent)
     assert "send" not in await seen(agent)
@@ -113,7 +113,7 @@ async def a_world(path: Path, store: SqliteStore, *rules: str, rows: tuple[AclRo
         await store.write(grant_changes.add_rule, "acme", rule, "operator", NOW)
     for row in rows:
         await store.write(grant_changes.add_row, row, NOW)
-    agent.deps.bells.tools(None)
+    agent.deps.events.tools(None)
     return agent
 
 
@@ -171,7 +171,7 @@ async def test_rows_about_other_worlds_are_told_to_nobody(tmp_path: Path, store:
 async def test_the_explanation_and_the_gate_agree(tmp_path: Path, store: SqliteStore) -> None:
     forbidden = ("!list_sessions(limit)", "!read_session(level=messages)")
     agent = await a_world(tmp_path, store, *forbidden, rows=(deny(ROOM, "mcp:send"),))
-    policy = await Policies(store, agent.deps.bells, agent.deps.config)("acme")
+    policy = await Policies(store, agent.deps.events, agent.deps.config)("acme")
     for name, arguments in (
         ("list_sessions", {}),
         ("list_sessions", {"limit": 5}),
@@ -198,7 +198,7 @@ async def a_manager(path: Path, store: SqliteStore, *rows: AclRow) -> tuple[Gate
         found[folder] = (await store.write(sessions.find_or_add, "per-thread", folder, "fake", room, "", NOW)).id
     for row in rows:
         await store.write(grant_changes.add_row, row, NOW)
-    agent.deps.bells.tools(None)
+    agent.deps.events.tools(None)
     return agent, found
 
 

@@ -87,11 +87,11 @@ async def test_rules_are_read_once_for_as_long_as_nobody_changes_them(stores: tu
 
 
 async def test_what_is_read_while_a_bell_rings_is_not_kept(stores: tuple[Store, Store]) -> None:
-    bells = EventBus()
-    policies = Policies(stores[0], bells, Config())
+    events = EventBus()
+    policies = Policies(stores[0], events, Config())
     reading = asyncio.create_task(policies.renew(FOLDER))
     await asyncio.sleep(0)  # it has asked the store, and has no answer yet
-    bells.tools()
+    events.tools()
     assert await reading
     assert await policies.renew(FOLDER)  # once more
     assert not await policies.renew(FOLDER)

@@ -61,7 +61,7 @@ async def given(store: SqliteStore, answer: ToolAnswer) -> Errand:
 async def test_a_group_below_is_given_a_message_in_a_room_without_people(tmp_path: Path, tree: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, tree, "acme")
     woken: list[str] = []
-    agent.deps.bells.on_session(woken.append)
+    agent.deps.events.on_session(woken.append)
 
     errand = await given(tree, await agent.call("delegate_group", group="acme/eng", prompt="look it up", depth=7))
 

@@ -119,7 +119,7 @@ async def test_arizuko_41_an_injected_message_carries_its_true_origin_and_is_no_
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme")
     rung: list[str] = []
-    agent.deps.bells.on_session(rung.append)
+    agent.deps.events.on_session(rung.append)
     answer = told(
         await agent.call("inject_message", content="/stop now", sender="terminal:owner", senderName="the operator")
     )

@@ -279,7 +279,7 @@ async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path
     )
     await _with(agent, channel)
     rung: list[str] = []
-    agent.deps.bells.on_session(rung.append)
+    agent.deps.events.on_session(rung.append)
     for _ in range(2):  # told again, nothing is new
         answer = told(await agent.call("fetch_history", limit=999))
         assert [each["text"] for each in answer["messages"]] == ["first", "mine", "known"]

@@ -72,7 +72,7 @@ async def delivering(agent: GateAgent, channel: FakeChannel) -> AsyncIterator[Fa
     """What the agent does goes out."""
     reach = ChannelInstances({PLATFORM: channel.kind})
     deps, config = agent.deps, Config({"delivery.retry_base_s": 0.01})
-    pump = DeliveryLoop(agent.store, deps.clock, config, {PLATFORM: channel}, reach, deps.bells, "this run")
+    pump = DeliveryLoop(agent.store, deps.clock, config, {PLATFORM: channel}, reach, deps.events, "this run")
     task = asyncio.create_task(pump.run())
     try:
         yield channel

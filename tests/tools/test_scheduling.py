@@ -54,7 +54,7 @@ async def get(store: SqliteStore, task_id: str) -> Task:
 async def test_a_task_is_the_groups_of_the_room_and_says_when_it_runs(tmp_path: Path, store: SqliteStore) -> None:
     agent = await make_agent(tmp_path, store)
     rung: list[int] = []
-    agent.deps.bells.on_tasks(lambda: rung.append(1))
+    agent.deps.events.on_tasks(lambda: rung.append(1))
     made = told(
         await agent.call("schedule_task", targetJid=ROOM, prompt="news?", cron="0 9 * * *", timezone="Asia/Tokyo")
     )

@@ -132,7 +132,7 @@ async def _run(home: Home, config: settings.Config, run: Callable[..., Any] | No
         if run is None:
             return None
         config = settings.load_declared(home.path)  # with the settings that were declared since
-        return await run(OperationDeps(home=home, store=store, clock=clock, config=config, bells=EventBus()), args)
+        return await run(OperationDeps(home=home, store=store, clock=clock, config=config, events=EventBus()), args)
     finally:
         store.close()
 
@@ -157,15 +157,15 @@ async def _run_with_gateway(home: Home, run: Callable[..., Any], args: dict[str,
     gateway = app.Gateway(home, config, SystemClock())
     calls = asyncio.create_task(gateway.dispatch.run())
     try:
-        office = OperationDeps(
+        operation_deps = OperationDeps(
             home=gateway.home,
             store=gateway.store,
             clock=gateway.clock,
             config=config,
-            bells=gateway.bells,
+            events=gateway.events,
             try_out=partial(run_trial, gateway.sessions),
         )
-        return await run(office, args)
+        return await run(operation_deps, args)
     finally:
         calls.cancel()
         await asyncio.wait({calls})

@@ -51,11 +51,11 @@ class ToolAssembly(Struct, frozen=True, kw_only=True):
 
 
 def make_egress(deps: FlowDeps, channels: ChannelAssembly) -> EgressAssembly:
-    purse = StoreBudget(deps.store, deps.clock, channels.reach, deps.bells)
+    purse = StoreBudget(deps.store, deps.clock, channels.reach, deps.events)
     keys = SpenderSecrets(deps.store, deps.secrets)
     prices = PriceList(deps.home, deps.config)
     models = ModelProxy(deps.config, purse, keys, prices, prices.tool, deps.may_act)
-    hosts = RefusedHosts(deps.store, deps.clock, deps.config, deps.bells, channels.reach)
+    hosts = RefusedHosts(deps.store, deps.clock, deps.config, deps.events, channels.reach)
     egress = EgressDeps(store=deps.store, clock=deps.clock, models=models, keys=keys, may_act=deps.may_act, asker=hosts)
     return EgressAssembly(prices=prices, models=models, hosts=hosts, deps=egress)
 
@@ -63,22 +63,22 @@ def make_egress(deps: FlowDeps, channels: ChannelAssembly) -> EgressAssembly:
 def make_tools(
     deps: FlowDeps, channels: ChannelAssembly, egress: EgressAssembly, end_session: EndSession
 ) -> ToolAssembly:
-    home, store, clock, config, bells = deps.home, deps.store, deps.clock, deps.config, deps.bells
+    home, store, clock, config, events = deps.home, deps.store, deps.clock, deps.config, deps.events
     tools = TOOLS.copy()
-    connectors = Connectors(config[CONNECTORS], tools, home, bells, deps.secrets, store, clock)
+    connectors = Connectors(config[CONNECTORS], tools, home, events, deps.secrets, store, clock)
     jobs = SandboxJobs(home, config, store, clock, egress.deps, deps.freezer)
     worktrees = Worktrees(home, config, store, clock, jobs)
     forker = SessionForker(home, store, clock, config, deps.files, end_session)
-    replayer = SessionReplayer(home, store, clock, config, bells, deps.files)
+    replayer = SessionReplayer(home, store, clock, config, events, deps.files)
     placed = deps.shared and config[PLACE] == GroupPlace.LOCAL
-    held_calls = HeldCalls(store, clock, config, bells, channels.reach, deps.owner if placed else "", home.media)
-    questions = AgentQuestions(store, clock, config, bells, channels.reach)
+    held_calls = HeldCalls(store, clock, config, events, channels.reach, deps.owner if placed else "", home.media)
+    questions = AgentQuestions(store, clock, config, events, channels.reach)
     of_tools = ToolDeps(
         store=store,
         clock=clock,
         config=config,
         home=home,
-        bells=bells,
+        events=events,
         reach=channels.reach,
         writes_to=channels.pump.write,
         channels=channels.channels,
@@ -116,7 +116,7 @@ def make_sessions(
             config=deps.config,
             store=deps.store,
             clock=deps.clock,
-            bells=deps.bells,
+            events=deps.events,
             dispatch=dispatch,
             egress=egress.deps,
             reach=channels.reach,

@@ -23,8 +23,8 @@ RoomAddress = tuple[str, str]
 class StoreBudget:
     """Budgets of the group, its parents, the person who asked, and the gateway."""
 
-    def __init__(self, store: Store, clock: Clock, reach: ChannelInstances, bells: EventBus) -> None:
-        self._store, self._clock, self._reach, self._bells = store, clock, reach, bells
+    def __init__(self, store: Store, clock: Clock, reach: ChannelInstances, events: EventBus) -> None:
+        self._store, self._clock, self._reach, self._bells = store, clock, reach, events
         self._spenders: dict[int, Spender] = {}  # of what is held back now
 
     async def room(self, spender: Spender) -> BudgetRoom:

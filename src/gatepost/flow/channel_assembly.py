@@ -32,15 +32,15 @@ def make_channels(deps: FlowDeps, extra: Mapping[str, tuple[ChannelKind, Channel
     supervisor = _make_supervisor(deps, kinds, channels, extra)
     reach = ChannelInstances(kinds, channels, deps.config[TTL_S])
     typing = TypingIndicator(channels, reach)
-    drafts = DraftRelay(channels, GrowingMessages(deps.store, deps.clock, reach, deps.bells), reach.shows_drafts)
+    drafts = DraftRelay(channels, GrowingMessages(deps.store, deps.clock, reach, deps.events), reach.shows_drafts)
     reach.get_draft = drafts.get_text
-    pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.bells, deps.owner, deps.duties)
+    pump = DeliveryLoop(deps.store, deps.clock, deps.config, channels, reach, deps.events, deps.owner, deps.duties)
     pump.may_act = deps.may_act
     pump.set_files(deps.home.media, deps.passing)
     supervisor.may_act = deps.may_act
     supervisor.is_sending = pump.is_sending
     supervisor.on_late_failure = pump.record_late_failure
-    supervisor.on_state = deps.bells.channel
+    supervisor.on_state = deps.events.channel
     supervisor.follow_duties(deps.duties)
     pump.on_channel_ended(supervisor.report_end, supervisor.find_trouble)
     pump.on_sent(supervisor.note_sent)

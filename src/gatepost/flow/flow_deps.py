@@ -22,7 +22,7 @@ class FlowDeps(Struct, frozen=True, kw_only=True):
     clock: Clock
     store: Store
     secrets: SecretReader
-    bells: EventBus
+    events: EventBus
     files: FairThreadPool
     owner: str  # this gateway; by itself, this run of it
     duties: Duties = field(default_factory=Duties)

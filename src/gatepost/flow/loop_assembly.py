@@ -45,14 +45,14 @@ def make_loops(
 ) -> LoopAssembly:
     """`here`: the sessions that this gateway runs; `sessions`: all of them. `get_page`: where the web page is served;
     '' while it is not."""
-    home, store, clock, config, bells = deps.home, deps.store, deps.clock, deps.config, deps.bells
-    answers = ProviderAnswers(store, clock, bells, here)
-    chat_forks = ChatForks(store, clock, channels.reach, bells, tools.forker)
+    home, store, clock, config, events = deps.home, deps.store, deps.clock, deps.config, deps.events
+    answers = ProviderAnswers(store, clock, events, here)
+    chat_forks = ChatForks(store, clock, channels.reach, events, tools.forker)
     intake = Intake(
         store,
         clock,
         config,
-        bells,
+        events,
         channels.reach,
         home,
         sessions.stop,
@@ -67,11 +67,11 @@ def make_loops(
         intake=intake,
         requests=_make_request_loop(deps, channels, tools, answers),
         provider_answers=answers,
-        schedule=TaskLoop(store, clock, config, bells, channels.reach),
-        errands=ErrandLoop(store, clock, bells, sessions, config[LOOK_S]),
+        schedule=TaskLoop(store, clock, config, events, channels.reach),
+        errands=ErrandLoop(store, clock, events, sessions, config[LOOK_S]),
         errand_sessions=ErrandSessionCloser(home, store, clock, config, sessions),
         chat_forks=chat_forks,
-        newcomers=NewcomerGroups(store, clock, config, home, bells, channels.reach),
+        newcomers=NewcomerGroups(store, clock, config, home, events, channels.reach),
         retention=Retention(home, store, clock, config, sessions.keep_asleep),
         erasure=PersonErasure(home, store, clock, sessions.keep_asleep, sessions.end, intake.discard_counts),
     )
@@ -84,7 +84,7 @@ def _make_request_loop(
         deps.store,
         deps.clock,
         deps.config,
-        deps.bells,
+        deps.events,
         channels.reach,
         tools.held_calls,
         tools.dispatch,

@@ -250,12 +250,12 @@ class Connectors:
         declared: Mapping[str, Connector],
         tools: Registry[Tool],
         home: Home,
-        bells: EventBus,
+        events: EventBus,
         secrets: SecretReader,
         store: Store,
         clock: Clock,
     ) -> None:
-        self._declared, self._tools, self._home, self._bells = declared, tools, home, bells
+        self._declared, self._tools, self._home, self._bells = declared, tools, home, events
         self._secrets, self._store, self._clock = secrets, store, clock
         self._slots = {name: asyncio.Semaphore(MOST_AT_ONCE) for name in declared}
         # A group waits for its own before it takes one of everybody's.

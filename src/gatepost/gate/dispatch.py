@@ -69,13 +69,13 @@ class _VisibleTools(Struct, frozen=True):
 
 
 class Dispatch:
-    """Ring `bells.tools` when what groups may call has changed."""
+    """Ring `events.tools` when what groups may call has changed."""
 
     def __init__(
         self, tools: Registry[Tool], deps: ToolDeps, policies: Callable[[str], Awaitable[GroupPolicy]] | None = None
     ) -> None:
         self._tools, self._deps = tools, deps
-        own = Policies(deps.store, deps.bells, deps.config)
+        own = Policies(deps.store, deps.events, deps.config)
         self._policies = policies or own
         self._renew = own.renew if deps.shared and policies is None else None
         self._run = self._run_or_fail_soon if deps.shared else self._run_call  # a file is never away
@@ -83,8 +83,8 @@ class Dispatch:
         self._plain: dict[int, _VisibleTools] = {}  # by tier: of groups that nothing is said about
         self._forgotten = 0  # how often: what was read before that is not kept
         self.audit = CallAudit(deps.store, deps.clock)
-        deps.bells.on_tools(self._forget)
-        deps.bells.on_group(self._forget)
+        deps.events.on_tools(self._forget)
+        deps.events.on_group(self._forget)
 
     async def visible_to(self, caller: Caller) -> tuple[Tool, ...]:
         return tuple((await self._seen_by(caller)).tools.values())

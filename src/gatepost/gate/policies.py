@@ -70,18 +70,18 @@ def visible_tools(tools: Registry[Tool], policy: GroupPolicy) -> list[Tool]:
 
 
 class Policies:
-    """The policy of each group, found by its folder. Code that changes a rule rings `bells.tools` after the commit;
+    """The policy of each group, found by its folder. Code that changes a rule rings `events.tools` after the commit;
     calls after that are judged by the new rules. If other gateways change rules, too, `renew` comes first: their bells
     arrive later, or not at all."""
 
-    def __init__(self, store: Store, bells: EventBus, config: Config) -> None:
+    def __init__(self, store: Store, events: EventBus, config: Config) -> None:
         self._store, self._config = store, config
         self._facts: AccessRules | None = None
         self._state = ""  # that the rules were in when these facts were read; '': none that is known
         self._known: dict[str, GroupPolicy] = {}
         self._forgotten = 0  # how often: what was read before that is not kept
-        bells.on_tools(self._forget)
-        bells.on_group(self._forget)
+        events.on_tools(self._forget)
+        events.on_group(self._forget)
 
     async def __call__(self, folder: str) -> GroupPolicy:
         found = self._known.get(folder)

@@ -201,7 +201,7 @@ class ToolDeps(Struct, frozen=True, kw_only=True):
     clock: Clock
     config: Config
     home: Home
-    bells: EventBus
+    events: EventBus
     reach: ChannelCapabilities
     writes_to: RoomWriter | None = None  # None: nothing is delivered in this process; a room is only rung
     channels: Mapping[str, Channel] = msgspec.field(default_factory=dict)  # by instance: those that run in this process
@@ -270,7 +270,7 @@ class ToolCall(msgspec.Struct, kw_only=True):  # made for every call: three time
             try:
                 answer = await self.deps.store.write(recorded, lane=self.caller.lane)
             finally:  # also when we were cancelled meanwhile: the rows may be there
-                self.deps.bells.room(place.instance, place.address)
+                self.deps.events.room(place.instance, place.address)
         self.recorded = True
         return answer
 

@@ -160,7 +160,7 @@ def _check_text(field: str, text: str) -> str:
 
 async def _give(call: ToolCall, order: ErrandOrder) -> Errand:
     given = await call.write(give_errand, call, order)
-    call.deps.bells.session(given.session_id)
+    call.deps.events.session(given.session_id)
     return given
 
 

@@ -323,7 +323,7 @@ async def inject_message(
         return message_id, session.id
 
     message_id, session_id = await call.write(inject)
-    call.deps.bells.session(session_id)
+    call.deps.events.session(session_id)
     return InjectedMessage(injected=True, id=message_id, session_id=session_id)
 
 

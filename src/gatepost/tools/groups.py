@@ -239,8 +239,8 @@ async def _make(
     home, deps = call.deps.home, call.deps
     uid = await group_uid(deps.store, deps.config, deps.clock, folder)
     await make_group(deps.store, home, folder, uid, partial(call.write, commit), name=name, prototype=prototype)
-    call.deps.bells.tools(None)
-    call.deps.bells.tasks()
+    call.deps.events.tools(None)
+    call.deps.events.tasks()
 
 
 def _child(own: str, jid: str, from_prototype: bool) -> str:

@@ -186,7 +186,7 @@ async def schedule_task(
         return task, created
 
     task, created = await call.write(add)
-    call.deps.bells.tasks()
+    call.deps.events.tasks()
     return ScheduledTask(task.id, iso(task.next_at, task.zone) or "", created)
 
 
@@ -222,7 +222,7 @@ async def _change(call: ToolCall, task_id: str, change: Callable[[Db], Task]) ->
         return change(db)
 
     task = await call.write(checked)
-    call.deps.bells.tasks()
+    call.deps.events.tasks()
     return TaskChanged(True, task.id, task.state, iso(task.next_at, task.zone))
 
 

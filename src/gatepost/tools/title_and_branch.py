@@ -49,7 +49,7 @@ async def set_title(
 
     address = await call.write(change)
     instance = address.partition(":")[0]
-    call.deps.bells.change(instance, address)
+    call.deps.events.change(instance, address)
     return SessionTitle(True, text)
 
 

@@ -173,7 +173,7 @@ async def revoke_token(
         return sum(tokens.revoke(db, each.id, call.now) for each in own)
 
     revoked = await call.write(revoke)
-    call.deps.bells.operation()  # a visitor's stream ends at once
+    call.deps.events.operation()  # a visitor's stream ends at once
     return RevokedTokens(revoked)
 
 

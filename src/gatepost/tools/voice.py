@@ -156,7 +156,7 @@ async def _ask_endpoint(call: ToolCall, base: VendorBaseUrl, said: Utterance) ->
     deps = call.deps
     spender = Spender(call.caller.folder, call.caller.session_id or "", call.turn.id if call.turn else None)
     worst = _price(call, said)
-    purse = StoreBudget(deps.store, deps.clock, outbox_effects.get_reach(call), deps.bells)
+    purse = StoreBudget(deps.store, deps.clock, outbox_effects.get_reach(call), deps.events)
     till = CallPayments(purse)
     try:
         async with till.paid(spender, _SpeechPrice(said.model, worst)) as bill:

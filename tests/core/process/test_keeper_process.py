@@ -57,37 +57,37 @@ def add(name: str, pid: int, epoch: int = 1, started: str | None = None) -> dict
 def test_a_tree_is_stopped_when_the_time_is_over_and_goes_on_with_a_new_one() -> None:
     kept = KeptSandboxes()
     with started_tree() as pids:
-        kept.obey({"until": 10.0, "epoch": 1}, 5.0)
-        kept.obey(add("one", pids[0]), 5.0)
+        kept.apply_switches({"until": 10.0, "epoch": 1}, 5.0)
+        kept.apply_switches(add("one", pids[0]), 5.0)
         kept.check_time(9.9)
         assert are_running(pids)
 
         kept.check_time(10.0)
         block_until(lambda: are_stopped(pids), "both to be stopped")
 
-        kept.obey({"until": 10.0, "epoch": 1}, 11.0)  # a word that comes too late lets nobody go on
+        kept.apply_switches({"until": 10.0, "epoch": 1}, 11.0)  # a word that comes too late lets nobody go on
         assert are_stopped(pids)
-        kept.obey({"until": 15.0, "epoch": 1}, 11.0)
+        kept.apply_switches({"until": 15.0, "epoch": 1}, 11.0)
         block_until(lambda: are_running(pids), "both to go on")
 
 
 def test_one_that_is_told_of_while_the_time_is_over_is_stopped() -> None:
     kept = KeptSandboxes()
     with started_tree() as pids:
-        kept.obey({"until": 10.0, "epoch": 1}, 5.0)
+        kept.apply_switches({"until": 10.0, "epoch": 1}, 5.0)
         kept.check_time(10.0)
-        kept.obey(add("late", pids[0]), 11.0)
+        kept.apply_switches(add("late", pids[0]), 11.0)
         block_until(lambda: are_stopped(pids), "both to be stopped")
 
 
 def test_the_time_of_another_life_kills_what_is_left_of_the_last() -> None:
     kept = KeptSandboxes()
     with started_tree() as old, started_tree() as new:
-        kept.obey({"until": 10.0, "epoch": 1}, 5.0)
-        kept.obey(add("old", old[0]), 5.0)
-        kept.obey(add("new", new[0], epoch=2), 5.0)
+        kept.apply_switches({"until": 10.0, "epoch": 1}, 5.0)
+        kept.apply_switches(add("old", old[0]), 5.0)
+        kept.apply_switches(add("new", new[0], epoch=2), 5.0)
         kept.check_time(10.0)
-        kept.obey({"until": 20.0, "epoch": 2}, 11.0)
+        kept.apply_switches({"until": 20.0, "epoch": 2}, 11.0)
         block_until(lambda: not any(map(read_state, old)), "the old ones to end")
         block_until(lambda: are_running(new), "the new ones to go on")
         assert list(kept.all) == ["new"]

@@ -67,7 +67,7 @@ async def test_nanoclaw_23_rings_and_looks_that_overlap_call_the_channel_once(
     channel.script(SendFault.DELAY)
     await running.say("k", "once")
     for _ in range(5):
-        running.bells.room("fake", ROOM)
+        running.events.room("fake", ROOM)
         await asyncio.sleep(0)
     channel.release()
 
@@ -359,7 +359,7 @@ async def test_nanoclaw_d4_without_a_channel_a_row_waits_and_then_fails_and_is_n
         row = await post.tried("k", 1)
         assert row.state == "pending"
         post.clock.advance(60)
-        post.bells.room("gone", ROOM)
+        post.events.room("gone", ROOM)
         row = await post.ended("k")
 
     assert row.state == "failed"

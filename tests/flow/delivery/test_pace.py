@@ -248,7 +248,7 @@ async def test_a_room_with_nothing_to_send_uses_up_none_of_its_pace(store: Sqlit
     async with post.running():
         await settle(post)
         for _ in range(5):
-            post.bells.room("fake", ROOM)  # it looks, and finds nothing
+            post.events.room("fake", ROOM)  # it looks, and finds nothing
             post.clock.advance(0.001)
             await settle(post)
         await post.say("k", "hello")

@@ -25,24 +25,24 @@ class SharedBoard:
     async def stop(self) -> None: ...
 
 
-def ring_everything(bells: EventBus) -> None:
-    bells.session("s-1")
-    bells.room("fake", "fake:1")
-    bells.change("fake", "fake:1")
-    bells.channel("fake")
-    bells.tools()
-    bells.tools("acme")
-    bells.group("acme")
-    bells.commands("b")
-    for ring in (bells.requests, bells.newcomers, bells.tasks, bells.errands, bells.operation, bells.logins):
+def ring_everything(events: EventBus) -> None:
+    events.session("s-1")
+    events.room("fake", "fake:1")
+    events.change("fake", "fake:1")
+    events.channel("fake")
+    events.tools()
+    events.tools("acme")
+    events.group("acme")
+    events.commands("b")
+    for ring in (events.requests, events.newcomers, events.tasks, events.errands, events.operation, events.logins):
         ring()
-    bells.gateways()
+    events.gateways()
 
 
-def record(bells: EventBus) -> list[object]:
+def record(events: EventBus) -> list[object]:
     heard: list[object] = []
     for name in Bell:
-        getattr(bells, f"on_{name}")(lambda *what, name=name: heard.append((name, *what)))
+        getattr(events, f"on_{name}")(lambda *what, name=name: heard.append((name, *what)))
     return heard
 
 
@@ -57,8 +57,8 @@ def test_every_bell_sounds_the_same_elsewhere() -> None:
 
 
 def test_what_was_heard_is_not_said_again() -> None:
-    bells, board = EventBus(), SharedBoard()
-    relay = BellRelay(bells, lambda session: False, lambda: None)
+    events, board = EventBus(), SharedBoard()
+    relay = BellRelay(events, lambda session: False, lambda: None)
     relay.board = board
     relay.receive([("room", "fake", "fake:1")])
     assert board.said == []
@@ -66,16 +66,16 @@ def test_what_was_heard_is_not_said_again() -> None:
 
 @pytest.mark.parametrize("here", [True, False])
 def test_a_session_that_is_awake_here_concerns_nobody_else(here: bool) -> None:
-    bells, board = EventBus(), SharedBoard()
-    BellRelay(bells, lambda session: here, lambda: None).board = board
-    bells.session("s-1")
+    events, board = EventBus(), SharedBoard()
+    BellRelay(events, lambda session: here, lambda: None).board = board
+    events.session("s-1")
     assert bool(board.said) is not here
 
 
 def test_a_word_of_a_newer_gateway_is_passed_over() -> None:
-    bells = EventBus()
-    heard = record(bells)
-    BellRelay(bells, lambda session: False, lambda: None).receive([("unheard-of", "x"), ("tasks",)])
+    events = EventBus()
+    heard = record(events)
+    BellRelay(events, lambda session: False, lambda: None).receive([("unheard-of", "x"), ("tasks",)])
     assert heard == [("tasks",)]
 
 
@@ -86,13 +86,13 @@ def test_whoever_may_have_missed_words_looks() -> None:
 
 
 def test_a_gateway_that_is_alone_says_nothing_until_it_hears_another() -> None:
-    bells, board = EventBus(), SharedBoard()
-    relay = BellRelay(bells, lambda session: False, lambda: None, is_alone=lambda: True)
+    events, board = EventBus(), SharedBoard()
+    relay = BellRelay(events, lambda session: False, lambda: None, is_alone=lambda: True)
     relay.board = board
-    bells.tasks()
+    events.tasks()
     assert board.said == []
     relay.receive([(HELLO,)])
-    bells.tasks()
+    events.tasks()
     assert board.said == [("tasks",)]
 
 
@@ -109,10 +109,10 @@ def test_whoever_comes_is_heard_by_those_who_were_alone() -> None:
 
 @pytest.mark.parametrize("awake", [True, False])
 async def test_a_session_that_sleeps_is_left_for_a_while_to_who_rang(awake: bool) -> None:
-    bells = EventBus()
-    heard, came = record(bells), asyncio.Event()
-    bells.on_session(lambda session: came.set())
-    BellRelay(bells, lambda session: awake, lambda: None, yield_s=0.01).receive([("session", "s-1"), ("tasks",)])
+    events = EventBus()
+    heard, came = record(events), asyncio.Event()
+    events.on_session(lambda session: came.set())
+    BellRelay(events, lambda session: awake, lambda: None, yield_s=0.01).receive([("session", "s-1"), ("tasks",)])
     assert heard == ([("session", "s-1"), ("tasks",)] if awake else [("tasks",)])
     async with asyncio.timeout(PATIENCE_S):
         await came.wait()

@@ -27,8 +27,8 @@ class Desk:
     """A gateway that writes down what it is asked to do."""
 
     def __init__(self, store: Store, name: str) -> None:
-        self.bells, self.name = EventBus(), name
-        self.commands = GatewayCommands(store, SystemClock(), self.bells, name)
+        self.events, self.name = EventBus(), name
+        self.commands = GatewayCommands(store, SystemClock(), self.events, name)
         self.done: list[tuple[CommandKind, str, dict[str, object]]] = []
         self.answer: Answer | None = {"stopped": True}
         self.switches: list[Switch | None] = []
@@ -55,7 +55,7 @@ def connect(*desks: Desk) -> None:
     for desk in desks:
         for other in desks:
             if other is not desk:
-                desk.bells.on_any(lambda bell, *what, other=other: other.bells.receive(Bell(bell), *what))
+                desk.events.on_any(lambda bell, *what, other=other: other.events.receive(Bell(bell), *what))
 
 
 def add_session(db: Db, owner: str) -> str:
@@ -119,7 +119,7 @@ async def test_what_a_dead_gateway_was_asked_comes_back_and_the_next_owner_is_as
             gateways.claim_session(db, session_id, "c")
 
         await store.write(move)
-        a.bells.receive(Bell.COMMANDS, "a")
+        a.events.receive(Bell.COMMANDS, "a")
         assert await asked == {"stopped": True}
     assert c.done == [(CommandKind.STOP, session_id, {"by": "Ann"})]
 

@@ -112,15 +112,15 @@ async def world(store: SqliteStore, tmp_path: Path) -> World:
     await store.write(people)
     home = Home(tmp_path / "home")
     home.prepare()
-    bells, clock = EventBus(), FixedClock()
+    events, clock = EventBus(), FixedClock()
 
     async def stop(session_id: str, by: str) -> bool:
         made.stopped.append((session_id, by))
         return made.running
 
-    made = World(store, home, Intake(store, clock, Config(), bells, ChannelInstances({}), home, stop), clock)
-    bells.on_session(made.rung.append)
-    bells.on_room(lambda instance, address: made.rooms_rung.append(address))
+    made = World(store, home, Intake(store, clock, Config(), events, ChannelInstances({}), home, stop), clock)
+    events.on_session(made.rung.append)
+    events.on_room(lambda instance, address: made.rooms_rung.append(address))
     return made
 
 

@@ -36,7 +36,7 @@ class AskingAgent:
     def __init__(self, agent: GateAgent, config: Config) -> None:
         self.agent, self.steps = agent, list[float]()
         deps = agent.deps
-        self.questions = AgentQuestions(deps.store, deps.clock, config, deps.bells, REACH)
+        self.questions = AgentQuestions(deps.store, deps.clock, config, deps.events, REACH)
         self.dispatch = Dispatch(TOOLS, replace(deps, questions=self.questions))
         self._calls = 0
 
@@ -51,7 +51,7 @@ class AskingAgent:
     async def answer(self, request_id: str, text: str) -> None:
         now = self.agent.deps.clock.now()
         await self.agent.store.write(lambda db: answer_question(db, REACH, request_id, 0, text, "operator", now))
-        self.agent.deps.bells.requests()
+        self.agent.deps.events.requests()
 
     async def find_told(self, request_id: str) -> bool:
         def find(db: Db) -> bool:

@@ -50,11 +50,11 @@ class Opener(FakeChannel):
 
 class World:
     def __init__(self, store: SqliteStore, channel: FakeChannel) -> None:
-        self.store, self.channel, self.clock, self.bells = store, channel, FixedClock(), EventBus()
+        self.store, self.channel, self.clock, self.events = store, channel, FixedClock(), EventBus()
         self.reach = ChannelInstances({"fake": channel.kind}, {"fake": channel})
-        self.opener = DirectRoomOpener(store, self.clock, Config(), self.bells, self.reach)
+        self.opener = DirectRoomOpener(store, self.clock, Config(), self.events, self.reach)
         self.rung: list[tuple[str, str]] = []
-        self.bells.on_room(lambda instance, address: self.rung.append((instance, address)))
+        self.events.on_room(lambda instance, address: self.rung.append((instance, address)))
 
     async def ask(self, name: str = "call/1", quorum: int = 1) -> Request:
         def make(db: Db) -> Request:
@@ -97,7 +97,7 @@ async def test_a_channel_whose_people_are_its_own_is_asked_for_them_by_their_pla
     club, office = Opener(), Opener()
     world, kind = World(store, club), replace(club.kind, per_server=True)
     reach = ChannelInstances({"club": kind, "office": kind}, {"club": club, "office": office})
-    opener = DirectRoomOpener(store, world.clock, Config(), world.bells, reach)
+    opener = DirectRoomOpener(store, world.clock, Config(), world.events, reach)
     near = "fake:club/user/near"
 
     def add(db: Db) -> Request:
@@ -208,15 +208,15 @@ class NoGate:
 async def test_the_loop_opens_a_room_when_asked_and_another_when_nobody_decides(store: SqliteStore) -> None:
     channel = Opener()
     world = World(store, channel)
-    clock, bells, reach = world.clock, world.bells, world.reach
+    clock, events, reach = world.clock, world.events, world.reach
     calls, questions = (
-        HeldCalls(store, clock, Config(), bells, reach),
-        AgentQuestions(store, clock, Config(), bells, reach),
+        HeldCalls(store, clock, Config(), events, reach),
+        AgentQuestions(store, clock, Config(), events, reach),
     )
-    answers = ProviderAnswers(store, clock, bells, NoProviders())
-    loop = RequestLoop(store, clock, Config(), bells, reach, calls, NoGate(), answers, questions)
+    answers = ProviderAnswers(store, clock, events, NoProviders())
+    loop = RequestLoop(store, clock, Config(), events, reach, calls, NoGate(), answers, questions)
     rung = asyncio.Event()
-    bells.on_room(lambda instance, address: rung.set())
+    events.on_room(lambda instance, address: rung.set())
     request = await world.ask()
     task = asyncio.create_task(loop.run())
     try:
@@ -224,7 +224,7 @@ async def test_the_loop_opens_a_room_when_asked_and_another_when_nobody_decides(
         assert [card.person for card in await world.cards(request)] == [NEAR]
         rung.clear()
         clock.advance(901)
-        bells.requests()
+        events.requests()
         await asyncio.wait_for(rung.wait(), PATIENCE_S)
         assert [card.person for card in await world.cards(request)] == [NEAR, OWNER]
     finally:

@@ -94,11 +94,11 @@ def prepare(db: Db) -> list[str]:
 
 async def test_a_call_that_takes_long_holds_up_no_other_session(store: SqliteStore) -> None:
     slow, other = await store.write(prepare)
-    clock, bells, gate = FixedClock(), EventBus(), SlowGate(slow)
-    calls = HeldCalls(store, clock, Config(), bells, REACH)
-    questions = AgentQuestions(store, clock, Config(), bells, REACH)
-    answers = ProviderAnswers(store, clock, bells, NoProviders())
-    loop = RequestLoop(store, clock, Config(), bells, REACH, calls, gate, answers, questions)
+    clock, events, gate = FixedClock(), EventBus(), SlowGate(slow)
+    calls = HeldCalls(store, clock, Config(), events, REACH)
+    questions = AgentQuestions(store, clock, Config(), events, REACH)
+    answers = ProviderAnswers(store, clock, events, NoProviders())
+    loop = RequestLoop(store, clock, Config(), events, REACH, calls, gate, answers, questions)
     woken, twice = list[str](), asyncio.Event()
 
     def wake(session_id: str) -> None:
@@ -106,7 +106,7 @@ async def test_a_call_that_takes_long_holds_up_no_other_session(store: SqliteSto
         if woken.count(other) == 2:
             twice.set()
 
-    bells.on_session(wake)
+    events.on_session(wake)
     task = asyncio.create_task(loop.run())
     await asyncio.wait_for(twice.wait(), PATIENCE_S)
     assert gate.asked.count(slow) == 1  # its own calls keep their order
@@ -145,9 +145,9 @@ async def run_allowed(store: SqliteStore, reach: ChannelInstances, answer: Answe
         return max(each.id for each in outbox.OUTBOX.list(db, ""))
 
     before = await store.write(allow)
-    bells, rung = EventBus(), list[tuple[str, str]]()
-    bells.on_room(lambda *room: rung.append(room))
-    calls = HeldCalls(store, FixedClock(), Config(), bells, reach)
+    events, rung = EventBus(), list[tuple[str, str]]()
+    events.on_room(lambda *room: rung.append(room))
+    calls = HeldCalls(store, FixedClock(), Config(), events, reach)
     async with asyncio.TaskGroup() as tasks:
         await calls.start_allowed(AnsweringGate(answer), tasks)
     said = await store.read(lambda db: outbox.OUTBOX.list(db, "WHERE id > ? ORDER BY id", before))

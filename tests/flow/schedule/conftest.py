@@ -36,18 +36,18 @@ class TaskDesk:
     store: SqliteStore
     config: Config
     clock: FixedClock = field(default_factory=FixedClock)
-    bells: EventBus = field(default_factory=EventBus)
+    events: EventBus = field(default_factory=EventBus)
     woken: list[str] = field(default_factory=list)
     max_text: int = 0  # of one message in the room; 0: no limit
 
     def __post_init__(self) -> None:
         channel = FakeChannel(platform=INSTANCE, max_text=self.max_text)
         self.reach = ChannelInstances({INSTANCE: channel.kind}, {INSTANCE: channel})
-        self.bells.on_session(self.woken.append)
+        self.events.on_session(self.woken.append)
         self.loop = self.new_loop()
 
     def new_loop(self) -> TaskLoop:
-        return TaskLoop(self.store, self.clock, self.config, self.bells, self.reach)
+        return TaskLoop(self.store, self.clock, self.config, self.events, self.reach)
 
     async def prepare(self) -> "TaskDesk":
         def make(db: Db) -> None:

@@ -136,12 +136,12 @@ async def test_a_row_that_cannot_be_read_does_not_end_the_gateway(
     set_policy = "UPDATE tasks SET missed = ? WHERE id = ?"
     await desk.store.write(lambda db: db.run(set_policy, ("bogus", task.id)))
     done = asyncio.Event()
-    desk.bells.on_room(lambda instance, address: done.set())
+    desk.events.on_room(lambda instance, address: done.set())
     running = asyncio.create_task(desk.loop.run())
     try:
         await until(lambda: "tasks could not be looked at" in caplog.text, "the error")
         await desk.store.write(lambda db: db.run(set_policy, ("once", task.id)))
-        desk.bells.tasks()
+        desk.events.tasks()
         async with asyncio.timeout(PATIENCE_S):
             await done.wait()
     finally:

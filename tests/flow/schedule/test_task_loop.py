@@ -425,8 +425,8 @@ async def test_a_bell_moves_the_timer_forward(desk: TaskDesk) -> None:
         await desk.add("in 2 minutes", text="x")
         desk.clock.advance(120)
         done = asyncio.Event()
-        desk.bells.on_room(lambda instance, address: done.set())
-        desk.bells.tasks()
+        desk.events.on_room(lambda instance, address: done.set())
+        desk.events.tasks()
         async with asyncio.timeout(PATIENCE_S):
             await done.wait()
     finally:

@@ -90,7 +90,7 @@ async def test_a_turn_that_is_claimed_while_its_sandbox_dies_is_not_left_open(tm
 
         busy = asyncio.create_task(gateway.store.write(lambda db: store_is_free.wait(30)))
         await asyncio.sleep(0)
-        gateway.bells.session(live.session.id)  # the runner waits, so the message is claimed for it
+        gateway.events.session(live.session.id)  # the runner waits, so the message is claimed for it
         while not live.talk.giving:  # noqa: ASYNC110  nobody tells us
             await asyncio.sleep(0)
         assert live.sandbox is not None
@@ -118,7 +118,7 @@ async def test_stranger_new_rows_that_are_not_projected_yet_are_there_when_they_
         ids = await gateway.store.write(_queue_all, live.session, texts, gateway.clock.now())
         pairs, _ = await live._open_rows()
         assert [entry.message_id for entry, _ in pairs] == ids[:1]  # the second does not fit
-        gateway.bells.session(live.session.id)
+        gateway.events.session(live.session.id)
 
         assert (await wait_until_settled(gateway)).unaccounted == 0
         for message_id in ids:

@@ -461,7 +461,7 @@ async def test_a_panic_ends_what_runs_in_worktrees_and_starts_nothing(gateway: G
     setting_up = asyncio.create_task(gateway.worktrees.trust("fix", BY))
     await until_under_way(gateway)
     await gateway.store.write(switches.turn_on, switches.PANIC, "test", BY, gateway.clock.now())
-    await gateway.directory.obey()
+    await gateway.directory.apply_switches()
     assert (await setting_up).setup_state == "failed"
     with pytest.raises(GatepostError, match="stopped"):
         await make(gateway, shop)

@@ -196,7 +196,7 @@ async def test_a_form_gives_no_right_that_the_client_does_not_have(
     desk: ManagementClient, mode: str, rule: str
 ) -> None:
     await desk.gateway.store.write(acl.add_rule, "root", rule, "test", 1)
-    desk.gateway.tool_deps.bells.tools(None)
+    desk.gateway.tool_deps.events.tools(None)
     person = Person([accept(decision="allow")])
     async with at_client(desk, mode, person) as client:
         made = await call(client, "create_agent", initialPrompt="ask first")

@@ -417,8 +417,8 @@ async def _data(stream: Any) -> Any:
 async def test_a_change_of_the_tools_is_told_to_the_group_alone(old: McpHttpClient, agent: GateAgent) -> None:
     headers = {"accept": "text/event-stream", **old.session}
     async with asyncio.timeout(PATIENCE_S), old.client.stream("GET", old.address, headers=headers) as stream:
-        agent.deps.bells.tools("acme")  # somebody else's
-        agent.deps.bells.tools("acme/eng")
+        agent.deps.events.tools("acme")  # somebody else's
+        agent.deps.events.tools("acme/eng")
         notice = await anext(_data(stream))
     assert notice["method"] == "notifications/tools/list_changed"
 
@@ -432,7 +432,7 @@ async def test_a_modern_listener_is_told(web: McpHttpClient, agent: GateAgent) -
         "mcp-protocol-version": "2026-07-28",
         "mcp-method": "subscriptions/listen",
     }
-    notice = await _first_notice(web, "POST", headers, body, lambda: agent.deps.bells.tools("acme/eng"))
+    notice = await _first_notice(web, "POST", headers, body, lambda: agent.deps.events.tools("acme/eng"))
     assert notice["method"] == "notifications/tools/list_changed"
     assert notice["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 5
 

@@ -51,17 +51,17 @@ class BreakArgs(OperationArgs[Any]):
 
 
 @operation
-async def greet(office: OperationDeps, args: Greeting) -> dict[str, str]:
+async def greet(operation_deps: OperationDeps, args: Greeting) -> dict[str, str]:
     return {"said": f"hello {args.name}"}
 
 
 @operation
-async def forbid(office: OperationDeps, args: ForbidArgs) -> None:
+async def forbid(operation_deps: OperationDeps, args: ForbidArgs) -> None:
     raise Refused("terminal:eve", "do that")
 
 
 @operation
-async def break_down(office: OperationDeps, args: BreakArgs) -> None:
+async def break_down(operation_deps: OperationDeps, args: BreakArgs) -> None:
     raise RuntimeError("secret detail")
 
 
@@ -71,8 +71,8 @@ class Number(OperationArgs[Any]):
 
 
 @operation
-async def keep(office: OperationDeps, args: Number) -> None:
-    await office.store.read(lambda db: db.row("SELECT ?", (args.number,)))
+async def keep(operation_deps: OperationDeps, args: Number) -> None:
+    await operation_deps.store.read(lambda db: db.row("SELECT ?", (args.number,)))
 
 
 class Running:
@@ -98,9 +98,9 @@ async def api(store: SqliteStore, home: Home, terminal: Any) -> AsyncIterator[Ru
     async def status() -> DaemonStatus:
         return STATUS
 
-    office = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+    operation_deps = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
     parts = ApiDeps(
-        office=office,
+        operation_deps=operation_deps,
         terminal=terminal.hub,
         status=status,
         shutdown=running.shutdown,

@@ -29,10 +29,12 @@ class ErrandOffice:
     def __init__(self, agent: GateAgent, store: SqliteStore) -> None:
         self.agent, self.store = agent, store
         deps = agent.deps
-        self.office = OperationDeps(home=deps.home, store=store, clock=deps.clock, config=deps.config, bells=deps.bells)
+        self.operation_deps = OperationDeps(
+            home=deps.home, store=store, clock=deps.clock, config=deps.config, events=deps.events
+        )
 
     async def do(self, name: str, /, **args: Any) -> Any:
-        return await OPERATIONS[name](self.office, args)
+        return await OPERATIONS[name](self.operation_deps, args)
 
     async def give(self, folder: str, text: str) -> str:
         answer = await self.agent.call("delegate_group", group=folder, prompt=text)
@@ -119,7 +121,7 @@ async def test_an_errand_of_an_errand_names_the_one_above_it(desk: ErrandOffice)
 async def test_who_may_read_one_group_reads_no_other(desk: ErrandOffice) -> None:
     await desk.give("acme/eng", "one")
     await desk.do("acl.add", principal="fake:user/7", action="op:errands.read", scope="acme/eng")
-    desk.office = replace(desk.office, caller="fake:user/7")
+    desk.operation_deps = replace(desk.operation_deps, caller="fake:user/7")
     assert len(await desk.do("errand.list", folder="acme/eng")) == 1
     for elsewhere in ({}, {"folder": "acme"}, {"folder": "acme/ops"}):
         with pytest.raises(Refused):

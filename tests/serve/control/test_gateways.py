@@ -29,7 +29,7 @@ async def deps(store: SqliteStore, store_path: Path) -> OperationDeps:
     load_areas("gatepost.serve.control.operations")
     clock = FixedClock()
     await store.write(fill, clock.now())
-    return OperationDeps(home=Home(store_path.parent), store=store, clock=clock, config=Config(), bells=EventBus())
+    return OperationDeps(home=Home(store_path.parent), store=store, clock=clock, config=Config(), events=EventBus())
 
 
 def fill(db: Db, now: int) -> None:

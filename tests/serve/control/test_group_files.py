@@ -23,7 +23,7 @@ from gatepost.store.rights import audit
 @pytest.fixture
 async def deps(store: SqliteStore, home: Home) -> OperationDeps:
     load_areas("gatepost.serve.control.operations")
-    made = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+    made = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
     await OPERATIONS["group.add"](made, {"folder": "acme"})
     return made
 
@@ -34,7 +34,7 @@ async def run(deps: OperationDeps, name: str, **args: Any) -> Any:
 
 async def test_a_file_is_read_changed_and_recorded_without_its_words(deps: OperationDeps) -> None:
     rung: list[str] = []
-    deps.bells.on_group(rung.append)
+    deps.events.on_group(rung.append)
     read = await run(deps, "group.read_file", path="AGENTS.md")
     done = await run(deps, "group.write_file", path="AGENTS.md", content="# Neu ü\n", version=read["version"])
     again = await run(deps, "group.read_file", path="AGENTS.md")

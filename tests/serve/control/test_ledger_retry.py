@@ -30,7 +30,7 @@ ROOM = ("tg", "tg:group/7")
 @pytest.fixture
 def deps(store: SqliteStore, home: Home) -> OperationDeps:
     load_areas("gatepost.serve.control.operations")
-    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 
 
 async def run(deps: OperationDeps, name: str, **args: Any) -> Any:
@@ -58,7 +58,7 @@ async def test_a_delivery_goes_out_again_once_however_often_it_is_asked_for(
     deps: OperationDeps, state: EffectState
 ) -> None:
     rung: list[tuple[str, str]] = []
-    deps.bells.on_room(lambda *room: rung.append(room))
+    deps.events.on_room(lambda *room: rung.append(room))
     made = await deps.store.write(add_effect, state)
 
     asked = [run(deps, "ledger.retry", message=made.message_id) for _ in range(5)]
@@ -104,7 +104,7 @@ async def test_what_a_person_wrote_is_given_again_by_the_rights_of_now(deps: Ope
     message = await deps.store.write(fail, session)
     await deps.store.write(lambda db: users.add_role(db, ADA, "admin", "acme", "test", NOON))
     rung: list[str] = []
-    deps.bells.on_session(rung.append)
+    deps.events.on_session(rung.append)
 
     done = await run(deps, "ledger.retry", message=message)
     assert (done["given"], done["sent"], rung) == ([session], 0, [session])

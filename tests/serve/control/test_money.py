@@ -30,51 +30,51 @@ def settle_in(db: Db) -> None:
 
 
 @pytest.fixture
-async def office(store: SqliteStore, tmp_path: Path) -> OperationDeps:
+async def operation_deps(store: SqliteStore, tmp_path: Path) -> OperationDeps:
     load_areas("gatepost.serve.control.operations")
     await store.write(settle_in)
-    return OperationDeps(home=Home(tmp_path), store=store, clock=FixedClock(), config=Config(), bells=EventBus())
+    return OperationDeps(home=Home(tmp_path), store=store, clock=FixedClock(), config=Config(), events=EventBus())
 
 
-async def do(office: OperationDeps, name: str, **args: Any) -> Any:
-    return await OPERATIONS[name](office, args)
+async def do(operation_deps: OperationDeps, name: str, **args: Any) -> Any:
+    return await OPERATIONS[name](operation_deps, args)
 
 
-async def spend(office: OperationDeps, key: str, micro: int, at: int = NOON, **facts: str) -> None:
+async def spend(operation_deps: OperationDeps, key: str, micro: int, at: int = NOON, **facts: str) -> None:
     new = NewCost(key=key, at=at, micro=micro, **{"folder": "acme", "model": "m", "user": ADA, **facts})
-    await office.store.write(costs.add_external, new, NOON)
+    await operation_deps.store.write(costs.add_external, new, NOON)
 
 
-async def test_a_budget_is_set_shown_and_written_down(office: OperationDeps) -> None:
-    await spend(office, "1", 250_000)
-    told = await do(office, "budget.set", folder="acme", daily="1.00")
+async def test_a_budget_is_set_shown_and_written_down(operation_deps: OperationDeps) -> None:
+    await spend(operation_deps, "1", 250_000)
+    told = await do(operation_deps, "budget.set", folder="acme", daily="1.00")
 
     daily = told["daily"]
     assert (told["kind"], told["name"], told["monthly"]) == ("group", "acme", None)
     assert (daily["limit_usd"], daily["spent_usd"], daily["reserved_usd"], daily["left_usd"]) == (1, 0.25, 0, 0.75)
     assert daily["ends_at"] == "2027-01-16T00:00:00.000Z"
-    assert await do(office, "budget.show") == [told]
-    assert [row[3] for row in await office.store.read(audit.list_latest, 10)] == ["budget.set"]
+    assert await do(operation_deps, "budget.show") == [told]
+    assert [row[3] for row in await operation_deps.store.read(audit.list_latest, 10)] == ["budget.set"]
 
 
-async def test_what_is_left_out_stays_and_none_takes_a_limit_away(office: OperationDeps) -> None:
-    await do(office, "budget.set", folder="acme", daily="1", monthly="20")
-    await do(office, "budget.set", folder="acme", daily="2")
-    [both] = await do(office, "budget.show")
-    await do(office, "budget.set", folder="acme", daily="none")
-    [one] = await do(office, "budget.show")
-    await do(office, "budget.set", folder="acme", monthly="None")
+async def test_what_is_left_out_stays_and_none_takes_a_limit_away(operation_deps: OperationDeps) -> None:
+    await do(operation_deps, "budget.set", folder="acme", daily="1", monthly="20")
+    await do(operation_deps, "budget.set", folder="acme", daily="2")
+    [both] = await do(operation_deps, "budget.show")
+    await do(operation_deps, "budget.set", folder="acme", daily="none")
+    [one] = await do(operation_deps, "budget.show")
+    await do(operation_deps, "budget.set", folder="acme", monthly="None")
 
     assert (both["daily"]["limit_usd"], both["monthly"]["limit_usd"]) == (2, 20)
     assert (one["daily"], one["monthly"]["limit_usd"]) == (None, 20)
-    assert await do(office, "budget.show") == []
+    assert await do(operation_deps, "budget.show") == []
 
 
-async def test_people_and_the_gateway_have_budgets_too(office: OperationDeps) -> None:
-    await do(office, "budget.set", user=ADA, monthly="3")
-    await do(office, "budget.set", instance=True, daily="5")
+async def test_people_and_the_gateway_have_budgets_too(operation_deps: OperationDeps) -> None:
+    await do(operation_deps, "budget.set", user=ADA, monthly="3")
+    await do(operation_deps, "budget.set", instance=True, daily="5")
 
-    assert [(each["kind"], each["name"]) for each in await do(office, "budget.show")] == [
+    assert [(each["kind"], each["name"]) for each in await do(operation_deps, "budget.show")] == [
         ("instance", ""),
         ("user", ADA),
     ]
@@ -94,29 +94,29 @@ async def test_people_and_the_gateway_have_budgets_too(office: OperationDeps) ->
     ],
 )
 async def test_what_makes_no_budget_is_named_and_nothing_is_changed(
-    office: OperationDeps, args: dict[str, Any], error: type[Exception], text: str
+    operation_deps: OperationDeps, args: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text):
-        await do(office, "budget.set", **args)
-    assert await do(office, "budget.show") == []
+        await do(operation_deps, "budget.set", **args)
+    assert await do(operation_deps, "budget.show") == []
 
 
-async def test_the_budget_of_a_group_that_is_gone_can_be_taken_away(office: OperationDeps) -> None:
-    await do(office, "budget.set", folder="acme", daily="1")
-    await office.store.write(groups.remove, "acme")
+async def test_the_budget_of_a_group_that_is_gone_can_be_taken_away(operation_deps: OperationDeps) -> None:
+    await do(operation_deps, "budget.set", folder="acme", daily="1")
+    await operation_deps.store.write(groups.remove, "acme")
 
-    assert len(await do(office, "budget.show")) == 1  # made again, it would not be free of it
-    await do(office, "budget.set", folder="acme", daily="none")
-    assert await do(office, "budget.show") == []
+    assert len(await do(operation_deps, "budget.show")) == 1  # made again, it would not be free of it
+    await do(operation_deps, "budget.set", folder="acme", daily="none")
+    assert await do(operation_deps, "budget.show") == []
 
 
-async def test_costs_are_told_with_their_total_and_what_is_in_flight(office: OperationDeps) -> None:
-    await spend(office, "1", 250_000)
-    await spend(office, "2", 500_000, NOON - DAY, folder="home", model="n")
-    await office.store.write(reservations.reserve, "acme", ADA, "s", "t", "m", 40_000, NOON)
+async def test_costs_are_told_with_their_total_and_what_is_in_flight(operation_deps: OperationDeps) -> None:
+    await spend(operation_deps, "1", 250_000)
+    await spend(operation_deps, "2", 500_000, NOON - DAY, folder="home", model="n")
+    await operation_deps.store.write(reservations.reserve, "acme", ADA, "s", "t", "m", 40_000, NOON)
 
-    told = await do(office, "cost.show")
-    by_day = await do(office, "cost.show", by="day", days=1)
+    told = await do(operation_deps, "cost.show")
+    by_day = await do(operation_deps, "cost.show", by="day", days=1)
 
     assert (told["by"], told["total_usd"], told["reserved_usd"]) == ("group", 0.75, 0.04)
     assert [(row["group"], row["usd"], row["calls"]) for row in told["rows"]] == [("home", 0.5, 1), ("acme", 0.25, 1)]
@@ -125,6 +125,6 @@ async def test_costs_are_told_with_their_total_and_what_is_in_flight(office: Ope
 
 
 @pytest.mark.parametrize("args", [{"by": "moon"}, {"days": -1}])
-async def test_a_question_that_makes_no_sense_is_refused(office: OperationDeps, args: dict[str, Any]) -> None:
+async def test_a_question_that_makes_no_sense_is_refused(operation_deps: OperationDeps, args: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
-        await do(office, "cost.show", **args)
+        await do(operation_deps, "cost.show", **args)

@@ -30,14 +30,14 @@ from gatepost_testing.arrivals import add_arrival
 class Desk:
     """An office, and what was stopped there."""
 
-    def __init__(self, office: OperationDeps, stopped: list[str]) -> None:
-        self.office, self.stopped = office, stopped
+    def __init__(self, operation_deps: OperationDeps, stopped: list[str]) -> None:
+        self.operation_deps, self.stopped = operation_deps, stopped
 
     async def do(self, name: str, /, **args: Any) -> Any:
-        return await OPERATIONS[name](self.office, args)
+        return await OPERATIONS[name](self.operation_deps, args)
 
     async def recorded(self) -> list[str]:
-        rows = await self.office.store.read(audit.list_latest, 100)
+        rows = await self.operation_deps.store.read(audit.list_latest, 100)
         return [row[3] for row in reversed(rows)]
 
 
@@ -54,8 +54,10 @@ async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
         stopped.append(session_id)
         return True
 
-    office = OperationDeps(home=home, store=store, clock=clock, config=Config(), bells=EventBus(), stop_session=stop)
-    return Desk(office, stopped)
+    operation_deps = OperationDeps(
+        home=home, store=store, clock=clock, config=Config(), events=EventBus(), stop_session=stop
+    )
+    return Desk(operation_deps, stopped)
 
 
 def a_waiting_message(db: Db, folder: str) -> str:
@@ -72,7 +74,7 @@ async def test_a_group_is_added_with_its_folder_and_recorded(desk: Desk) -> None
     made = await desk.do("group.add", folder="acme/eng", name="Eng", provider="mine")
 
     assert (made["folder"], made["tier"], made["provider"]) == ("acme/eng", 2, "mine")
-    assert (desk.office.home.group("acme/eng") / "AGENTS.md").is_file()
+    assert (desk.operation_deps.home.group("acme/eng") / "AGENTS.md").is_file()
     assert await desk.recorded() == ["group.add"]
 
 
@@ -148,7 +150,7 @@ async def test_a_value_that_cannot_be_is_refused(desk: Desk, values: dict[str, s
 
 async def test_removing_a_group_keeps_its_files_and_an_account_of_its_messages(desk: Desk) -> None:
     await desk.do("group.add", folder="acme")
-    session_id = await desk.office.store.write(a_waiting_message, "acme")
+    session_id = await desk.operation_deps.store.write(a_waiting_message, "acme")
     await desk.do("route.add", match="platform=web", target="acme")
 
     gone = await desk.do("group.rm", folder="acme")
@@ -156,16 +158,16 @@ async def test_removing_a_group_keeps_its_files_and_an_account_of_its_messages(d
     assert gone == {
         "folder": "acme",
         "closed": 1,
-        "kept": str(desk.office.home.group("acme")),
+        "kept": str(desk.operation_deps.home.group("acme")),
         "removed": {"sessions": 1, "media": 0, "worktrees": 0, "tasks": 0},
         "left": [],
     }
     assert desk.stopped == [session_id]
-    assert (desk.office.home.group("acme") / "AGENTS.md").is_file()
-    assert await desk.office.store.read(sessions.get, session_id) is None
-    assert [route.target for route in await desk.office.store.read(routes.list_all)] == ["home"]
-    assert (await desk.office.store.read(ledger.check, 10**17)).unaccounted == 0
-    [line] = await desk.office.store.read(ledger.list_lines, None, 10)
+    assert (desk.operation_deps.home.group("acme") / "AGENTS.md").is_file()
+    assert await desk.operation_deps.store.read(sessions.get, session_id) is None
+    assert [route.target for route in await desk.operation_deps.store.read(routes.list_all)] == ["home"]
+    assert (await desk.operation_deps.store.read(ledger.check, 10**17)).unaccounted == 0
+    [line] = await desk.operation_deps.store.read(ledger.list_lines, None, 10)
     assert (line.state, line.reason) == ("cancelled", "its group was removed")
 
 
@@ -221,9 +223,9 @@ async def test_a_route_says_how_long_its_group_stays(desk: Desk, ttl: str, secon
 async def test_a_test_of_the_routes_says_who_is_in_the_conversation_and_that_this_decides(desk: Desk) -> None:
     await desk.do("group.add", folder="acme")
     route = await desk.do("route.add", match="verb=mention", target="acme", ttl="1h")
-    now = desk.office.clock.now()
+    now = desk.operation_deps.clock.now()
     place = ("web", "web:home", "t")
-    await desk.office.store.write(engagements.put, make_engagement(place, "acme", route["id"], 3600, now))
+    await desk.operation_deps.store.write(engagements.put, make_engagement(place, "acme", route["id"], 3600, now))
 
     answer = await desk.do("route.test", address="web:home", thread="t")
 
@@ -270,7 +272,7 @@ async def test_a_member_who_writes_on_the_page_reaches_their_only_group(desk: De
     await desk.do("user.member", id="web:user/bob", folder="family")
     await desk.do("user.member", id="web:user/bob", folder="kids")  # who is heard there stays with that group
     chat = PersonalChat("web", "web:people/bob", "web:user/bob")
-    assert await desk.office.store.read(personal_routes.list_reached, chat) == ["family"]
+    assert await desk.operation_deps.store.read(personal_routes.list_reached, chat) == ["family"]
 
 
 async def test_a_route_that_drops_what_people_write_on_the_page_stays_the_last_word(desk: Desk) -> None:
@@ -279,7 +281,7 @@ async def test_a_route_that_drops_what_people_write_on_the_page_stays_the_last_w
     await desk.do("user.add", id="web:user/bob", name="Bob")
     await desk.do("user.member", id="web:user/bob", folder="family")
     chat = PersonalChat("web", "web:people/bob", "web:user/bob")
-    assert await desk.office.store.read(personal_routes.list_reached, chat) == []
+    assert await desk.operation_deps.store.read(personal_routes.list_reached, chat) == []
 
 
 async def test_a_room_is_opened_to_the_public(desk: Desk) -> None:
@@ -318,20 +320,20 @@ async def test_moments_are_told_as_rfc_3339(desk: Desk) -> None:
 
 
 async def test_a_session_is_closed_and_what_waited_is_withdrawn(desk: Desk) -> None:
-    session_id = await desk.office.store.write(a_waiting_message, "home")
+    session_id = await desk.operation_deps.store.write(a_waiting_message, "home")
     assert [each["id"] for each in await desk.do("session.list")] == [session_id]
 
     await desk.do("session.close", id=session_id)
 
     assert await desk.do("session.list", folder="home") == []
     assert desk.stopped == [session_id]
-    assert (await desk.office.store.read(ledger.check, 10**17)).in_flight == 0
+    assert (await desk.operation_deps.store.read(ledger.check, 10**17)).in_flight == 0
 
 
 async def test_a_session_is_given_a_provider_and_a_model_and_they_are_taken_back(desk: Desk) -> None:
     renewed: list[str] = []
-    desk.office = replace(desk.office, renew_session=renewed.append)
-    session_id = await desk.office.store.write(a_waiting_message, "home")
+    desk.operation_deps = replace(desk.operation_deps, renew_session=renewed.append)
+    session_id = await desk.operation_deps.store.write(a_waiting_message, "home")
     both = await desk.do("session.set", id=session_id, provider="mine", model="m-1")
     other = await desk.do("session.set", id=session_id, provider="demo")
     same = await desk.do("session.set", id=session_id, provider="demo", model="m-2")
@@ -356,7 +358,7 @@ async def test_a_session_is_given_a_provider_and_a_model_and_they_are_taken_back
     ],
 )
 async def test_what_a_session_cannot_be_given_is_refused(desk: Desk, given: dict[str, str], why: str) -> None:
-    session_id = await desk.office.store.write(a_waiting_message, "home")
+    session_id = await desk.operation_deps.store.write(a_waiting_message, "home")
     with pytest.raises(Invalid, match=why):
         await desk.do("session.set", id=session_id, **given)
     assert await desk.recorded() == []
@@ -368,10 +370,10 @@ async def test_a_refused_write_leaves_neither_a_row_nor_a_record(desk: Desk) -> 
     with pytest.raises(GatepostError):
         await desk.do("group.add", folder="acme", name="Again")
 
-    group = await desk.office.store.read(groups.get, "acme")
+    group = await desk.operation_deps.store.read(groups.get, "acme")
     assert group is not None and group.name == "acme"
     assert await desk.recorded() == ["group.add"]
-    assert (await desk.office.store.read(audit.verify))[1] is None
+    assert (await desk.operation_deps.store.read(audit.verify))[1] is None
 
 
 async def test_a_group_knows_another_by_a_name_until_that_is_taken_back_or_the_other_is_removed(desk: Desk) -> None:
@@ -392,7 +394,7 @@ async def test_a_group_knows_another_by_a_name_until_that_is_taken_back_or_the_o
 
 async def test_a_name_for_a_group_is_plain_and_free_and_its_group_is_there(desk: Desk) -> None:
     await desk.do("group.add", folder="acme")
-    await desk.office.store.write(destinations.add_room, "acme", "lobby", "fake", "fake:room/1", "", 1)
+    await desk.operation_deps.store.write(destinations.add_room, "acme", "lobby", "fake", "fake:room/1", "", 1)
     for name, group, fault in (
         ("Help Desk", "root", Invalid),
         ("lobby", "root", Invalid),
@@ -411,7 +413,7 @@ def test_a_link_into_another_world_needs_the_right_at_the_root() -> None:
 
 async def test_a_pinned_rule_is_added_listed_and_removed_and_its_agents_start_anew(desk: Desk) -> None:
     rung: list[str] = []
-    desk.office.bells.on_group(rung.append)
+    desk.operation_deps.events.on_group(rung.append)
     made = await desk.do("rule.add", folder="home", text=" Never merge. ", room="telegram:group/-1")
     other = await desk.do("rule.add", folder="home", text="Be brief.")
 

@@ -42,16 +42,16 @@ def fill(db: Db) -> None:
 
 
 @pytest.fixture
-async def office(store: SqliteStore, home: Home) -> OperationDeps:
+async def operation_deps(store: SqliteStore, home: Home) -> OperationDeps:
     load_areas("gatepost.serve.control.operations")
     await store.write(fill)
-    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 
 
-async def show(office: OperationDeps, caller: str = OPERATOR, **args: Any) -> dict[str, Any]:
+async def show(operation_deps: OperationDeps, caller: str = OPERATOR, **args: Any) -> dict[str, Any]:
     from gatepost.core.records import replace
 
-    found: dict[str, Any] = await OPERATIONS["overview.show"](replace(office, caller=caller), args)
+    found: dict[str, Any] = await OPERATIONS["overview.show"](replace(operation_deps, caller=caller), args)
     return found
 
 
@@ -85,49 +85,53 @@ def ask(db: Db, folder: str) -> None:
     requests.add(db, new, SystemClock().now())
 
 
-async def test_each_sees_the_groups_where_they_have_the_right_and_nobody_is_refused(office: OperationDeps) -> None:
+async def test_each_sees_the_groups_where_they_have_the_right_and_nobody_is_refused(
+    operation_deps: OperationDeps,
+) -> None:
     for caller in (OPERATOR, OWNER):
-        found = await show(office, caller)
+        found = await show(operation_deps, caller)
         assert (found["extent"], list_ids(found)) == ("all", sorted(FOLDERS))
-    hers = await show(office, ADA)
+    hers = await show(operation_deps, ADA)
     assert (hers["extent"], list_ids(hers), hers["total"]) == ("some", ["acme/eng", "acme/ops"], 2)
-    theirs = await show(office, GUEST)
+    theirs = await show(operation_deps, GUEST)
     assert (theirs["extent"], theirs["agents"], sum(theirs["counts"].values())) == ("nothing", [], 0)
 
 
-async def test_a_denial_hides_a_group_again(office: OperationDeps) -> None:
+async def test_a_denial_hides_a_group_again(operation_deps: OperationDeps) -> None:
     row = AclRow(id=0, principal=ADA, action="op:*", scope="acme/ops", effect=acl.AclEffect.DENY)
-    await office.store.write(acl.put, row, 1)
-    assert list_ids(await show(office, ADA)) == ["acme/eng"]
+    await operation_deps.store.write(acl.put, row, 1)
+    assert list_ids(await show(operation_deps, ADA)) == ["acme/eng"]
 
 
-async def test_requests_and_agents_of_groups_that_one_may_not_see_are_not_even_counted(office: OperationDeps) -> None:
-    await office.store.write(ask, "beta")
-    await office.store.write(agents.create, NewAgent(folder="beta", provider="claude", title="secret plan"), 1)
-    hers = await show(office, ADA)
+async def test_requests_and_agents_of_groups_that_one_may_not_see_are_not_even_counted(
+    operation_deps: OperationDeps,
+) -> None:
+    await operation_deps.store.write(ask, "beta")
+    await operation_deps.store.write(agents.create, NewAgent(folder="beta", provider="claude", title="secret plan"), 1)
+    hers = await show(operation_deps, ADA)
     assert hers["counts"]["waiting"] == 0 and "secret" not in str(hers) and hers["homeless"] == 0
-    assert (await show(office, OWNER))["counts"]["waiting"] == 1
+    assert (await show(operation_deps, OWNER))["counts"]["waiting"] == 1
 
 
-async def test_a_step_is_offered_to_who_may_do_it(office: OperationDeps) -> None:
-    await office.store.write(ask, "acme/eng")
-    owners = find(await show(office, OWNER), "acme/eng")
+async def test_a_step_is_offered_to_who_may_do_it(operation_deps: OperationDeps) -> None:
+    await operation_deps.store.write(ask, "acme/eng")
+    owners = find(await show(operation_deps, OWNER), "acme/eng")
     assert owners["next"]["operation"] == "permit.answer"
     assert owners["next"]["args"] == {"id": owners["request"]["id"]}
     assert owners["next"]["command"] == f"gatepost permit allow {owners['request']['id']}"
-    hers = find(await show(office, ADA), "acme/eng")
+    hers = find(await show(operation_deps, ADA), "acme/eng")
     assert (hers["state"], hers["request"]["what"], hers["next"]) == ("waiting", "Bash", None)
 
 
-async def test_a_budget_may_be_raised_with_the_right_in_that_group(office: OperationDeps) -> None:
+async def test_a_budget_may_be_raised_with_the_right_in_that_group(operation_deps: OperationDeps) -> None:
     def spend(db: Db) -> None:
         now = SystemClock().now()
         budgets.put(db, BudgetScope(BudgetScopeKind.GROUP, "acme/eng"), Period.DAY, 10, "test", now)
         budgets.add_spending(db, "acme/eng", "", now, spent=10)
         acl.put(db, AclRow(id=0, principal=ADA, action="op:budgets.write", scope="acme/eng"), now)
 
-    await office.store.write(spend)
-    hers = find(await show(office, ADA), "acme/eng")
+    await operation_deps.store.write(spend)
+    hers = find(await show(operation_deps, ADA), "acme/eng")
     assert (hers["state"], hers["next"]["operation"], hers["next"]["args"]) == (
         "over_budget",
         "budget.set",
@@ -136,7 +140,9 @@ async def test_a_budget_may_be_raised_with_the_right_in_that_group(office: Opera
     assert hers["budget"] == {"folder": "acme/eng", "period": "day", "limit": 10, "spent": 10}
 
 
-async def test_an_errand_shows_who_waits_for_whom_and_hides_the_name_of_a_hidden_group(office: OperationDeps) -> None:
+async def test_an_errand_shows_who_waits_for_whom_and_hides_the_name_of_a_hidden_group(
+    operation_deps: OperationDeps,
+) -> None:
     def give(db: Db) -> None:
         caller, worker = add_session(db, "beta"), add_session(db, "acme/eng")
         message = add_arrival(db, 1, address="x", platform_id="1", sender="a", text="do it")
@@ -158,27 +164,27 @@ async def test_an_errand_shows_who_waits_for_whom_and_hides_the_name_of_a_hidden
         )
         errands.add(db, errand, SystemClock().now())
 
-    await office.store.write(give)
-    [seen] = find(await show(office, OWNER), "beta")["waits"]
+    await operation_deps.store.write(give)
+    [seen] = find(await show(operation_deps, OWNER), "beta")["waits"]
     assert (seen["who"], seen["whom"], seen["what"], seen["count"]) == ("beta", "acme/eng", "errand", 1)
-    [hers] = find(await show(office, ADA), "acme/eng")["waits"]
+    [hers] = find(await show(operation_deps, ADA), "acme/eng")["waits"]
     assert (hers["who"], hers["whom"]) == ("another group", "acme/eng")
 
 
-async def test_parts_words_folders_and_pages_choose_among_the_agents(office: OperationDeps) -> None:
-    await office.store.write(ask, "acme/ops")
-    assert list_ids(await show(office, part="attention")) == ["acme/ops"]
-    assert list_ids(await show(office, part="idle")) == ["acme", "acme/eng", "beta"]
-    assert list_ids(await show(office, words="ENG claude")) == ["acme/eng"]
-    assert list_ids(await show(office, folder="acme")) == ["acme", "acme/eng", "acme/ops"]
-    first, second = await show(office, limit=3), await show(office, start=3, limit=3)
+async def test_parts_words_folders_and_pages_choose_among_the_agents(operation_deps: OperationDeps) -> None:
+    await operation_deps.store.write(ask, "acme/ops")
+    assert list_ids(await show(operation_deps, part="attention")) == ["acme/ops"]
+    assert list_ids(await show(operation_deps, part="idle")) == ["acme", "acme/eng", "beta"]
+    assert list_ids(await show(operation_deps, words="ENG claude")) == ["acme/eng"]
+    assert list_ids(await show(operation_deps, folder="acme")) == ["acme", "acme/eng", "acme/ops"]
+    first, second = await show(operation_deps, limit=3), await show(operation_deps, start=3, limit=3)
     assert (len(first["agents"]), first["total"]) == (3, 4)
     assert first["agents"][0]["id"] == "acme/ops"
     assert sorted([*list_ids(first), *list_ids(second)]) == sorted(FOLDERS)
 
 
-async def test_a_running_turn_has_its_sandbox_and_a_long_one_may_be_stopped(office: OperationDeps) -> None:
-    session = await office.store.write(add_session, "beta")
+async def test_a_running_turn_has_its_sandbox_and_a_long_one_may_be_stopped(operation_deps: OperationDeps) -> None:
+    session = await operation_deps.store.write(add_session, "beta")
 
     def work(db: Db) -> None:
         now = SystemClock().now()
@@ -199,18 +205,18 @@ async def test_a_running_turn_has_its_sandbox_and_a_long_one_may_be_stopped(offi
             started_at=now - HOUR,
         )
 
-    await office.store.write(work)
-    office.extra["awake"] = lambda: [AwakeSandbox(session.id, "beta")]
-    agent = find(await show(office), "beta")
+    await operation_deps.store.write(work)
+    operation_deps.extra["awake"] = lambda: [AwakeSandbox(session.id, "beta")]
+    agent = find(await show(operation_deps), "beta")
     assert (agent["state"], agent["sandboxes"], agent["next"]["args"]) == ("working", 1, {"id": session.id})
     assert agent["next"]["operation"] == "session.stop"
 
 
-async def test_a_panic_and_requests_without_a_group_are_shown_to_the_owner(office: OperationDeps) -> None:
+async def test_a_panic_and_requests_without_a_group_are_shown_to_the_owner(operation_deps: OperationDeps) -> None:
     def stop(db: Db) -> None:
         switches.turn_on(db, switches.PANIC, "smoke", "op", 5_000_000)
         requests.add(db, NewRequest(kind=RequestKind.ROOM, name="fake:room/1", input={}), 1)
 
-    await office.store.write(stop)
-    found = await show(office, OWNER)
+    await operation_deps.store.write(stop)
+    found = await show(operation_deps, OWNER)
     assert (found["panic"]["reason"], found["homeless"]) == ("smoke", 1)

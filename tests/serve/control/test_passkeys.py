@@ -33,7 +33,7 @@ async def deps(store: SqliteStore, home: Home) -> OperationDeps:
 
     await store.write(write)
     config = Config({"web.passkey_login": True})
-    return OperationDeps(home=home, store=store, clock=SystemClock(), config=config, bells=EventBus())
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=config, events=EventBus())
 
 
 def _make_passkey(user: str, number: int) -> NewPasskey:

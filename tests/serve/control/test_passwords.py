@@ -38,62 +38,66 @@ def sign_in(db: Db, user: str) -> str:
 
 
 @pytest.fixture
-async def office(store: SqliteStore, home: Home, cheap_passwords: None) -> OperationDeps:
+async def operation_deps(store: SqliteStore, home: Home, cheap_passwords: None) -> OperationDeps:
     load_areas("gatepost.serve.control.operations")
     await store.write(fill)
     config = Config({"web.password_login": True})
-    return OperationDeps(home=home, store=store, clock=SystemClock(), config=config, bells=EventBus())
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=config, events=EventBus())
 
 
-async def run(office: OperationDeps, name: str, caller: str, login: str = "", **args: Any) -> Any:
-    return await OPERATIONS[name](replace(office, caller=caller, login=login), args)
+async def run(operation_deps: OperationDeps, name: str, caller: str, login: str = "", **args: Any) -> Any:
+    return await OPERATIONS[name](replace(operation_deps, caller=caller, login=login), args)
 
 
-async def test_a_person_sees_her_name_and_whether_she_has_a_password_and_never_anothers(office: OperationDeps) -> None:
-    shown = await run(office, "login.show", ANN)
+async def test_a_person_sees_her_name_and_whether_she_has_a_password_and_never_anothers(
+    operation_deps: OperationDeps,
+) -> None:
+    shown = await run(operation_deps, "login.show", ANN)
     assert (shown["name"], shown["changed_at"] is not None) == ("ann", True) and "a hash" not in str(shown)
     for caller in (BEN, OWNER, OPERATOR, "telegram:user/stranger"):
-        assert (await run(office, "login.show", caller))["changed_at"] is None
+        assert (await run(operation_deps, "login.show", caller))["changed_at"] is None
 
 
-async def test_a_password_is_set_in_a_browser_of_its_person_and_nowhere_else(office: OperationDeps) -> None:
-    bens, anns = await office.store.write(sign_in, BEN), await office.store.write(sign_in, ANN_WEB)
+async def test_a_password_is_set_in_a_browser_of_its_person_and_nowhere_else(operation_deps: OperationDeps) -> None:
+    bens, anns = await operation_deps.store.write(sign_in, BEN), await operation_deps.store.write(sign_in, ANN_WEB)
     for caller, login in ((OPERATOR, ""), (BEN, ""), (ANN, anns), (BEN, anns), (BEN, "lg-made-up")):
         with pytest.raises(Refused):
-            await run(office, "login.set_password", caller, login, new_password=NEW)
-    assert await office.store.read(passwords.get, BEN) is None
-    assert (await run(office, "login.set_password", BEN, bens, new_password=NEW))["changed_at"]
+            await run(operation_deps, "login.set_password", caller, login, new_password=NEW)
+    assert await operation_deps.store.read(passwords.get, BEN) is None
+    assert (await run(operation_deps, "login.set_password", BEN, bens, new_password=NEW))["changed_at"]
 
 
-async def test_where_passwords_are_off_none_is_set(office: OperationDeps) -> None:
-    login = await office.store.write(sign_in, BEN)
+async def test_where_passwords_are_off_none_is_set(operation_deps: OperationDeps) -> None:
+    login = await operation_deps.store.write(sign_in, BEN)
     with pytest.raises(Invalid, match="password_login"):
-        await run(replace(office, config=Config()), "login.set_password", BEN, login, new_password=NEW)
+        await run(replace(operation_deps, config=Config()), "login.set_password", BEN, login, new_password=NEW)
 
 
-async def test_a_password_is_removed_by_its_person_by_an_owner_or_by_the_operator(office: OperationDeps) -> None:
+async def test_a_password_is_removed_by_its_person_by_an_owner_or_by_the_operator(
+    operation_deps: OperationDeps,
+) -> None:
     for caller, person in ((BEN, ANN), (BEN, ANN_WEB), (BEN, ""), (BEN, "web:user/nobody"), (OWNER, "")):
         with pytest.raises(
             NotFound, match=f"no person with a password named '{person or caller}'; `gatepost user list`"
         ):
-            await run(office, "login.remove_password", caller, person=person)
+            await run(operation_deps, "login.remove_password", caller, person=person)
     with pytest.raises(Invalid, match=r"--person ID.*gatepost user list"):
-        await run(office, "login.remove_password", OPERATOR)
+        await run(operation_deps, "login.remove_password", OPERATOR)
     for caller, person in ((ANN, ""), (OWNER, ANN), (OPERATOR, ANN_WEB)):
-        await office.store.write(passwords.put, ANN_WEB, "a hash", 1)
-        await office.store.write(sign_in, ANN_WEB)
-        assert (await run(office, "login.remove_password", caller, person=person))["name"] == "ann"
-        assert await office.store.read(passwords.get, ANN_WEB) is None
-        assert (await run(office, "login.list", ANN)) == []
+        await operation_deps.store.write(passwords.put, ANN_WEB, "a hash", 1)
+        await operation_deps.store.write(sign_in, ANN_WEB)
+        assert (await run(operation_deps, "login.remove_password", caller, person=person))["name"] == "ann"
+        assert await operation_deps.store.read(passwords.get, ANN_WEB) is None
+        assert (await run(operation_deps, "login.list", ANN)) == []
 
 
 async def test_old_passwords_are_not_guessed_from_a_browser_that_was_stolen(
-    office: OperationDeps, monkeypatch: pytest.MonkeyPatch
+    operation_deps: OperationDeps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gatepost.serve import password_limits
 
     monkeypatch.setattr(password_limits, "BURST", 2.0)
-    login = await office.store.write(sign_in, ANN_WEB)
+    login = await operation_deps.store.write(sign_in, ANN_WEB)
     for expected in ("old_password", "old_password", "too many"):
         with pytest.raises(Refused, match=expected):
-            await run(office, "login.set_password", ANN_WEB, login, new_password=NEW, old_password="a guess")
+            await run(operation_deps, "login.set_password", ANN_WEB, login, new_password=NEW, old_password="a guess")

@@ -26,7 +26,7 @@ async def deps(store: SqliteStore, store_path: Path) -> OperationDeps:
     load_areas("gatepost.serve.control.operations")
     await store.write(fill)
     home = Home(store_path.parent)
-    return OperationDeps(home=home, store=store, clock=FixedClock(), config=Config(), bells=EventBus())
+    return OperationDeps(home=home, store=store, clock=FixedClock(), config=Config(), events=EventBus())
 
 
 def fill(db: Db) -> None:

@@ -39,7 +39,7 @@ async def deps(store: SqliteStore, tmp_path: Path) -> OperationDeps:
 
     await store.write(add)
     home = Home(tmp_path)
-    return OperationDeps(home=home, store=store, clock=FixedClock(), config=Config(), bells=EventBus(), caller=ADA)
+    return OperationDeps(home=home, store=store, clock=FixedClock(), config=Config(), events=EventBus(), caller=ADA)
 
 
 async def give(

@@ -25,17 +25,17 @@ VALUE = "sk-ant-xyzzy-0123456789"
 
 
 class Desk:
-    def __init__(self, office: OperationDeps) -> None:
-        self.office = office
+    def __init__(self, operation_deps: OperationDeps) -> None:
+        self.operation_deps = operation_deps
 
     async def do(self, name: str, /, **args: Any) -> Any:
-        return await OPERATIONS[name](self.office, args)
+        return await OPERATIONS[name](self.operation_deps, args)
 
     async def get(self, name: str, folder: str, user: str | None = None) -> str | None:
-        return await SecretReader(self.office.store, Keyring(self.office.home)).get(name, folder, user)
+        return await SecretReader(self.operation_deps.store, Keyring(self.operation_deps.home)).get(name, folder, user)
 
     async def recorded(self) -> list[tuple[str, Any]]:
-        rows = await self.office.store.read(audit.list_latest, 100)
+        rows = await self.operation_deps.store.read(audit.list_latest, 100)
         return [(row[3], json.loads(row[5])) for row in reversed(rows)]
 
 
@@ -46,7 +46,7 @@ async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
     home.prepare()
     await store.write(groups.add, "acme", "Acme", "", 1)
     await store.write(users.add, "fake:user/1", "Ann", 1)
-    return Desk(OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus()))
+    return Desk(OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus()))
 
 
 async def test_a_key_of_fewer_than_eight_characters_is_refused_unless_it_is_a_channels(desk: Desk) -> None:
@@ -132,7 +132,7 @@ async def test_what_is_not_there_is_not_removed(desk: Desk) -> None:
 
 async def test_a_secret_can_be_removed_when_its_key_ring_is_gone(desk: Desk) -> None:
     await desk.do("secret.set", name="TOKEN", value=VALUE)
-    (desk.office.home.path / "keyring.json").unlink()
+    (desk.operation_deps.home.path / "keyring.json").unlink()
 
     await desk.do("secret.rm", name="TOKEN")
 
@@ -154,7 +154,7 @@ async def test_what_is_set_and_used_while_rotations_run_stays_readable(desk: Des
     for name, read in zip(names, reads, strict=True):
         assert read.result() in (f"old {name}", f"new {name}")
     assert [await desk.get(name, "acme") for name in names] == [f"new {name}" for name in names]
-    ring = Keyring(desk.office.home).read()
+    ring = Keyring(desk.operation_deps.home).read()
     assert ring is not None and list(ring.keys) == [ring.current]
 
 
@@ -197,7 +197,7 @@ async def test_what_cannot_be_bound_is_refused(desk: Desk, given: dict[str, str]
 
 async def test_a_binding_goes_with_its_group(desk: Desk) -> None:
     await desk.do("secret.bind", name="TOKEN", host="github.com", folder="acme")
-    await desk.office.store.write(groups.remove, "acme")
+    await desk.operation_deps.store.write(groups.remove, "acme")
     assert await desk.do("secret.bindings") == []
     with pytest.raises(NotFound):
         await desk.do("secret.bind", name="TOKEN", host="github.com", folder="acme")
@@ -206,7 +206,9 @@ async def test_a_binding_goes_with_its_group(desk: Desk) -> None:
 async def test_the_key_of_the_endpoint_that_transcribes_is_for_that_endpoint_and_never_for_any(desk: Desk) -> None:
     with pytest.raises(Invalid, match=r"media\.transcribe_base_url"):
         await desk.do("secret.set", name="TRANSCRIBE_API_KEY", value=VALUE)
-    (desk.office.home.path / "gatepost.toml").write_text('[media]\ntranscribe_base_url = "http://words.lan:8000/v1"\n')
+    (desk.operation_deps.home.path / "gatepost.toml").write_text(
+        '[media]\ntranscribe_base_url = "http://words.lan:8000/v1"\n'
+    )
 
     assert (await desk.do("secret.set", name="TRANSCRIBE_API_KEY", value=VALUE))["origin"] == "http://words.lan:8000"
     there = await desk.do("secret.set", name="TRANSCRIBE_API_KEY", value=VALUE, origin="https://other.lan")

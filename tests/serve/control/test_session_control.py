@@ -45,7 +45,7 @@ def seed(db: Db) -> str:
 @pytest.fixture
 def deps(store: SqliteStore, home: Home) -> OperationDeps:
     load_areas("gatepost.serve.control.operations")
-    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), bells=EventBus())
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
 
 
 async def run(deps: OperationDeps, caller: str, name: str, **args: Any) -> Any:

@@ -29,7 +29,7 @@ def deps(store: SqliteStore, store_path: Path) -> OperationDeps:
         store=store,
         clock=FixedClock(),
         config=Config({"log.level": "info"}, {"log.level": "gatepost.toml"}),
-        bells=EventBus(),
+        events=EventBus(),
         extra={RUNNING: object()},
     )
 

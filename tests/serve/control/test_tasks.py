@@ -32,27 +32,27 @@ ROOM = "telegram:group/1"
 class TaskDesk:
     """An office with a group that has one room."""
 
-    def __init__(self, office: OperationDeps, rung: list[str]) -> None:
-        self.office, self.rung, self.store = office, rung, office.store
+    def __init__(self, operation_deps: OperationDeps, rung: list[str]) -> None:
+        self.operation_deps, self.rung, self.store = operation_deps, rung, operation_deps.store
 
     @property
     def clock(self) -> FixedClock:
-        assert isinstance(self.office.clock, FixedClock)
-        return self.office.clock
+        assert isinstance(self.operation_deps.clock, FixedClock)
+        return self.operation_deps.clock
 
     async def do(self, name: str, /, **args: Any) -> Any:
-        return await OPERATIONS[name](self.office, args)
+        return await OPERATIONS[name](self.operation_deps, args)
 
 
 @pytest.fixture
 async def desk(store: SqliteStore, tmp_path: Path) -> TaskDesk:
     load_areas("gatepost.serve.control.operations")
-    home, clock, bells = Home(tmp_path / "home"), FixedClock(NOW), EventBus()
+    home, clock, events = Home(tmp_path / "home"), FixedClock(NOW), EventBus()
     home.prepare()
     await ensure_defaults(store, home, clock)
     rung: list[str] = []
-    bells.on_tasks(lambda: rung.append("tasks"))
-    bells.on_session(rung.append)
+    events.on_tasks(lambda: rung.append("tasks"))
+    events.on_session(rung.append)
 
     def settle(db: Db) -> None:
         groups.add(db, "acme", "Acme", "", NOW)
@@ -62,7 +62,7 @@ async def desk(store: SqliteStore, tmp_path: Path) -> TaskDesk:
     await store.write(settle)
     reach = ChannelInstances({}, {})
     return TaskDesk(
-        OperationDeps(home=home, store=store, clock=clock, config=Config(), bells=bells, extra={"reach": reach}), rung
+        OperationDeps(home=home, store=store, clock=clock, config=Config(), events=events, extra={"reach": reach}), rung
     )
 
 
@@ -208,7 +208,7 @@ async def test_a_silent_run_with_a_script_is_not_called_the_choice_of_the_agent_
 
 
 async def test_a_person_makes_tasks_where_she_has_the_right_and_they_are_hers(desk: TaskDesk) -> None:
-    hers = replace(desk.office, caller="telegram:user/9")
+    hers = replace(desk.operation_deps, caller="telegram:user/9")
     with pytest.raises(Refused, match=r"op:tasks\.write"):
         await OPERATIONS["task.add"](hers, {"folder": "acme", "text": "hi", "at": "+2m"})
     await desk.do("acl.add", principal="telegram:user/9", action="op:tasks.write", scope="acme")
@@ -304,7 +304,7 @@ async def test_a_task_moves_to_another_room_that_reaches_its_group(desk: TaskDes
 async def test_who_changes_a_task_by_a_command_stands_behind_it(desk: TaskDesk) -> None:
     made = await desk.do("task.add", folder="acme", prompt="p", every="2h")
     await desk.do("acl.add", principal="telegram:user/9", action="op:tasks.write", scope="**")
-    hers = replace(desk.office, caller="telegram:user/9")
+    hers = replace(desk.operation_deps, caller="telegram:user/9")
     await OPERATIONS["task.set"](hers, {"id": made["id"], "prompt": "q"})
     assert [each.person for each in await desk.store.read(tasks.list_origins, made["id"])] == ["telegram:user/9"]
     await desk.do("room.policy", address=ROOM, policy="strict")

@@ -22,14 +22,14 @@ ANN = "fake:user/ann"
 
 
 @pytest.fixture
-async def office(store: SqliteStore, tmp_path: Path) -> OperationDeps:
+async def operation_deps(store: SqliteStore, tmp_path: Path) -> OperationDeps:
     load_areas("gatepost.serve.control.operations")
     home, clock = Home(tmp_path / "home"), SystemClock()
     home.prepare()
     await ensure_defaults(store, home, clock)
     for folder in ("acme", "acme/eng", "other"):
         await store.write(groups.add, folder, "", "", 1)
-    deps = OperationDeps(home=home, store=store, clock=clock, config=Config(), bells=EventBus())
+    deps = OperationDeps(home=home, store=store, clock=clock, config=Config(), events=EventBus())
     await do(deps, "acl.add", principal=ANN, action="op:tokens.write", scope="acme/**")
     return deps
 
@@ -38,8 +38,8 @@ async def do(deps: OperationDeps, name: str, **args: Any) -> Any:
     return await OPERATIONS[name](deps, args)
 
 
-async def test_a_right_for_a_part_of_the_tree_is_for_that_part_alone(office: OperationDeps) -> None:
-    ann = replace(office, caller=ANN)
+async def test_a_right_for_a_part_of_the_tree_is_for_that_part_alone(operation_deps: OperationDeps) -> None:
+    ann = replace(operation_deps, caller=ANN)
     made = await do(ann, "invite.create", folder="acme/eng")
     assert made["token"]["created_by"] == ANN
     for name, given in (
@@ -55,14 +55,14 @@ async def test_a_right_for_a_part_of_the_tree_is_for_that_part_alone(office: Ope
     assert gone["state"] == "revoked"
 
 
-async def test_a_token_of_another_group_is_not_revoked_by_naming_ones_own(office: OperationDeps) -> None:
-    made = await do(office, "invite.create", folder="other")
+async def test_a_token_of_another_group_is_not_revoked_by_naming_ones_own(operation_deps: OperationDeps) -> None:
+    made = await do(operation_deps, "invite.create", folder="other")
     with pytest.raises(NotFound):
-        await do(replace(office, caller=ANN), "token.rm", id=made["token"]["id"], folder="acme")
-    assert (await do(office, "token.list"))[0]["state"] == "valid"
+        await do(replace(operation_deps, caller=ANN), "token.rm", id=made["token"]["id"], folder="acme")
+    assert (await do(operation_deps, "token.list"))[0]["state"] == "valid"
 
 
-async def test_what_is_recorded_has_no_secret(office: OperationDeps) -> None:
-    made = await do(office, "invite.create", folder="acme", label="x")
-    rows = str(await office.store.read(audit.list_latest, 100))
+async def test_what_is_recorded_has_no_secret(operation_deps: OperationDeps) -> None:
+    made = await do(operation_deps, "invite.create", folder="acme", label="x")
+    rows = str(await operation_deps.store.read(audit.list_latest, 100))
     assert "invite.create" in rows and made["secret"] not in rows

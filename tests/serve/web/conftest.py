@@ -35,7 +35,7 @@ class Site:
     server: HttpServer
     running: asyncio.Task[None]
     stopping: asyncio.Event
-    bells: EventBus
+    events: EventBus
 
     def stop(self) -> None:
         self.stopping.set()
@@ -64,9 +64,9 @@ def given() -> dict[str, Any]:
 
 
 @pytest.fixture
-def office(store: SqliteStore, home: Home, given: dict[str, Any]) -> OperationDeps:
+def operation_deps(store: SqliteStore, home: Home, given: dict[str, Any]) -> OperationDeps:
     load_areas("gatepost.serve.control.operations")
-    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(given), bells=EventBus())
+    return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(given), events=EventBus())
 
 
 async def get_status() -> DaemonStatus:
@@ -75,7 +75,12 @@ async def get_status() -> DaemonStatus:
 
 @pytest.fixture
 async def site(
-    store: SqliteStore, home: Home, web: Any, office: OperationDeps, given: dict[str, Any], cheap_passwords: None
+    store: SqliteStore,
+    home: Home,
+    web: Any,
+    operation_deps: OperationDeps,
+    given: dict[str, Any],
+    cheap_passwords: None,
 ) -> AsyncIterator[Site]:
     listen = parse("127.0.0.1:0")
     sock = bind(listen)
@@ -87,12 +92,12 @@ async def site(
         home=home,
         channel=web.hub,
         stopping=stopping,
-        bells=office.bells,
-        dashboard=DashboardDeps(office=office, describe=get_status),
+        events=operation_deps.events,
+        dashboard=DashboardDeps(operation_deps=operation_deps, describe=get_status),
     )
     server = HttpServer(make_site(parts), sock)
     running = asyncio.create_task(server.run())
-    made = Site(get_bound_address(listen, sock).url, store, home, web, server, running, stopping, office.bells)
+    made = Site(get_bound_address(listen, sock).url, store, home, web, server, running, stopping, operation_deps.events)
     yield made
     made.stop()
     await asyncio.wait_for(running, PATIENCE_S)

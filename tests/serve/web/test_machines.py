@@ -24,9 +24,9 @@ PERSON = "telegram:user/9"
 ACL = {"principal": PERSON, "action": "op:groups.read", "scope": "root"}
 
 
-async def add_token(office: OperationDeps, *scopes: str, person: str = "", days: int = 1) -> tuple[str, str]:
+async def add_token(operation_deps: OperationDeps, *scopes: str, person: str = "", days: int = 1) -> tuple[str, str]:
     """(secret, id)."""
-    made = await OPERATIONS["api_token.add"](office, {"scopes": [*scopes], "person": person, "days": days})
+    made = await OPERATIONS["api_token.add"](operation_deps, {"scopes": [*scopes], "person": person, "days": days})
     return made["secret"], made["token"]["id"]
 
 
@@ -53,8 +53,8 @@ async def test_a_gateway_whose_store_does_not_answer_is_not_ready(site: Any) -> 
         assert (await program.get("/healthz")).status_code == 200
 
 
-async def test_a_program_runs_an_operation_by_its_token_alone(site: Any, office: OperationDeps) -> None:
-    secret, token_id = await add_token(office, "groups.*")
+async def test_a_program_runs_an_operation_by_its_token_alone(site: Any, operation_deps: OperationDeps) -> None:
+    secret, token_id = await add_token(operation_deps, "groups.*")
     async with ask(site, secret) as program:
         answer = await program.post("/v1/ops/group.add", json={"folder": "acme", "name": "Acme"})
         assert answer.status_code == 200 and answer.json()["ok"], answer.text
@@ -69,34 +69,34 @@ async def test_a_program_runs_an_operation_by_its_token_alone(site: Any, office:
     assert [token_id in str(row) for row in rows if "group.add" in row] == [True]
 
 
-async def test_a_token_may_never_do_more_than_its_person_may_now(site: Any, office: OperationDeps) -> None:
+async def test_a_token_may_never_do_more_than_its_person_may_now(site: Any, operation_deps: OperationDeps) -> None:
     await site.store.write(users.add, PERSON, "Ada", 1)
-    secret, _ = await add_token(office, "*", person=PERSON)
+    secret, _ = await add_token(operation_deps, "*", person=PERSON)
     async with ask(site, secret) as program:
         assert (await program.post("/v1/ops/group.list", json={})).status_code == 403
-        row = await OPERATIONS["acl.add"](office, ACL)
+        row = await OPERATIONS["acl.add"](operation_deps, ACL)
         assert (await program.post("/v1/ops/group.list", json={})).status_code == 200
         assert (await program.post("/v1/ops/group.add", json={"folder": "x"})).status_code == 403
-        await OPERATIONS["acl.rm"](office, {"id": row["id"]})
+        await OPERATIONS["acl.rm"](operation_deps, {"id": row["id"]})
         assert (await program.post("/v1/ops/group.list", json={})).status_code == 403
 
 
 @pytest.mark.parametrize("operation", ["api_token.add", "api_token.list", "api_token.rm"])
-async def test_a_token_makes_sees_and_ends_no_tokens(site: Any, office: OperationDeps, operation: str) -> None:
-    secret, token_id = await add_token(office, "*")
+async def test_a_token_makes_sees_and_ends_no_tokens(site: Any, operation_deps: OperationDeps, operation: str) -> None:
+    secret, token_id = await add_token(operation_deps, "*")
     async with ask(site, secret) as program:
         answer = await program.post(f"/v1/ops/{operation}", json={"scopes": ["*"], "id": token_id})
     assert answer.status_code == 403
 
 
 @pytest.mark.slow
-async def test_a_token_that_is_revoked_too_old_or_made_up_is_refused(site: Any, office: OperationDeps) -> None:
-    secret, token_id = await add_token(office, "groups.read")
+async def test_a_token_that_is_revoked_too_old_or_made_up_is_refused(site: Any, operation_deps: OperationDeps) -> None:
+    secret, token_id = await add_token(operation_deps, "groups.read")
     async with ask(site, secret) as program:
         assert (await program.post("/v1/ops/group.list", json={})).status_code == 200
-        await OPERATIONS["api_token.rm"](office, {"id": token_id})
+        await OPERATIONS["api_token.rm"](operation_deps, {"id": token_id})
         assert (await program.post("/v1/ops/group.list", json={})).status_code == 401
-    old, _ = await add_token(office, "groups.read")
+    old, _ = await add_token(operation_deps, "groups.read")
     await site.store.write(lambda db: db.run("UPDATE api_tokens SET expires_at = 1 WHERE revoked_at IS NULL"))
     for shown in (old, "gp_api_" + "x" * 43):
         async with ask(site, shown) as program:
@@ -106,7 +106,7 @@ async def test_a_token_that_is_revoked_too_old_or_made_up_is_refused(site: Any, 
 
 @pytest.mark.slow
 async def test_who_shows_no_token_that_works_is_held_like_every_stranger(
-    site: Any, office: OperationDeps, monkeypatch: pytest.MonkeyPatch
+    site: Any, operation_deps: OperationDeps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[str] = []
 
@@ -114,7 +114,7 @@ async def test_who_shows_no_token_that_works_is_held_like_every_stranger(
         held.append(scope["path"])
 
     monkeypatch.setattr(PeerRateLimiter, "hold", hold)
-    secret, _ = await add_token(office, "groups.*")
+    secret, _ = await add_token(operation_deps, "groups.*")
     for token, times in (("", 1), ("made-up", 2), (secret, 2)):
         async with ask(site, token) as program:
             await program.post("/v1/ops/group.list", json={})
@@ -127,9 +127,9 @@ async def test_a_cookie_counts_for_nothing_at_the_api(site: Any) -> None:
 
 
 async def test_only_the_hash_of_a_token_is_kept_and_its_last_use_is_written_down(
-    site: Any, office: OperationDeps
+    site: Any, operation_deps: OperationDeps
 ) -> None:
-    secret, token_id = await add_token(office, "groups.read")
+    secret, token_id = await add_token(operation_deps, "groups.read")
     async with ask(site, secret) as program:
         await program.post("/v1/ops/group.list", json={})
 
@@ -139,15 +139,15 @@ async def test_only_the_hash_of_a_token_is_kept_and_its_last_use_is_written_down
 
     await until(lambda: site.store.read_now(inline_read(was_used)), "the last use of the token")
     rows = await site.store.read(lambda db: db.rows("SELECT * FROM api_tokens"))
-    assert secret not in str(rows) and secret not in str(await OPERATIONS["api_token.list"](office, {}))
+    assert secret not in str(rows) and secret not in str(await OPERATIONS["api_token.list"](operation_deps, {}))
 
 
-async def test_a_person_sees_and_ends_her_own_tokens_alone(site: Any, office: OperationDeps) -> None:
+async def test_a_person_sees_and_ends_her_own_tokens_alone(site: Any, operation_deps: OperationDeps) -> None:
     await site.store.write(users.add, PERSON, "Ada", 1)
     for right in ("api_tokens.read", "api_tokens.write"):
-        await OPERATIONS["acl.add"](office, {**ACL, "action": f"op:{right}"})
-    _, of_operator = await add_token(office, "*")
-    hers = replace(office, caller=PERSON)
+        await OPERATIONS["acl.add"](operation_deps, {**ACL, "action": f"op:{right}"})
+    _, of_operator = await add_token(operation_deps, "*")
+    hers = replace(operation_deps, caller=PERSON)
     _, own = await add_token(hers, "groups.read")
     assert [each["id"] for each in await OPERATIONS["api_token.list"](hers, {})] == [own]
     with pytest.raises(Exception, match=of_operator):
@@ -206,23 +206,23 @@ def test_traces_are_counted_if_they_are_on(db: Db) -> None:
     ],
 )
 async def test_the_numbers_are_for_this_machine_or_for_a_token(
-    site: Any, office: OperationDeps, headers: dict[str, str]
+    site: Any, operation_deps: OperationDeps, headers: dict[str, str]
 ) -> None:
     """A site without a gateway has none: 404 is what who may read them gets here."""
     async with ask(site) as program:
         assert (await program.get("/metrics")).status_code == 404
         assert (await program.get("/metrics", headers=headers)).status_code == 401
-    secret, _ = await add_token(office, "status.read")
-    other, _ = await add_token(office, "groups.read")
+    secret, _ = await add_token(operation_deps, "status.read")
+    other, _ = await add_token(operation_deps, "groups.read")
     async with ask(site, secret, **headers) as program:
         assert (await program.get("/metrics")).status_code == 404
     async with ask(site, other, **headers) as program:
         assert (await program.get("/metrics")).status_code == 403
 
 
-async def test_nobody_becomes_a_member_of_no_group(site: Any, office: OperationDeps) -> None:
+async def test_nobody_becomes_a_member_of_no_group(site: Any, operation_deps: OperationDeps) -> None:
     await site.store.write(users.add, PERSON, "Ada", 1)
-    secret, _ = await add_token(office, "users.write")
+    secret, _ = await add_token(operation_deps, "users.write")
     async with ask(site, secret) as program:
         answer = await program.post("/v1/ops/user.member", json={"id": PERSON, "folder": ""})
     assert answer.status_code == 400 and "folder" in answer.json()["error"]["text"]

@@ -111,7 +111,7 @@ class KeptSandboxes:
         self.until, self.epoch = float("inf"), 0
         self.is_frozen = False
 
-    def obey(self, line: dict[str, Any], now: float) -> None:
+    def apply_switches(self, line: dict[str, Any], now: float) -> None:
         """One line of the gateway's."""
         if "add" in line:
             added = KeptSandbox(int(line["pid"]), str(line["started"]), str(line["freezer"]), int(line["epoch"]))
@@ -165,7 +165,7 @@ def run(source: int) -> None:
             return
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
-            kept.obey(json.loads(line), read_clock())
+            kept.apply_switches(json.loads(line), read_clock())
 
 
 def main() -> None:

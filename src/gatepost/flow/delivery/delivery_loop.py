@@ -63,7 +63,7 @@ class DeliveryLoop:
         config: Config,
         channels: Mapping[str, Channel],
         reach: ChannelInstances,
-        bells: EventBus,
+        events: EventBus,
         owner: str,
         duties: Duties | None = None,
     ) -> None:
@@ -88,8 +88,8 @@ class DeliveryLoop:
         self._sent: list[Callable[[str, str, str], None]] = []
         self._open = False
         self._look_now = asyncio.Event()
-        self._bells = bells
-        bells.on_room(self._room_changed)
+        self._bells = events
+        events.on_room(self._room_changed)
 
     def on_sent(self, hear: Callable[[str, str, str], None]) -> None:
         """Be told (instance, address, thread) of everything that was sent."""

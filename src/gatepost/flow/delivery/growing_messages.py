@@ -39,8 +39,8 @@ class _GrowingText:
 class GrowingMessages:
     """One for the gateway, for all rooms of channels whose option `drafts` is on (`ShowsDrafts`)."""
 
-    def __init__(self, store: Store, clock: Clock, reach: ChannelInstances, bells: EventBus) -> None:
-        self._store, self._clock, self._reach, self._bells = store, clock, reach, bells
+    def __init__(self, store: Store, clock: Clock, reach: ChannelInstances, events: EventBus) -> None:
+        self._store, self._clock, self._reach, self._bells = store, clock, reach, events
         self._texts: dict[str, _GrowingText] = {}  # by session
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -1,6 +1,6 @@
 """Messages to be said, as rows of the outbox: one row, with a key of its own, for each part that a channel can take.
 
-Nothing is sent here. Ring `bells.room` after the transaction; the pump does the rest. A part that fails never causes
+Nothing is sent here. Ring `events.room` after the transaction; the pump does the rest. A part that fails never causes
 another part to be sent again, because each is an effect of its own.
 """
 

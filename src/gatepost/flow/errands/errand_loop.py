@@ -31,13 +31,13 @@ class SessionEnder(Protocol):
 
 
 class ErrandLoop:
-    def __init__(self, store: Store, clock: Clock, bells: EventBus, sessions: SessionEnder, look_s: float) -> None:
-        self._store, self._clock, self._bells, self._sessions = store, clock, bells, sessions
+    def __init__(self, store: Store, clock: Clock, events: EventBus, sessions: SessionEnder, look_s: float) -> None:
+        self._store, self._clock, self._bells, self._sessions = store, clock, events, sessions
         self._look_s = look_s
         self._woken = asyncio.Event()
         self._rooms: set[str] = set()
-        bells.on_change(self._receive_change, errands.INSTANCE)
-        bells.on_errands(self._woken.set)
+        events.on_change(self._receive_change, errands.INSTANCE)
+        events.on_errands(self._woken.set)
 
     def _receive_change(self, instance: str, address: str) -> None:
         self._rooms.add(address)

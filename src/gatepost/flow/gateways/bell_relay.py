@@ -30,7 +30,7 @@ class Board(Protocol):
 class BellRelay:
     def __init__(
         self,
-        bells: EventBus,
+        events: EventBus,
         is_here: Callable[[str], bool],
         look: Callable[[], None],
         yield_s: float = 0.0,
@@ -38,10 +38,10 @@ class BellRelay:
     ) -> None:
         """`is_here`: whether a session is awake on this gateway. `look`: called when words may have been missed.
         `yield_s`: for so long a session that sleeps is left to who rang. `is_alone`: by the last beat."""
-        self._bells, self._is_here, self._look, self._yield_s = bells, is_here, look, yield_s
+        self._bells, self._is_here, self._look, self._yield_s = events, is_here, look, yield_s
         self._is_alone, self._heard_until = is_alone, 0.0
         self.board: Board | None = None
-        bells.on_any(self._relay)
+        events.on_any(self._relay)
 
     @asynccontextmanager
     async def running(self, open_board: Callable[[Callable[[list[Notice]], None]], Board]) -> AsyncIterator[None]:

@@ -47,14 +47,14 @@ class _News(Struct, frozen=True):
 
 
 class GatewayCommands:
-    def __init__(self, store: Store, clock: Clock, bells: EventBus, gateway: str) -> None:
+    def __init__(self, store: Store, clock: Clock, events: EventBus, gateway: str) -> None:
         self.gateway = gateway
-        self._store, self._clock, self._bells = store, clock, bells
+        self._store, self._clock, self._bells = store, clock, events
         self._awaited: dict[str, Pending] = {}
         self._posted: dict[tuple[CommandKind, str], None] = {}  # to be asked for, with no answer wanted
         self._woken = asyncio.Event()
         self._cleaned_at = clock.now()
-        bells.on_commands(self._receive_bell)
+        events.on_commands(self._receive_bell)
 
     def _receive_bell(self, gateway: str) -> None:
         if gateway == self.gateway:

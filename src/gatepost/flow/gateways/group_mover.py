@@ -38,13 +38,13 @@ _log = log.get("gateways")
 
 
 class GroupMover:
-    def __init__(self, sessions: SessionSupervisor, gateway: str, bells: EventBus) -> None:
-        self._sessions, self._gateway, self._bells = sessions, gateway, bells
+    def __init__(self, sessions: SessionSupervisor, gateway: str, events: EventBus) -> None:
+        self._sessions, self._gateway, self._bells = sessions, gateway, events
         parts = sessions.parts
         self._home, self._store, self._clock = parts.home, parts.store, parts.clock
         self._limits = ArchiveLimits(parts.config[MOST_MB] * 1024**2, MOST_FILES)
         self._woken = asyncio.Event()
-        bells.on_gateways(self._woken.set)
+        events.on_gateways(self._woken.set)
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -110,13 +110,13 @@ class GatewayMembership:
         self._beat, self._contact = asyncio.Event(), asyncio.Event()
         parts = sessions.parts
         self._relay = BellRelay(
-            parts.bells, sessions.is_awake, self._refresh, parts.claims.yield_s, lambda: lease.is_alone
+            parts.events, sessions.is_awake, self._refresh, parts.claims.yield_s, lambda: lease.is_alone
         )
         self.takeovers = 0
         self.is_draining = False
         self.on_order: Callable[[str], None] = lambda reason: None  # it must end, and why
         self._ordered = self._has_news = False
-        sessions.parts.bells.on_gateways(self._receive_news)
+        sessions.parts.events.on_gateways(self._receive_news)
 
     async def recover(self) -> None:
         """At the start: what an earlier life of this gateway left, and what commands beside it did."""
@@ -164,7 +164,7 @@ class GatewayMembership:
     async def release_duties(self) -> None:
         """Once nothing of them is under way: others have them from now on."""
         await self._store.write(self._release_duties)
-        self._sessions.parts.bells.gateways()
+        self._sessions.parts.events.gateways()
 
     def _release_duties(self, db: Db) -> None:
         gateways.release_duties(db, self._lease.name, self._sessions.parts.clock.now())
@@ -173,7 +173,7 @@ class GatewayMembership:
     async def leave(self) -> None:
         """Everything that this gateway has is anybody's, at once. After its sandboxes have ended."""
         await self._store.write(self._leave)
-        self._sessions.parts.bells.gateways()
+        self._sessions.parts.events.gateways()
 
     def _leave(self, db: Db) -> None:
         name = self._lease.name
@@ -216,8 +216,8 @@ class GatewayMembership:
 
     def _refresh(self) -> None:
         """Words of others may have been missed: everybody looks by themselves, but for those who keep something."""
-        self._sessions.parts.bells.receive(Bell.TOOLS)
-        self._sessions.parts.bells.receive(Bell.COMMANDS, self._lease.name)
+        self._sessions.parts.events.receive(Bell.TOOLS)
+        self._sessions.parts.events.receive(Bell.COMMANDS, self._lease.name)
 
     async def _begin_again(self) -> None:
         self._duties.set_held(())
@@ -237,8 +237,8 @@ class GatewayMembership:
         self.takeovers += 1
         _log.warning("took over from a gateway", gateway=name, epoch=epoch, sessions=len(done.sessions))
         for room in done.rooms:
-            parts.bells.room(*room)
-        parts.bells.gateways()
+            parts.events.room(*room)
+        parts.events.gateways()
         for session_id in await self._store.read(due_sessions.list_waiting_sessions):
             self._sessions.request_wake(session_id)
 
@@ -303,7 +303,7 @@ class GatewayMembership:
             paused = encode_duty({**pauses, own: pause}).decode() if pause is not None else row.paused if row else ""
             await self._store.write(gateways.release_duty, name, own, paused, now)
             del self._leaving[name]
-            self._sessions.parts.bells.gateways()
+            self._sessions.parts.events.gateways()
 
     async def _record_health(self, rows: dict[str, DutyRow]) -> None:
         """As the other gateways are to see it; written when it has changed."""

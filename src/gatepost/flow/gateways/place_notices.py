@@ -33,8 +33,8 @@ _log = log.get("gateways")
 
 
 class PlaceNotices:
-    def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._bells, self._reach = store, clock, bells, reach
+    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
+        self._store, self._clock, self._bells, self._reach = store, clock, events, reach
         self._after = to_microseconds(config[AFTER_S])
         self._since: dict[AwayWorld, int] = {}  # when it was first seen that a world's gateway is away
 

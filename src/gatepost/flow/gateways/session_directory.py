@@ -65,10 +65,10 @@ class SessionDirectory:
     def keep_asleep(self, session_id: str) -> AbstractContextManager[bool]:
         return self._here.keep_asleep(session_id)
 
-    async def obey(self) -> int:
+    async def apply_switches(self) -> int:
         """Do as the switches say, everywhere. How many sandboxes were ended."""
         asked = await self._ask_others()
-        ended = await self._here.obey()
+        ended = await self._here.apply_switches()
         self._on_switch()
         return ended + await self._count_ended(asked)
 
@@ -121,7 +121,7 @@ class SessionDirectory:
             case CommandKind.RENEW:
                 self._here.renew(session_id)
             case CommandKind.OBEY:
-                ended = await self._here.obey()
+                ended = await self._here.apply_switches()
                 self._on_switch()
                 return {"ended": ended}
             case CommandKind.OPERATE:
@@ -138,5 +138,5 @@ class SessionDirectory:
         """A panic that no command was heard of: this gateway was away, or whoever turned it on has died."""
         if self._here.follows(panic):
             return
-        await self._here.obey()
+        await self._here.apply_switches()
         self._on_switch()

@@ -51,9 +51,9 @@ class ChatFork(Struct, frozen=True):
 
 class ChatForks:
     def __init__(
-        self, store: Store, clock: Clock, reach: ChannelInstances, bells: EventBus, forker: SessionForker
+        self, store: Store, clock: Clock, reach: ChannelInstances, events: EventBus, forker: SessionForker
     ) -> None:
-        self._store, self._clock, self._reach, self._bells, self._forker = store, clock, reach, bells, forker
+        self._store, self._clock, self._reach, self._bells, self._forker = store, clock, reach, events, forker
         self._running: set[int] = set()
         self._woken = asyncio.Event()
 

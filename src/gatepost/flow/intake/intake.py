@@ -114,7 +114,7 @@ class Intake:
         store: Store,
         clock: Clock,
         config: Config,
-        bells: EventBus,
+        events: EventBus,
         reach: ChannelInstances,
         home: Home,
         stop: Stop,
@@ -130,7 +130,7 @@ class Intake:
         self._store, self._clock, self._config = store, clock, config
         self._limits, self._asking = read_limits(config), read_rules(config)
         self._rules = RuleCache()  # the writers' alone
-        self._bells, self._reach, self._home, self._stop, self._kill = bells, reach, home, stop, kill
+        self._bells, self._reach, self._home, self._stop, self._kill = events, reach, home, stop, kill
         self._end, self._renew, self._page, self._ring_forks = end, renew, page, ring_forks
         self._choices, self._choices_until = ProviderChoices(), 0
         self._strangers = RepeatCounter[tuple[str, str]](HOUR)  # (instance, sender): whose messages are refused
@@ -140,7 +140,7 @@ class Intake:
         self._waited: dict[tuple[str, str], tuple[float, float]] = {}  # by room: since when, and how long, for files
         self._followed = FollowedThreads(reach)
         self._passed = PassedAttachments(store, reach, passing)
-        self.late_files = LateFiles(store, clock, bells, reach, self._passed, home.media)
+        self.late_files = LateFiles(store, clock, events, reach, self._passed, home.media)
 
     async def receive(self, instance: str, inbound: Inbound) -> Receipt:
         """Take one event. Handed in twice, it is accepted once."""

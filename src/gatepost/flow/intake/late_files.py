@@ -71,12 +71,12 @@ class LateFiles:
         self,
         store: Store,
         clock: Clock,
-        bells: EventBus,
+        events: EventBus,
         reach: ChannelInstances,
         passed: PassedAttachments,
         media: Path,
     ) -> None:
-        self._store, self._clock, self._bells, self._reach, self._passed = store, clock, bells, reach, passed
+        self._store, self._clock, self._bells, self._reach, self._passed = store, clock, events, reach, passed
         self._media = media
         self._tasks: set[asyncio.Task[None]] = set()
 

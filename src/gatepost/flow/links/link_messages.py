@@ -61,8 +61,8 @@ class LinkPost(Struct, frozen=True, kw_only=True):
 class LinkInbox:
     """When `receive` returns, the post is durable."""
 
-    def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._bells, self._reach = store, clock, bells, reach
+    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
+        self._store, self._clock, self._bells, self._reach = store, clock, events, reach
         self._limits = read_limits(config)
         self._rules = RuleCache()  # the writers' alone
 

@@ -58,12 +58,12 @@ _log = log.get("onboarding")
 
 class NewcomerGroups:
     def __init__(
-        self, store: Store, clock: Clock, config: Config, home: Home, bells: EventBus, reach: ChannelInstances
+        self, store: Store, clock: Clock, config: Config, home: Home, events: EventBus, reach: ChannelInstances
     ) -> None:
         self._store, self._clock, self._config, self._home = store, clock, config, home
-        self._bells, self._reach = bells, reach
+        self._bells, self._reach = events, reach
         self._woken = asyncio.Event()
-        bells.on_newcomers(self._woken.set)
+        events.on_newcomers(self._woken.set)
 
     async def run(self) -> None:
         while True:

@@ -46,12 +46,12 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class AgentQuestions:
-    def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
+        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
         self._open = Counter[str]()  # requests for whose answer a call waits
         self._told_pending: set[str] = set()  # whose call has ended without an answer
         self._woken: set[asyncio.Event] = set()
-        bells.on_requests(self._ring)
+        events.on_requests(self._ring)
 
     def _ring(self) -> None:
         for event in self._woken:

@@ -256,16 +256,16 @@ def close(
     return Decision(closed, True, said, rooms, wake, files, renew)
 
 
-def follow_decision(bells: EventBus, decision: Decision) -> None:
+def follow_decision(events: EventBus, decision: Decision) -> None:
     """Ring the bells for a decision that is committed."""
     for room in decision.rooms:
-        bells.room(*room)
+        events.room(*room)
     for session_id in decision.wake:
-        bells.session(session_id)
+        events.session(session_id)
     if decision.decided:
-        bells.requests()
+        events.requests()
         if decision.request.lasts is AnswerLasts.ALWAYS and decision.request.folder:
-            bells.tools(decision.request.folder)
+            events.tools(decision.request.folder)
 
 
 def notify_agent(db: Db, request: Request, outcome: dict[str, Any], now: int) -> bool:

@@ -45,8 +45,8 @@ class UnreachedDecider(Struct, frozen=True):
 
 
 class DirectRoomOpener:
-    def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
+        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
         self._escalated: set[str] = set()  # requests for which ask_next found nobody
         self._pauses: dict[Reachable, int] = {}  # until when, the oldest first
         self._running: asyncio.Task[None] | None = None

@@ -86,14 +86,14 @@ class HeldCalls:
         store: Store,
         clock: Clock,
         config: Config,
-        bells: EventBus,
+        events: EventBus,
         reach: ChannelInstances,
         gateway: str = "",
         media: Path | None = None,
     ) -> None:
         """`gateway`: this one, if groups lie on one of several gateways each; '': all lie here."""
         self._gateway, self._media = gateway, media
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
         self._running = set[str]()  # sessions of which a call runs
 
     async def hold(self, call: ToolCall, held: HeldCall) -> str:

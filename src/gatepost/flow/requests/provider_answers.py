@@ -34,10 +34,10 @@ class WaitingProviders(Protocol):
 
 
 class ProviderAnswers:
-    def __init__(self, store: Store, clock: Clock, bells: EventBus, providers: WaitingProviders) -> None:
-        self._store, self._clock, self._bells, self._providers = store, clock, bells, providers
+    def __init__(self, store: Store, clock: Clock, events: EventBus, providers: WaitingProviders) -> None:
+        self._store, self._clock, self._bells, self._providers = store, clock, events, providers
         self._woken = asyncio.Event()
-        bells.on_requests(self._woken.set)
+        events.on_requests(self._woken.set)
 
     async def run(self) -> None:
         """Until cancelled, on each of several gateways: whoever runs the loop of requests is another one, perhaps."""

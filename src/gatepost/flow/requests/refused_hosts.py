@@ -48,8 +48,8 @@ class AskedHost(Struct, frozen=True):
 class RefusedHosts:
     """Asks people on behalf of the way out and of the tool."""
 
-    def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
+        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
 
     async def is_allowed(self, caller: Caller, target: str) -> bool:
         return caller.session_id is not None and await self._store.read(

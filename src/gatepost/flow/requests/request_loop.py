@@ -50,7 +50,7 @@ class RequestLoop:
         store: Store,
         clock: Clock,
         config: Config,
-        bells: EventBus,
+        events: EventBus,
         reach: ChannelInstances,
         calls: HeldCalls,
         gate: CallGate,
@@ -58,14 +58,14 @@ class RequestLoop:
         questions: AgentQuestions,
         media: Path | None = None,
     ) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
         self._calls, self._questions, self._gate = calls, questions, gate
         self._answers, self._media = answers, media
-        self._opener = DirectRoomOpener(store, clock, config, bells, reach)
+        self._opener = DirectRoomOpener(store, clock, config, events, reach)
         self._unreached: set[str] = set()
         self._woken, self._rung_beside = asyncio.Event(), asyncio.Event()
-        bells.on_requests(self._woken.set)
-        bells.on_requests(self._rung_beside.set)
+        events.on_requests(self._woken.set)
+        events.on_requests(self._rung_beside.set)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

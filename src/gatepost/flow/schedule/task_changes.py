@@ -1,5 +1,5 @@
 """Changes of tasks: pure checks, then one transaction each. Tools and operations call the same functions; whoever calls
-has judged the right to the group, and rings `bells.tasks` after the commit."""
+has judged the right to the group, and rings `events.tasks` after the commit."""
 
 from collections.abc import Sequence
 

@@ -38,14 +38,14 @@ PAGE = 50  # tasks that one transaction counts again
 
 
 class TaskLoop:
-    def __init__(self, store: Store, clock: Clock, config: Config, bells: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, bells, reach
+    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
+        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
         self._woken = asyncio.Event()
         self._seen: int | None = None  # what the clock showed at the last look
         # This gateway is up since then: what was due before was missed. Another that had this duty meanwhile may have
         # given it up moments ago, in which nothing is missed.
         self._since = clock.now()
-        bells.on_tasks(self._woken.set)
+        events.on_tasks(self._woken.set)
 
     async def run(self) -> None:
         while True:

@@ -75,10 +75,10 @@ class ReplaySource(Struct, frozen=True):
 
 class SessionReplayer:
     def __init__(
-        self, home: Home, store: Store, clock: Clock, config: Config, bells: EventBus, threads: FairThreadPool
+        self, home: Home, store: Store, clock: Clock, config: Config, events: EventBus, threads: FairThreadPool
     ) -> None:
         self._home, self._store, self._clock, self._config = home, store, clock, config
-        self._bells, self._threads = bells, threads
+        self._bells, self._threads = events, threads
 
     async def replay_session(self, call: ToolCall, source_id: str, wish: ReplayWish) -> StartedReplay:
         """For an agent. Whoever asked it to is behind the replay, and pays for it."""

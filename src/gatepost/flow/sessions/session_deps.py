@@ -63,7 +63,7 @@ class SessionDeps(Struct, frozen=True, kw_only=True):
     config: Config
     store: Store
     clock: Clock
-    bells: EventBus
+    events: EventBus
     dispatch: Dispatch
     egress: EgressDeps
     reach: ChannelInstances

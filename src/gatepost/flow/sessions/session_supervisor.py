@@ -66,9 +66,9 @@ class SessionSupervisor:
         self.host_limits = HostLimits(parts, lambda: self.awake, self._end_others)
         self._owed = DeferredWrites()  # by session: what ended there, and is not woken before that is written
         self.limits = WakeLimits(parts, self._slots, self.host_limits, lambda: self.awake)
-        parts.bells.on_session(self.request_wake)
-        parts.bells.on_tools(self._tools_changed)
-        parts.bells.on_group(self._group_changed)
+        parts.events.on_session(self.request_wake)
+        parts.events.on_tools(self._tools_changed)
+        parts.events.on_group(self._group_changed)
 
     @property
     def awake(self) -> list[AwakeSession]:
@@ -190,8 +190,8 @@ class SessionSupervisor:
             room = await self._owed.write_or_defer(session_id, stop, self._ring)
         except Unavailable:
             return live is not None  # it is written when the store is back
-        self.parts.bells.requests()  # what the turn asked people is withdrawn
-        self.parts.bells.errands()  # what it gave to others ends, too
+        self.parts.events.requests()  # what the turn asked people is withdrawn
+        self.parts.events.errands()  # what it gave to others ends, too
         if live is not None:
             await _until_gone([live])
         if room is None:  # nothing ran, or the order itself has ended it
@@ -206,7 +206,7 @@ class SessionSupervisor:
 
     def _ring(self, room: tuple[str, str] | None) -> None:
         if room is not None:
-            self.parts.bells.room(*room)
+            self.parts.events.room(*room)
 
     def list_asking(self) -> list[str]:
         """The sessions whose runner waits for somebody's answer."""
@@ -226,7 +226,7 @@ class SessionSupervisor:
 
     async def end(self, session_id: str, reason: str) -> None:
         """Nothing of a session runs any more when this returns; what it was given waits."""
-        self.parts.bells.errands()
+        self.parts.events.errands()
         if (live := self._live.get(session_id)) is not None:
             live.kill(Ending.by_gateway(reason))
             await _until_gone([live])
@@ -242,7 +242,7 @@ class SessionSupervisor:
         elif session_id in self._slots:
             self._outdated.add(session_id)  # it starts, perhaps by the old word
 
-    async def obey(self) -> int:
+    async def apply_switches(self) -> int:
         """Do as the switches say: in a panic everything ends and nothing starts. Return the number of ended ones."""
         switch = await self.parts.store.read(switches.get, switches.PANIC)
         was, self.halted = self.halted, switch is not None
@@ -255,7 +255,7 @@ class SessionSupervisor:
         rooms = await self.parts.store.write(turn_settlement.cancel_all_turns, self.parts, switch)
         await _until_gone(ended)
         for room in rooms:
-            self.parts.bells.room(*room)
+            self.parts.events.room(*room)
         return len(ended)
 
     def follows(self, panic: Switch | None) -> bool:
@@ -270,7 +270,7 @@ class SessionSupervisor:
         ended = self._kill_all()
 
         async def settle_turns() -> None:
-            await self.obey()
+            await self.apply_switches()
 
         changed, why = True, ""
         try:
@@ -358,7 +358,7 @@ class SessionSupervisor:
             await self.parts.claims.release(session_id)
             if await self.parts.store.read(due_sessions.has_work, session_id, self.parts.clock.now()):
                 if self._stopping:
-                    self.parts.bells.session(session_id)  # another gateway may wake it
+                    self.parts.events.session(session_id)  # another gateway may wake it
                 else:
                     self.request_wake(session_id)
 

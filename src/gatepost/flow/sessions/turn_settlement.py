@@ -83,7 +83,7 @@ async def settle_sleeping_turn(parts: SessionDeps, session: Session, turn: Turn)
 
     _log.info("a turn sleeps until somebody decides", session=session.id, turn=turn.id)
     await _settle(parts, session, settle, "")
-    parts.bells.room(turn.instance, turn.address)
+    parts.events.room(turn.instance, turn.address)
 
 
 def _add_sleep_notice(db: Db, parts: SessionDeps, session: Session, turn: Turn) -> None:
@@ -151,7 +151,7 @@ async def _settle(
             _log.error("what became of a turn cannot be written yet", session=session.id, error=str(error))
             await asyncio.sleep(AGAIN_S)
     if room is not None:
-        parts.bells.room(*room)
+        parts.events.room(*room)
 
 
 def _add_failure_notice(
@@ -192,7 +192,7 @@ async def report_continuation(parts: SessionDeps, session: Session, turn: Turn) 
     for long."""
     room = await parts.store.write(_report_continuation, parts, session, turn, turn.error)
     if room is not None:
-        parts.bells.room(*room)
+        parts.events.room(*room)
 
 
 def _report_continuation(

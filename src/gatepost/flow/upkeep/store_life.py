@@ -37,9 +37,9 @@ _log = log.get("store")
 
 
 class StoreLife:
-    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, bells: EventBus, file: str) -> None:
+    def __init__(self, home: Home, config: Config, store: Store, clock: Clock, events: EventBus, file: str) -> None:
         """`file`: that the store is in, as it was identified before it was opened."""
-        self._home, self._config, self._store, self._clock, self._bells = home, config, store, clock, bells
+        self._home, self._config, self._store, self._clock, self._bells = home, config, store, clock, events
         self._here = StorePresence(file, str(home.path), identify_machine())
         self._life = ids.new("life")
         self._incarnation, self._memories = "", [MemoryFile(home.path / HOME_MEMORY)]

@@ -37,7 +37,7 @@ class StoreWatch:
         home: Home,
         store: OpenStore,
         clock: Clock,
-        bells: EventBus,
+        events: EventBus,
         reach: ChannelInstances,
         pop_full: Callable[[], bool],
         unchecked: Sequence[str] = (),
@@ -45,7 +45,7 @@ class StoreWatch:
     ) -> None:
         """`pop_full`: returns True if the disk was full since it was last called. `unchecked`: tables of a file that a
         start had no time for. `file`: that is open, as it was identified before; '' for a database."""
-        self._home, self._store, self._clock, self._bells, self._reach = home, store, clock, bells, reach
+        self._home, self._store, self._clock, self._bells, self._reach = home, store, clock, events, reach
         self._pop_full, self._unchecked = pop_full, tuple(unchecked)
         self._stopping = threading.Event()
         self._file = file

@@ -15,7 +15,7 @@ PATH = "/mcp/groups"
 
 
 def make_groups_app(dispatch: Dispatch, deps: ToolDeps, largest: int) -> McpEndpoint:
-    return McpEndpoint("gatepost", __version__, dispatch, _caller_of(deps.store), deps.bells, largest)
+    return McpEndpoint("gatepost", __version__, dispatch, _caller_of(deps.store), deps.events, largest)
 
 
 def _caller_of(store: Store) -> CallerOf:

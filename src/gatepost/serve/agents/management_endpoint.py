@@ -23,4 +23,4 @@ def make_management_app(dispatch: Dispatch, deps: ToolDeps, largest: int) -> Mcp
     async def manager(scope: Scope) -> Caller:
         return MANAGER
 
-    return McpEndpoint(NAME, __version__, dispatch, manager, deps.bells, largest, elicits=True)
+    return McpEndpoint(NAME, __version__, dispatch, manager, deps.events, largest, elicits=True)

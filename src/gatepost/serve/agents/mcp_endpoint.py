@@ -79,7 +79,7 @@ class McpEndpoint:
         version: str,
         dispatch: Dispatch,
         caller_of: CallerOf,
-        bells: EventBus,
+        events: EventBus,
         largest: int,
         elicits: bool = False,
     ) -> None:
@@ -94,7 +94,7 @@ class McpEndpoint:
         self._living: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
         self._late: dict[asyncio.Task[object], RunningCall] = {}  # calls that were not answered at once
-        bells.on_tools(self._tools_changed)
+        events.on_tools(self._tools_changed)
 
     async def close(self) -> None:
         """Calls under way are told so; then every stream and session ends."""

@@ -144,7 +144,7 @@ def _add_making_tools(service: AgentService, made: Registry[Tool]) -> None:
             return find_agent_room(db, session.folder, agents.get(db, session.id) or session)
 
         task, created = await call.write(lambda db: add_task_in(db, find(db), new, rules, "", call.now))
-        call.deps.bells.tasks()
+        call.deps.events.tasks()
         return CreateScheduleResult(make_schedule_view(task), created)
 
 
@@ -203,7 +203,7 @@ def _add_changing_tools(made: Registry[Tool]) -> None:
 
 
 def _finish(call: ToolCall, task: Task) -> ScheduleStateResult:
-    call.deps.bells.tasks()
+    call.deps.events.tasks()
     return ScheduleStateResult(success=True, status=task.state, next_run_at=iso(task.next_at, task.zone))
 
 

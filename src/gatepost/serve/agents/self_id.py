@@ -32,7 +32,7 @@ def make_self_dispatch(deps: ToolDeps) -> Dispatch:
 
 
 def make_self_app(dispatch: Dispatch, deps: ToolDeps, largest: int) -> McpEndpoint:
-    return McpEndpoint(NAME, __version__, dispatch, make_caller_finder(deps.store), deps.bells, largest)
+    return McpEndpoint(NAME, __version__, dispatch, make_caller_finder(deps.store), deps.events, largest)
 
 
 def make_caller_finder(store: Store) -> CallerOf:

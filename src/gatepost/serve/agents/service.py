@@ -128,7 +128,7 @@ class AgentService:
 
         made = await self._parts.store.write(make)
         if text:
-            self._parts.bells.session(made.id)
+            self._parts.events.session(made.id)
         told = await self.status(made.id)
         return structs.replace(told, notes=notes + (agent_spec.list_setup_notes(worktree) if worktree else []))
 
@@ -220,7 +220,7 @@ class AgentService:
             await self._parts.store.write(add)
         finally:
             self._set_replacing(session.id, False)
-        self._parts.bells.session(session.id)
+        self._parts.events.session(session.id)
         self._hub.ring(session.address)
 
     def _set_replacing(self, session_id: str, on: bool) -> None:
@@ -440,7 +440,7 @@ class AgentService:
         decision = await self._parts.store.write(decide)
         for session_id in decision.renew:
             self._flow.renew(session_id)
-        deciding.follow_decision(self._parts.bells, decision)
+        deciding.follow_decision(self._parts.events, decision)
         if decision.files:
             await asyncio.to_thread(remove_refused, self._parts.home.media, decision.files)
         if not decision.decided and not decision.kept:
@@ -475,14 +475,14 @@ class AgentService:
             return changed
 
         changed = await self._parts.store.write(answer)
-        self._parts.bells.requests()  # passed on if it waits for that; else it is told when it asks
+        self._parts.events.requests()  # passed on if it waits for that; else it is told when it asks
         if changed:
             self._flow.renew(session_id)
-        self._parts.bells.session(session_id)
+        self._parts.events.session(session_id)
         self._hub.ring(agents.address_of(session_id))
         if interrupt and not allow:
             await self._flow.stop(session_id, by)
-            self._parts.bells.room(agents.INSTANCE, agents.address_of(session_id))
+            self._parts.events.room(agents.INSTANCE, agents.address_of(session_id))
 
     async def providers(self) -> list[ProviderInfo]:
         return await providers.list_providers(self._parts)

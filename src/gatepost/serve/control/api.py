@@ -62,7 +62,7 @@ KINDS: tuple[tuple[type[GatepostError], ApiErrorKind, int], ...] = (
 class ApiDeps(Struct, frozen=True, kw_only=True):
     """Parts of the API: `status` is what the daemon knows of itself, `new_login` makes a one-time address."""
 
-    office: OperationDeps
+    operation_deps: OperationDeps
     terminal: LocalChannel
     status: Callable[[], Awaitable[DaemonStatus]]
     shutdown: Callable[[], None]
@@ -126,7 +126,7 @@ class ControlApi:
 
     async def operate(self, request: Request) -> Response:
         run = self._parts.operations[request.path_params["name"]]
-        return result_response(await run(self._parts.office, await read_object(request)))
+        return result_response(await run(self._parts.operation_deps, await read_object(request)))
 
     async def openapi(self, request: Request) -> Response:
         self._openapi = self._openapi or _json(make_openapi(self._parts.operations))
@@ -161,7 +161,7 @@ class ControlApi:
     async def chat_wait(self, request: Request) -> Response:
         message_id = int(_read_number(request, "message"))
         answer = await terminal_chat.wait_for_outcome(
-            self._parts.office.store,
+            self._parts.operation_deps.store,
             self._parts.terminal,
             message_id,
             _read_number(request, "timeout", terminal_chat.LONGEST_WAIT_S),
@@ -171,7 +171,7 @@ class ControlApi:
 
     async def chat_stream(self, request: Request) -> Response:
         room = terminal_chat.parse_room(request.query_params.get("room", ""), self._parts.terminal)
-        store, hub = self._parts.office.store, self._parts.terminal
+        store, hub = self._parts.operation_deps.store, self._parts.terminal
         after = int(_read_number(request, "after", -1))
         if after < 0:
             after = await store.read(room_events.get_start_cursor, hub, room)

@@ -55,14 +55,16 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
     store: Store
     clock: Clock
     config: Config
-    bells: EventBus
+    events: EventBus
     caller: str = OPERATOR  # or a person, like telegram:user/9
     via: str = ""  # the API token by which a program came
     login: str = ""  # the browser in which the caller is signed in
     args: OperationArgs[Any] | None = None  # of the operation that runs
     stop_session: Callable[[str, str], Awaitable[bool]] | None = None  # (session, by whom); None: nothing is awake
     renew_session: Callable[[str], None] | None = None  # it was changed: it starts anew, after its turn
-    obey: Callable[[], Awaitable[int]] | None = None  # the switches have changed: act on them; how many were ended
+    apply_switches: Callable[[], Awaitable[int]] | None = (
+        None  # the switches have changed: act on them; how many were ended
+    )
     # end everything, then write it down
     halt: Callable[[Callable[[], Awaitable[bool]]], Awaitable["PanicResult"]] | None = None
     # one turn of an agent, to see whether it answers
@@ -94,7 +96,7 @@ class OperationDeps(Struct, frozen=True, kw_only=True):
             return answer
 
         answer = await self.store.write(both)
-        self.bells.operation()
+        self.events.operation()
         return answer
 
     async def record_soon(self, **details: Any) -> None:

@@ -36,10 +36,12 @@ class OperationPasser:
         return answer["result"]
 
 
-async def run_passed(office: OperationDeps, asked: Answer) -> Answer:
+async def run_passed(operation_deps: OperationDeps, asked: Answer) -> Answer:
     """Run here what another gateway passes on. It is not passed on a second time: the folder may just have moved."""
     name = str(asked["name"])
-    deps = replace(office, caller=str(asked["caller"]), via=str(asked["via"]), login=str(asked["login"]), pass_on=None)
+    deps = replace(
+        operation_deps, caller=str(asked["caller"]), via=str(asked["via"]), login=str(asked["login"]), pass_on=None
+    )
     try:
         return {"result": await OPERATIONS[name](deps, asked["given"])}
     except GatepostError as error:

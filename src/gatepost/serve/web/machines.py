@@ -54,7 +54,7 @@ class MachineDeps(Struct, frozen=True, kw_only=True):
     `find_unready`: why nobody should be sent to this gateway now, though it may serve again; '': it serves.
     `pace`: holds whoever shows no token for an operation."""
 
-    office: OperationDeps
+    operation_deps: OperationDeps
     throttle: AuthThrottle
     pace: PeerRateLimiter
     clients: ClientAddresses
@@ -104,7 +104,7 @@ class Machines:
         return self._ready
 
     async def _ask_store(self) -> bool:
-        store = self._deps.office.store
+        store = self._deps.operation_deps.store
         try:
             async with asyncio.timeout(READY_S):
                 await store.read(check_answers)
@@ -127,7 +127,9 @@ class Machines:
         if token is None:
             return await self._refusal(request)
         right = f"op:{METRICS_RIGHT}"
-        may = token.maker == OPERATOR or await self._deps.office.store.read(has_right, token.maker, right, ROOT_FOLDER)
+        may = token.maker == OPERATOR or await self._deps.operation_deps.store.read(
+            has_right, token.maker, right, ROOT_FOLDER
+        )
         if not may or not includes(token.scopes, METRICS_RIGHT):
             return error_response(ApiErrorKind.REFUSED, f"the token has no scope {METRICS_RIGHT}", 403)
         return None
@@ -143,8 +145,8 @@ class Machines:
             if not includes(token.scopes, operation.info.right):
                 hint = f"its scopes do not include {operation.info.right}"
                 raise Refused(f"the token {token.id}", operation.info.name, "", hint)
-            office = replace(self._deps.office, caller=token.maker, via=token.id)
-            return await run_operation(office, operation, request)
+            operation_deps = replace(self._deps.operation_deps, caller=token.maker, via=token.id)
+            return await run_operation(operation_deps, operation, request)
         except GatepostError as error:
             return await render_error(request, error)
 
@@ -161,7 +163,7 @@ class Machines:
         shown = read_bearer(request.headers)
         if not shown:
             return None
-        store, now = self._deps.office.store, self._deps.office.clock.now()
+        store, now = self._deps.operation_deps.store, self._deps.operation_deps.clock.now()
         token = await store.read(api_tokens.find_valid, shown, now)
         if token is None:
             return None
@@ -186,9 +188,9 @@ async def show_docs(request: Request) -> Response:
     return RedirectResponse(f"{PREFIX}/api", 303)
 
 
-async def run_operation(office: OperationDeps, operation: Operation, request: Request) -> Response:
+async def run_operation(operation_deps: OperationDeps, operation: Operation, request: Request) -> Response:
     try:
-        return result_response(await operation(office, await read_object(request)))
+        return result_response(await operation(operation_deps, await read_object(request)))
     except OverflowError as error:
         return await render_number_too_large(request, error)
 

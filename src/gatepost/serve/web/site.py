@@ -75,7 +75,7 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     home: Home
     channel: LocalChannel
     stopping: asyncio.Event
-    bells: EventBus = field(default_factory=EventBus)
+    events: EventBus = field(default_factory=EventBus)
     listens: str | None = "127.0.0.1"
     reach: ChannelInstances | None = None  # None: what happens here is said in no other channel
     channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
@@ -89,11 +89,11 @@ def make_site(parts: WebDeps) -> Starlette:
     parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
     browsers, pace = _make_browsers(parts, chat), PeerRateLimiter(make_client_addresses(parts.config))
-    links = PairingLinks(parts.store, parts.clock, parts.bells, parts.reach)
-    invites = InviteLinks(parts.store, parts.clock, parts.bells, parts.channel)
+    links = PairingLinks(parts.store, parts.clock, parts.events, parts.reach)
+    invites = InviteLinks(parts.store, parts.clock, parts.events, parts.channel)
     chat_widget = _make_widget(parts, chat)
     pages = _make_group_sites(parts, browsers)
-    dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.bells, parts.stopping)) if parts.dashboard else None
+    dashboard = Dashboard(parts.dashboard, ChangeStreams(parts.events, parts.stopping)) if parts.dashboard else None
     return Starlette(
         routes=[
             *SitePages(browsers).routes(),
@@ -168,7 +168,7 @@ def _make_group_sites(parts: WebDeps, browsers: BrowserLogins) -> GroupSites:
 
 
 def _make_browsers(parts: WebDeps, chat: Chat) -> BrowserLogins:
-    parts.bells.on_logins(parts.channel.ring_all)  # a stream then sees that its browser was signed out
+    parts.events.on_logins(parts.channel.ring_all)  # a stream then sees that its browser was signed out
     return BrowserLogins(
         BrowserLoginDeps(
             store=parts.store,
@@ -176,7 +176,7 @@ def _make_browsers(parts: WebDeps, chat: Chat) -> BrowserLogins:
             config=parts.config,
             home=parts.home,
             streams=chat.streams,
-            bells=parts.bells,
+            events=parts.events,
             store_id=parts.store_id,
         )
     )
@@ -203,7 +203,7 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRate
         return await browsers.find_visitor(request) is not None
 
     deps = MachineDeps(
-        office=parts.dashboard.office,
+        operation_deps=parts.dashboard.operation_deps,
         operations=parts.dashboard.operations,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
         pace=pace,
@@ -224,7 +224,7 @@ def _list_hook_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
         clock=parts.clock,
         config=parts.config,
         home=parts.home,
-        bells=parts.bells,
+        events=parts.events,
         stopping=parts.stopping,
         reach=parts.reach,
         pace=pace,
@@ -238,7 +238,7 @@ def _make_widget(parts: WebDeps, chat: Chat) -> ChatWidget:
             store=parts.store,
             clock=parts.clock,
             hub=parts.channel,
-            bells=parts.bells,
+            events=parts.events,
             stopping=parts.stopping,
             rendering=chat.rendering,
             clients=make_client_addresses(parts.config),

@@ -105,7 +105,7 @@ async def desk(store: SqliteStore, tmp_path: Path) -> AsyncIterator[CommandDesk]
     await store.write(add_people)
     home = Home(tmp_path / "home")
     home.prepare()
-    bells, clock, channel = EventBus(), FixedClock(), FakeChannel()
+    events, clock, channel = EventBus(), FixedClock(), FakeChannel()
     kind = channel.kind
     kinds: dict[str, ChannelKind] = {
         "fake": ChannelKind(name="fake", make=kind.make, features=kind.features, policy=RoomPolicy.PUBLIC)
@@ -123,7 +123,7 @@ async def desk(store: SqliteStore, tmp_path: Path) -> AsyncIterator[CommandDesk]
         store,
         clock,
         Config(),
-        bells,
+        events,
         ChannelInstances(kinds, channels),
         home,
         stop,
@@ -132,7 +132,7 @@ async def desk(store: SqliteStore, tmp_path: Path) -> AsyncIterator[CommandDesk]
         page=lambda: "http://127.0.0.1:8080",
     )
     made = CommandDesk(store, home, clock, intake, channel)
-    bells.on_session(made.woken.append)
+    events.on_session(made.woken.append)
     yield made
 
 

@@ -90,18 +90,18 @@ async def test_a_table_is_searched_and_exported_and_no_cell_is_a_formula(site: A
         assert {row["what"] for row in rows} == {"=HYPERLINK(1)", "<script>alert(1)</script>"}
 
 
-async def test_a_change_is_told_to_open_pages(site: Any, office: Any) -> None:
+async def test_a_change_is_told_to_open_pages(site: Any, operation_deps: Any) -> None:
     async with site.signed_in() as browser:
         async with browser.stream("GET", "/dashboard/live") as stream:
             lines = stream.aiter_lines()
             assert await anext(lines) == "retry: 2000"
-            site.bells.tasks()
+            site.events.tasks()
             async with asyncio.timeout(PATIENCE_S):
                 while await anext(lines) != "event: changed":
                     pass
 
 
-async def test_what_somebody_else_does_is_told_to_open_pages(site: Any, office: Any) -> None:
+async def test_what_somebody_else_does_is_told_to_open_pages(site: Any, operation_deps: Any) -> None:
     async with site.signed_in() as browser:
         async with browser.stream("GET", "/dashboard/live") as stream:
             lines = stream.aiter_lines()

@@ -40,7 +40,7 @@ JSON = {"content-type": "application/json"}
 class HookDesk:
     store: SqliteStore
     home: Home
-    bells: EventBus
+    events: EventBus
     client: httpx2.AsyncClient
     stopping: asyncio.Event
     reach: ChannelInstances
@@ -58,7 +58,7 @@ class HookDesk:
             clock=SystemClock(),
             config=Config(),
             home=self.home,
-            bells=self.bells,
+            events=self.events,
             stopping=self.stopping,
             reach=self.reach,
         )
@@ -85,7 +85,7 @@ async def desk(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[HookDe
     load_package("gatepost.channels")
     kind, config = CHANNELS["hook"], Config({"web.largest_hook_bytes": 100_000})
     channel: Channel = kind.make(ChannelDeps(instance="hook", config=config, clock=SystemClock()))
-    listen, stopping, bells = parse("127.0.0.1:0"), asyncio.Event(), EventBus()
+    listen, stopping, events = parse("127.0.0.1:0"), asyncio.Event(), EventBus()
     sock, reach = bind(listen), ChannelInstances({"hook": kind}, {"hook": channel}, 0)
     parts = WebDeps(
         store=store,
@@ -94,15 +94,15 @@ async def desk(store: SqliteStore, home: Home, web: Any) -> AsyncIterator[HookDe
         home=home,
         channel=web.hub,
         stopping=stopping,
-        bells=bells,
+        events=events,
         reach=reach,
     )
     await store.write(_add_groups)
     server = HttpServer(make_site(parts), sock)
     running = asyncio.create_task(server.run())
     async with httpx2.AsyncClient(base_url=get_bound_address(listen, sock).url, timeout=PATIENCE_S) as client:
-        made = HookDesk(store, home, bells, client, stopping, reach)
-        bells.on_session(made.woken.append)
+        made = HookDesk(store, home, events, client, stopping, reach)
+        events.on_session(made.woken.append)
         yield made
     stopping.set()
     server.stop()

@@ -43,7 +43,7 @@ async def serving(desk: HookDesk, waits: LinkWaits) -> AsyncIterator[httpx2.Asyn
 
 @pytest.fixture
 def waits(desk: HookDesk) -> LinkWaits:
-    return LinkWaits(desk.store, desk.bells, desk.stopping, most=3, most_of_link=2)
+    return LinkWaits(desk.store, desk.events, desk.stopping, most=3, most_of_link=2)
 
 
 async def begin_turn(desk: HookDesk) -> turns.Turn:
@@ -86,7 +86,7 @@ async def finish(desk: HookDesk, *said: str, elsewhere: str = "") -> None:
         assert turns.finish(db, turn.id, turn.epoch, "{}", SystemClock().now())
 
     await desk.store.write(end)
-    desk.bells.change("hook", ROOM)
+    desk.events.change("hook", ROOM)
 
 
 async def wait_at(client: httpx2.AsyncClient, token: str, text: str = "x", seconds: int = 60) -> Any:
@@ -118,7 +118,7 @@ async def test_silence_and_failure_are_told_without_the_reason(desk: HookDesk, w
         await desk.store.write(
             turn_failures.record_failure, turn.id, turn.epoch, cause, TurnRetryPolicy(), SystemClock().now()
         )
-        desk.bells.change("hook", ROOM)
+        desk.events.change("hook", ROOM)
         assert await waiting == {"status": "failed", "body": ""}
 
 
@@ -211,12 +211,12 @@ async def test_a_bell_of_another_room_or_channel_wakes_nobody(desk: HookDesk) ->
     link = await desk.issue()
     await desk.post(link.secret, "x")
     (message,) = await desk.list_posted()
-    waits = LinkWaits(Counting(), desk.bells, desk.stopping)  # type: ignore[arg-type]  # a store that counts
+    waits = LinkWaits(Counting(), desk.events, desk.stopping)  # type: ignore[arg-type]  # a store that counts
     gone = asyncio.Event()
     waiting = asyncio.create_task(waits.wait(ROOM, message.id, 60, gone.wait))
     await until(lambda: looks == 1)
     for place in (("hook", "hook:acme/eng/other"), ("web", ROOM)):
-        desk.bells.change(*place)
+        desk.events.change(*place)
     gone.set()
     assert (await waiting).status == "timeout"
     assert looks == 2  # one when it began, one when the program was gone

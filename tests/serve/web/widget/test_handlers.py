@@ -223,7 +223,7 @@ async def test_a_revoked_link_ends_its_streams_at_once_and_lets_nobody_write(sit
         async with page.follow() as events:
             await find(events, lambda kind, data: kind == "cursor")
             await site.store.write(tokens.revoke, link.token.id, CLOCK.now())
-            site.bells.operation()
+            site.events.operation()
             assert await find(events, lambda kind, data: kind == "closed") == {}
             with pytest.raises(StopAsyncIteration):
                 await anext(events)

@@ -175,7 +175,7 @@ class HostLimits:
         with suppress(GatepostError):
             rooms = await parts.store.write(add_owner_notices, parts.reach, f"disk:{live.session.id}:{now}", text, now)
             for room in rooms:
-                parts.bells.room(*room)
+                parts.events.room(*room)
 
     async def _relieve(self, shortage: DiskShortage) -> None:
         """Freeze them all, so that what is measured stays true; end who grew most; let the others go on."""

@@ -271,7 +271,7 @@ class StatusLines:
         given = (reach, turn.id, turn.epoch, text, self._shown, now)
         room = await self._parts.store.write(record_status, *given, durable=False, lane=self._session.id)
         if room is not None:
-            self._parts.bells.room(*room)
+            self._parts.events.room(*room)
 
 
 def record_status(

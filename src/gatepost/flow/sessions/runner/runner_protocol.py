@@ -228,7 +228,7 @@ class RunnerProtocol:
             self._drained_at = rings if claim is not None and not claim.more else -1
             if ended is not None:
                 self.claimed = True  # that was what it had been woken for
-                self.parts.bells.room(*ended)
+                self.parts.events.room(*ended)
             return claim
         if not self._is_own(frame.turn) or self.time_up_at is not None or self._compacting:
             return None
@@ -256,7 +256,7 @@ class RunnerProtocol:
         self.draft.begin(turn, shown=seen and not self._compacting)
         if seen:
             self.parts.typing.start(turn.instance, turn.address, turn.thread, claim.read)
-        self.parts.bells.change(turn.instance, turn.address)
+        self.parts.events.change(turn.instance, turn.address)
         answer = runner_frames.ClaimReplyFrame(
             id=frame.id,
             rows=list(claim.rows),
@@ -319,9 +319,9 @@ class RunnerProtocol:
         )
         for instance, address in taken.rooms:
             if (instance, address) != (room.instance, room.address):
-                parts.bells.room(instance, address)
+                parts.events.room(instance, address)
         if taken.asked:
-            parts.bells.requests()
+            parts.events.requests()
         for answer in taken.answers:
             self.send(answer)
         if taken.exceeded and self._is_own(taken.exceeded):
@@ -414,11 +414,11 @@ class RunnerProtocol:
             done = await store.write(turns.finish, turn.id, turn.epoch, usage, now, withheld, lane=lane)
             has_lines = turn.epoch > 1 or self._statuses.shown_in == (turn.id, turn.epoch)  # perhaps of an earlier try
             if done and has_lines:
-                self.parts.bells.room(turn.instance, turn.address)
+                self.parts.events.room(turn.instance, turn.address)
             return done
         done = await store.write(compaction.finish_turn, self.parts.reach, turn, usage, now, lane=lane)
         if done:
-            self.parts.bells.room(turn.instance, turn.address)
+            self.parts.events.room(turn.instance, turn.address)
             self._port.end_after_turn("its conversation was made shorter")
         return done
 
@@ -426,12 +426,12 @@ class RunnerProtocol:
         self.draft.end()
         if self.turn is not None:
             self.parts.typing.stop(self.turn.instance, self.turn.address, self.turn.thread)
-            self.parts.bells.change(self.turn.instance, self.turn.address)
+            self.parts.events.change(self.turn.instance, self.turn.address)
         self.turn, self.tool_timeout, self._fork_source = None, 0, ""
         if self.requests.is_used:
             self.requests.end_turn()
         if self.session.parent:
-            self.parts.bells.session(self.session.parent)  # it may have been told of this one's end
+            self.parts.events.session(self.session.parent)  # it may have been told of this one's end
         self.time_up_at = None
         self.active_at = self.parts.listening.now()
         self._port.turn_ended()

@@ -97,7 +97,7 @@ class RunnerRequests:
         )
         self.is_used = True
         for room in recorded.rooms:
-            self._parts.bells.room(*room)
+            self._parts.events.room(*room)
         known = recorded.answer
         if known is not None:
             self._send(known)
@@ -107,8 +107,8 @@ class RunnerRequests:
         else:
             self._named.add(wish.name)
             self.awaited.add(wish.name, self._parts.listening.now())
-        self._parts.bells.change(turn.instance, turn.address)
-        self._parts.bells.requests()
+        self._parts.events.change(turn.instance, turn.address)
+        self._parts.events.requests()
 
     def _find_refusal(self, turn: Turn, event: runner_frames.EventFrame, quota: TimelineQuota) -> str:
         """Return why nobody is asked, '' if somebody is."""
@@ -131,6 +131,6 @@ class RunnerRequests:
 
     def end_turn(self) -> None:
         if self._named:
-            self._parts.bells.requests()  # what nobody answered is withdrawn, and its cards say so
+            self._parts.events.requests()  # what nobody answered is withdrawn, and its cards say so
         self._at_once, self.is_used = 0, bool(self._named)
         self.awaited.clear()

@@ -65,7 +65,7 @@ class TurnTimeline:
             kind, data = TimelineKind.STATUS, {"text": UNTOLD}
         now, own = self._parts.clock.now(), self._session.id
         self._parts.store.post(timeline.add, own, turn.id, kind, data, now, lane=own)
-        self._parts.bells.change(turn.instance, turn.address)
+        self._parts.events.change(turn.instance, turn.address)
 
 
 def make_timeline_entry(event: EventFrame) -> tuple[TimelineKind, dict[str, Any]] | None:

@@ -38,7 +38,7 @@ class Section(StrEnum):
 class PageRequest(Struct, frozen=True, kw_only=True):
     """Somebody who looks at a page. `params`: of its path. `describe`: what the daemon knows of itself."""
 
-    office: OperationDeps
+    operation_deps: OperationDeps
     person: str
     params: Mapping[str, str]
     query: Mapping[str, str]
@@ -52,24 +52,24 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     async def ask(self, asked: OperationArgs[Any] | type[OperationArgs[Any]], /, **args: Any) -> Any:
         """Return what an operation answers this person. Raises Refused without the right. `args`: where the type is
         named alone, because some are as a visitor wrote them."""
-        deps = replace(self.office, caller=self.person)
+        deps = replace(self.operation_deps, caller=self.person)
         found = self.operations[asked.info.name]
         given = to_builtins(asked) if isinstance(asked, OperationArgs) else args
         return await found.answer(deps, found.parse(given))  # what a visitor wrote is judged like any other
 
     async def may(self, *operations: str, scope: str = ROOT_FOLDER) -> bool:
         """Return True if this person may run all of them for that group."""
-        rights = await self.office.store.read(read_operation_rights, self.person)
+        rights = await self.operation_deps.store.read(read_operation_rights, self.person)
         return all(may_run(rights, self.operations[name].info, scope) for name in operations)
 
     async def has_right(self, right: str) -> bool:
         """Return True if the person has the right for the whole gateway. For operations that show some people more."""
-        rights = await self.office.store.read(read_operation_rights, self.person)
+        rights = await self.operation_deps.store.read(read_operation_rights, self.person)
         return rights.allows(f"op:{right}", ROOT_FOLDER)
 
     @property
     def now(self) -> int:
-        return self.office.clock.now()
+        return self.operation_deps.clock.now()
 
 
 PageFunction = Callable[[PageRequest], Awaitable[PageView]]

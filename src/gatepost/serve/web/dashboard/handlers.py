@@ -62,7 +62,7 @@ LONGEST_NUMBER = 9  # digits
 class DashboardDeps(Struct, frozen=True, kw_only=True):
     """`describe`: what the daemon knows of itself."""
 
-    office: OperationDeps
+    operation_deps: OperationDeps
     describe: Callable[[], Awaitable[DaemonStatus]]
     pages: Registry[Page] = PAGES
     operations: Registry[Operation] = OPERATIONS
@@ -110,7 +110,7 @@ class Dashboard:
 
     def _make_request(self, request: Request) -> PageRequest:
         return PageRequest(
-            office=replace(self._deps.office, login=request.state.visitor.login),
+            operation_deps=replace(self._deps.operation_deps, login=request.state.visitor.login),
             person=request.state.user,
             params=request.path_params,
             query=request.query_params,
@@ -128,15 +128,15 @@ class Dashboard:
         self, template: str, request: Request, page: Page | None, view: PageView, status: int = 200, **more: Any
     ) -> Response:
         """With the navigation around it."""
-        shown = await self._deps.office.store.read(self._list_shown, request.state.user)
+        shown = await self._deps.operation_deps.store.read(self._list_shown, request.state.user)
         sections = [(each, [at for at in shown if at.section is each]) for each in Section]
         sidebar = await self._read_sidebar(request)
         context = {**self._context(request, page, view), "sections": sections, "sidebar": sidebar, **more}
         return HTMLResponse(await render_apart(template, **context, is_fragment=False), status)
 
     async def _read_sidebar(self, request: Request) -> Sidebar:
-        office = self._deps.office
-        return await office.store.read(read_sidebar, office.config, request.state.user)
+        operation_deps = self._deps.operation_deps
+        return await operation_deps.store.read(read_sidebar, operation_deps.config, request.state.user)
 
     def _context(self, request: Request, page: Page | None, view: PageView) -> dict[str, Any]:
         return {
@@ -145,7 +145,7 @@ class Dashboard:
             "title": view.title or (page.title if page else ""),
             "query": request.query_params,
             "address": request.url.path,
-            "now": self._deps.office.clock.now(),
+            "now": self._deps.operation_deps.clock.now(),
             "prefix": PREFIX,
             "version": __version__,
             "person": request.state.user,
@@ -172,13 +172,13 @@ class Dashboard:
         )
 
     async def _may_see(self, browser: str) -> bool:
-        office = self._deps.office
-        return await office.store.read(find_visitor, browser, office.clock.now()) is not None
+        operation_deps = self._deps.operation_deps
+        return await operation_deps.store.read(find_visitor, browser, operation_deps.clock.now()) is not None
 
     async def palette(self, request: Request) -> Response:
         """Every page and operation that this person may open."""
-        pages = await self._deps.office.store.read(self._list_shown, request.state.user)
-        operations = await self._deps.office.store.read(self._list_operations, request.state.user)
+        pages = await self._deps.operation_deps.store.read(self._list_shown, request.state.user)
+        operations = await self._deps.operation_deps.store.read(self._list_operations, request.state.user)
         return HTMLResponse(await render_apart("palette.html", pages=pages, operations=operations, prefix=PREFIX))
 
     def _list_operations(self, db: Db, person: str) -> list[Operation]:

@@ -15,22 +15,22 @@ CHANGED = b"event: changed\ndata: \n\n"
 class ChangeStreams:
     """One for the site. `open_streams` is bounded; who comes beyond that asks again by time."""
 
-    def __init__(self, bells: EventBus, stopping: asyncio.Event) -> None:
+    def __init__(self, events: EventBus, stopping: asyncio.Event) -> None:
         self._stopping = stopping
         self._waiting: set[asyncio.Event] = set()
         self._ending: asyncio.Task[None] | None = None
         self._sign_outs = 0
-        bells.on_change(lambda instance, address: self._ring())
-        bells.on_channel(lambda instance: self._ring())
-        bells.on_session(lambda session: self._ring())
-        bells.on_requests(self._ring)
-        bells.on_tasks(self._ring)
-        bells.on_newcomers(self._ring)
-        bells.on_errands(self._ring)
-        bells.on_operation(self._ring)
-        bells.on_group(lambda folder: self._ring())
-        bells.on_gateways(self._ring)
-        bells.on_logins(self._check_all)
+        events.on_change(lambda instance, address: self._ring())
+        events.on_channel(lambda instance: self._ring())
+        events.on_session(lambda session: self._ring())
+        events.on_requests(self._ring)
+        events.on_tasks(self._ring)
+        events.on_newcomers(self._ring)
+        events.on_errands(self._ring)
+        events.on_operation(self._ring)
+        events.on_group(lambda folder: self._ring())
+        events.on_gateways(self._ring)
+        events.on_logins(self._check_all)
 
     @property
     def is_full(self) -> bool:

@@ -76,7 +76,7 @@ class HookDeps(Struct, frozen=True, kw_only=True):
     clock: Clock
     config: Config
     home: Home
-    bells: EventBus
+    events: EventBus
     stopping: asyncio.Event
     reach: ChannelInstances
     pace: PeerRateLimiter | None = None  # holds whoever asks for links that are not there
@@ -85,8 +85,8 @@ class HookDeps(Struct, frozen=True, kw_only=True):
 class HookLinks:
     def __init__(self, deps: HookDeps, *, waits: LinkWaits | None = None) -> None:
         self._deps, self._rates = deps, LinkRates(deps.config[PER_MINUTE])
-        self._inbox = LinkInbox(deps.store, deps.clock, deps.config, deps.bells, deps.reach)
-        self._waits = waits or LinkWaits(deps.store, deps.bells, deps.stopping)
+        self._inbox = LinkInbox(deps.store, deps.clock, deps.config, deps.events, deps.reach)
+        self._waits = waits or LinkWaits(deps.store, deps.events, deps.stopping)
         reader = SecretReader(deps.store, Keyring(deps.home), deps.clock)
         self._secrets = SigningSecrets(KeptSecrets(reader, deps.store, deps.clock, MOST_SECRETS))
         self._load: HookLoad | None = None

@@ -25,8 +25,8 @@ PAGE = Path(__file__).parents[1] / "static" / "invite.html"
 class InviteLinks:
     """For browsers that are signed in. A code is in no address of a request but the page's own."""
 
-    def __init__(self, store: Store, clock: Clock, bells: EventBus, channel: LocalChannel) -> None:
-        self._store, self._clock, self._bells, self._channel = store, clock, bells, channel
+    def __init__(self, store: Store, clock: Clock, events: EventBus, channel: LocalChannel) -> None:
+        self._store, self._clock, self._bells, self._channel = store, clock, events, channel
 
     def routes(self) -> list[Route]:
         return [

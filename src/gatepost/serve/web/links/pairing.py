@@ -23,8 +23,8 @@ LONGEST_TOKEN = 200  # characters
 class PairingLinks:
     """For browsers that are signed in. A token is in no address of a request but the page's own."""
 
-    def __init__(self, store: Store, clock: Clock, bells: EventBus, reach: ChannelInstances | None) -> None:
-        self._store, self._clock, self._bells, self._reach = store, clock, bells, reach
+    def __init__(self, store: Store, clock: Clock, events: EventBus, reach: ChannelInstances | None) -> None:
+        self._store, self._clock, self._bells, self._reach = store, clock, events, reach
 
     def routes(self) -> list[Route]:
         return [

@@ -30,7 +30,7 @@ class LinkWaits:
     def __init__(
         self,
         store: Store,
-        bells: EventBus,
+        events: EventBus,
         stopping: asyncio.Event,
         *,
         most: int = MOST,
@@ -39,7 +39,7 @@ class LinkWaits:
         self._store, self._stopping, self._most, self._most_of_link = store, stopping, most, most_of_link
         self._bells: dict[str, set[asyncio.Event]] = {}  # by room
         self._places: Counter[str] = Counter()  # by link
-        bells.on_change(self._ring)
+        events.on_change(self._ring)
 
     @property
     def count(self) -> int:

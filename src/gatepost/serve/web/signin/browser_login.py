@@ -68,13 +68,13 @@ class BrowserLoginDeps(Struct, frozen=True, kw_only=True):
     config: Config
     home: Home
     streams: BrowserStreams
-    bells: EventBus
+    events: EventBus
     store_id: str = ""  # of a store that several gateways share: a browser is signed in at all of them
 
 
 class BrowserLogins:
     def __init__(self, deps: BrowserLoginDeps) -> None:
-        self._store, self._clock, self._streams, self._bells = deps.store, deps.clock, deps.streams, deps.bells
+        self._store, self._clock, self._streams, self._bells = deps.store, deps.clock, deps.streams, deps.events
         self._config, self._days = deps.config, deps.config[BROWSER_DAYS]
         self._store_id = hashlib.sha256(deps.store_id.encode() or os.fsencode(deps.home.path)).hexdigest()[:8]
         self._clients = make_client_addresses(deps.config)

@@ -118,10 +118,10 @@ class WidgetRates:
 class VisitorStreams:
     """The streams that visitors hold open: one for each visitor, and a bounded number for each link."""
 
-    def __init__(self, hub: LocalChannel, bells: EventBus) -> None:
+    def __init__(self, hub: LocalChannel, events: EventBus) -> None:
         self._hub = hub
         self._open: dict[str, tuple[object, LinkVisitor]] = {}  # by the visitor's id
-        bells.on_operation(self._ring)  # a link may have been revoked
+        events.on_operation(self._ring)  # a link may have been revoked
 
     def has_room(self, visitor: LinkVisitor) -> bool:
         if visitor.id in self._open:  # the new one takes its place
@@ -154,7 +154,7 @@ class WidgetDeps(Struct, frozen=True, kw_only=True):
     store: Store
     clock: Clock
     hub: LocalChannel
-    bells: EventBus
+    events: EventBus
     stopping: asyncio.Event
     rendering: MarkdownRenderer
     clients: ClientAddresses
@@ -168,7 +168,7 @@ class ChatWidget:
     def __init__(self, deps: WidgetDeps) -> None:
         self._deps = deps
         self._rates = WidgetRates(lambda: asyncio.get_running_loop().time())
-        self._streams = VisitorStreams(deps.hub, deps.bells)
+        self._streams = VisitorStreams(deps.hub, deps.events)
 
     def routes(self) -> list[Route]:
         return [

@@ -22,15 +22,15 @@ def add(kind: RequestKind, **more: Any) -> Any:
     return lambda db: requests.add(db, NewRequest(**given), NOON)[0]
 
 
-async def show(office: Any, request_id: str) -> PermitDetails:
-    found: PermitDetails = await OPERATIONS["permit.show"].answer(office, ShowRequestArgs(id=request_id))
+async def show(operation_deps: Any, request_id: str) -> PermitDetails:
+    found: PermitDetails = await OPERATIONS["permit.show"].answer(operation_deps, ShowRequestArgs(id=request_id))
     return found
 
 
-async def test_a_held_call_has_its_cards_buttons_and_a_form_for_its_arguments(office: Any) -> None:
+async def test_a_held_call_has_its_cards_buttons_and_a_form_for_its_arguments(operation_deps: Any) -> None:
     new = add(RequestKind.CALL, input={"text": "hi"}, editable=True, rule="allow send")
-    asked = await office.store.write(new)
-    view = make_request_view(await show(office, asked.id))
+    asked = await operation_deps.store.write(new)
+    view = make_request_view(await show(operation_deps, asked.id))
     assert [(each.label, each.tone) for each in view.actions] == [
         ("Allow once", Tone.GOOD),
         ("Allow in this conversation", Tone.PLAIN),
@@ -48,20 +48,20 @@ async def test_a_held_call_has_its_cards_buttons_and_a_form_for_its_arguments(of
     assert parse_form(operation, sent) == {"id": asked.id, "allow": True, "input": {"text": "hello"}}
 
 
-async def test_what_several_must_agree_to_shows_who_did_and_cannot_be_edited(office: Any) -> None:
-    asked = await office.store.write(add(RequestKind.CALL, input={"text": "hi"}, editable=True, quorum=2))
-    await office.store.write(request_votes.add_vote, asked.id, "tg:user/ada", NOON)
-    found = await show(office, asked.id)
+async def test_what_several_must_agree_to_shows_who_did_and_cannot_be_edited(operation_deps: Any) -> None:
+    asked = await operation_deps.store.write(add(RequestKind.CALL, input={"text": "hi"}, editable=True, quorum=2))
+    await operation_deps.store.write(request_votes.add_vote, asked.id, "tg:user/ada", NOON)
+    found = await show(operation_deps, asked.id)
     view = make_request_view(found)
     assert (found.voters, found.quorum) == (["tg:user/ada"], 2)
     assert [each.label for each in view.actions] == ["Allow once", "Deny"]
     assert not [each for each in view.blocks if isinstance(each, FormBlock)]
 
 
-async def test_a_question_has_its_options_as_buttons_and_a_form_for_other_words(office: Any) -> None:
+async def test_a_question_has_its_options_as_buttons_and_a_form_for_other_words(operation_deps: Any) -> None:
     questions = {"question": "Which?", "options": ["Tea", "Coffee"]}
-    asked = await office.store.write(add(RequestKind.QUESTION, input=questions))
-    view = make_request_view(await show(office, asked.id))
+    asked = await operation_deps.store.write(add(RequestKind.QUESTION, input=questions))
+    view = make_request_view(await show(operation_deps, asked.id))
     assert [each.label for each in view.actions] == ["Tea", "Coffee", "Do not answer"]
     operation = OPERATIONS["permit.answer"]
     assert parse_form(operation, view.actions[1].args)["answers"] == ["Coffee"]
@@ -69,18 +69,18 @@ async def test_a_question_has_its_options_as_buttons_and_a_form_for_other_words(
     assert parse_form(operation, {**form.args, "answers": "Mate, please"})["answers"] == ["Mate, please"]
 
 
-async def test_several_questions_are_one_form_and_a_decided_request_has_no_buttons(office: Any) -> None:
+async def test_several_questions_are_one_form_and_a_decided_request_has_no_buttons(operation_deps: Any) -> None:
     several = {"questions": [{"question": "A?", "options": ["1", "2"]}, {"question": "B?"}]}
-    asked = await office.store.write(add(RequestKind.QUESTION, input=several))
-    view = make_request_view(await show(office, asked.id))
+    asked = await operation_deps.store.write(add(RequestKind.QUESTION, input=several))
+    view = make_request_view(await show(operation_deps, asked.id))
     assert [each.label for each in view.actions] == ["Do not answer"]
     [form] = [each for each in view.blocks if isinstance(each, FormBlock)]
     assert [each.label for each in form.inputs] == ["A?", "B?"]
     sent = {**form.args, "answers": "2\nwords"}  # as two inputs of one name arrive
     assert parse_form(OPERATIONS["permit.answer"], sent)["answers"] == ["2", "words"]
 
-    await office.store.write(requests.withdraw, asked.id, "it is over", NOON)
-    over = make_request_view(await show(office, asked.id))
+    await operation_deps.store.write(requests.withdraw, asked.id, "it is over", NOON)
+    over = make_request_view(await show(operation_deps, asked.id))
     assert not over.actions and not [each for each in over.blocks if isinstance(each, FormBlock)]
     assert isinstance(over.blocks[0], Note) and "it is over" in over.blocks[0].text
 

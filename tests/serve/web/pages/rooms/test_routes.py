@@ -39,14 +39,14 @@ def test_a_free_number_is_taken_and_nothing_else_changes() -> None:
     assert plan_move([route(1, 10), route(2, 20)], 1, 2) == {}
 
 
-async def test_a_move_is_recorded_and_what_is_not_there_is_named(office: Any) -> None:
-    made = [await OPERATIONS["route.add"](office, {"match": f"text=x{n}", "target": "drop"}) for n in range(3)]
+async def test_a_move_is_recorded_and_what_is_not_there_is_named(operation_deps: Any) -> None:
+    made = [await OPERATIONS["route.add"](operation_deps, {"match": f"text=x{n}", "target": "drop"}) for n in range(3)]
     first, second, third = (each["id"] for each in made)
-    moved = await OPERATIONS["route.move"](office, {"id": third, "before": first})
+    moved = await OPERATIONS["route.move"](operation_deps, {"id": third, "before": first})
     assert [each["id"] for each in moved if each["id"] in (first, second, third)] == [third, first, second]
     for wrong in ({"id": 999}, {"id": first, "before": 999}):
         with pytest.raises(NotFound, match="999"):
-            await OPERATIONS["route.move"](office, wrong)
+            await OPERATIONS["route.move"](operation_deps, wrong)
 
 
 def test_rows_are_dragged_or_moved_by_buttons_and_the_ends_have_one() -> None:

@@ -18,19 +18,19 @@ from gatepost.store.web.web_routes import WebAccess, WebRoute
 
 
 @pytest.fixture
-async def acme(office: Any) -> Any:
+async def acme(operation_deps: Any) -> Any:
     for folder in ("acme", "acme/eng", "other"):
-        await office.store.write(groups.add, folder, folder, "", 1)
-    return office
+        await operation_deps.store.write(groups.add, folder, folder, "", 1)
+    return operation_deps
 
 
-async def run(office: Any, name: str, **given: Any) -> Any:
-    return await OPERATIONS[name](office, given)
+async def run(operation_deps: Any, name: str, **given: Any) -> Any:
+    return await OPERATIONS[name](operation_deps, given)
 
 
-async def allow(office: Any, action: str, scope: str) -> None:
+async def allow(operation_deps: Any, action: str, scope: str) -> None:
     row = AclRow(id=0, principal="web:user/ada", action=action, scope=scope, effect=AclEffect.ALLOW)
-    await office.store.write(acl.put, row, 1)
+    await operation_deps.store.write(acl.put, row, 1)
 
 
 async def test_a_route_is_set_listed_and_removed_and_each_is_recorded(acme: Any) -> None:

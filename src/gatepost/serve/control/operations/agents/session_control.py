@@ -83,8 +83,8 @@ async def send(deps: OperationDeps, args: SendToSessionArgs) -> SentToSession:
         return standing.session, _add_message(db, standing, deps.caller, text, now)
 
     session, message_id = await deps.write(add)
-    deps.bells.session(session.id)
-    deps.bells.change(session.instance, session.address)
+    deps.events.session(session.id)
+    deps.events.change(session.instance, session.address)
     return SentToSession(session.id, message_id)
 
 
@@ -144,7 +144,7 @@ async def reset(deps: OperationDeps, args: ResetSessionArgs) -> ResetResult:
     await deps.write(forget, folder=session.folder)
     if deps.renew_session is not None:
         deps.renew_session(session.id)  # a provider that woke up meanwhile would remember all the same
-    deps.bells.change(session.instance, session.address)
+    deps.events.change(session.instance, session.address)
     return ResetResult(session.id, stopped)
 
 

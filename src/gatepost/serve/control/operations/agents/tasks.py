@@ -88,7 +88,7 @@ async def add(deps: OperationDeps, args: AddTaskArgs) -> AddedTask:
         return extend(AddedTask, make_view(task), created=created)
 
     made = await deps.write(insert)
-    deps.bells.tasks()
+    deps.events.tasks()
     return made
 
 
@@ -237,7 +237,7 @@ async def _change(deps: OperationDeps, task_id: str, change: Callable[[Db], Task
         return change(db)
 
     task = await deps.write(checked)
-    deps.bells.tasks()
+    deps.events.tasks()
     return make_view(task)
 
 
@@ -274,7 +274,7 @@ async def run_now(deps: OperationDeps, args: RunTaskArgs) -> RunningTask:
 
     fired = await deps.write(run)
     for session_id in fired.sessions:
-        deps.bells.session(session_id)
+        deps.events.session(session_id)
     for room in fired.rooms:
-        deps.bells.room(*room)
+        deps.events.room(*room)
     return RunningTask(id=args.id, fired=fired.ran)

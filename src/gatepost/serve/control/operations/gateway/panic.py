@@ -41,6 +41,6 @@ async def turn_on(deps: OperationDeps, args: PanicOnArgs) -> PanicAnswer:
 @operation
 async def turn_off(deps: OperationDeps, args: PanicOffArgs) -> PanicAnswer:
     changed = await deps.write(lambda db: switches.turn_off(db, PANIC))
-    if deps.obey is not None:
-        await deps.obey()
+    if deps.apply_switches is not None:
+        await deps.apply_switches()
     return PanicAnswer(changed=changed)

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 async def _write(deps: OperationDeps, change: Callable[[Db], T], **details: str) -> T:
     answer = await deps.write(change, **details)
-    deps.bells.tools(None)  # it binds the groups below, too
+    deps.events.tools(None)  # it binds the groups below, too
     return answer
 
 

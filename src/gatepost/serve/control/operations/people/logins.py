@@ -44,7 +44,7 @@ async def end_login(deps: OperationDeps, args: EndLoginArgs) -> BrowserLoginView
         return _make_view(row, deps, _get_called(db, row.user_id))
 
     ended = await deps.write(end)
-    deps.bells.logins()
+    deps.events.logins()
     return ended
 
 
@@ -60,7 +60,7 @@ async def end_all_logins(deps: OperationDeps, args: EndAllLoginsArgs) -> EndedLo
         return EndedLogins(person=names[0], ended=ended)
 
     done = await deps.write(end)
-    deps.bells.logins()
+    deps.events.logins()
     return done
 
 

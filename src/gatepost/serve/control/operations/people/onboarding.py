@@ -35,7 +35,7 @@ async def open_entrance(deps: OperationDeps, args: OpenEntranceArgs) -> Entrance
         return newcomers.add_entrance(db, args.instance, args.senders, args.folder, args.per_day, deps.caller, now)
 
     made = await deps.write(insert)
-    deps.bells.newcomers()  # a higher limit may be somebody's turn
+    deps.events.newcomers()  # a higher limit may be somebody's turn
     return made
 
 
@@ -67,7 +67,7 @@ async def allow(deps: OperationDeps, args: AllowNewcomerArgs) -> Newcomer:
         return admitted
 
     admitted = await deps.write(admit)
-    deps.bells.newcomers()
+    deps.events.newcomers()
     return admitted
 
 

@@ -56,7 +56,7 @@ async def set_password(deps: OperationDeps, args: SetPasswordArgs) -> SignInStat
         return _read_state(db, deps.config, user)
 
     state = await deps.write(write)
-    deps.bells.logins()
+    deps.events.logins()
     return state
 
 
@@ -77,7 +77,7 @@ async def remove_password(deps: OperationDeps, args: RemovePasswordArgs) -> Sign
         return _read_state(db, deps.config, names[0])
 
     state = await deps.write(write)
-    deps.bells.logins()
+    deps.events.logins()
     return state
 
 

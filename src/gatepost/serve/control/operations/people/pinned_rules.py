@@ -35,7 +35,7 @@ async def add(deps: OperationDeps, args: AddPinnedRuleArgs) -> PinnedRule:
         return pinned_rules.add(db, args.folder, room, text, deps.caller, now)
 
     made = await deps.write(insert)
-    deps.bells.group(args.folder)
+    deps.events.group(args.folder)
     return made
 
 
@@ -56,5 +56,5 @@ async def remove(deps: OperationDeps, args: RemovePinnedRuleArgs) -> PinnedRule:
         return found
 
     gone = await deps.write(delete)
-    deps.bells.group(args.folder)
+    deps.events.group(args.folder)
     return gone

@@ -142,8 +142,8 @@ async def _issue_link(deps: OperationDeps, identity: str, now: int) -> PairingCo
 @operation
 async def unpair(deps: OperationDeps, args: UnpairUserArgs) -> UnpairedIdentity:
     removed = await deps.write(lambda db: pairing.unpair(db, args.identity))
-    deps.bells.tools()
-    deps.bells.requests()
+    deps.events.tools()
+    deps.events.requests()
     return UnpairedIdentity(removed.identity, removed.person)
 
 
@@ -169,7 +169,7 @@ async def unblock(deps: OperationDeps, args: UnblockUserArgs) -> AclRow:
         return row
 
     row = await deps.write(remove)
-    deps.bells.tools(None)
+    deps.events.tools(None)
     return row
 
 
@@ -192,7 +192,7 @@ async def _write_row(deps: OperationDeps, args: SpeakArgs, effect: AclEffect) ->
         return grant_changes.replace_opposite(db, new, now)
 
     row = await deps.write(write)
-    deps.bells.tools(None)
+    deps.events.tools(None)
     return row
 
 
@@ -215,7 +215,7 @@ async def forget(deps: OperationDeps, args: ForgetUserArgs) -> ErasureReport:
         return await erasure.describe(args.id)
     done = await erasure.erase(args.id, deps.caller)
     deps.refusals.discard(lambda counted: counted[0] in done.identities)
-    deps.bells.tools()
+    deps.events.tools()
     return done
 
 

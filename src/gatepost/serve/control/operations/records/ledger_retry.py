@@ -33,10 +33,10 @@ async def retry(deps: OperationDeps, args: RetryMessageArgs) -> RetryResult:
     now = deps.clock.now()
     done = await deps.write(lambda db: retry_rows(db, args, now))
     if done.sent:
-        deps.bells.room(done.instance, done.address)
+        deps.events.room(done.instance, done.address)
     for session_id in done.given:
-        deps.bells.session(session_id)
-    deps.bells.change(done.instance, done.address)
+        deps.events.session(session_id)
+    deps.events.change(done.instance, done.address)
     return done
 
 

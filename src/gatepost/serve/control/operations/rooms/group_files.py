@@ -61,5 +61,5 @@ async def write_file(deps: OperationDeps, args: WriteGroupFileArgs) -> WrittenGr
         claim_folder_here(db, deps.home, args.folder, now)
 
     await deps.write(check_again, version=done.version, size=done.size, before=args.version)
-    deps.bells.group(args.folder)
+    deps.events.group(args.folder)
     return done

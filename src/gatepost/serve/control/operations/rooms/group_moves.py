@@ -44,7 +44,7 @@ async def move_group(deps: OperationDeps, args: MoveGroupArgs) -> GroupMoveView:
         return await _move_without_files(deps, args)
     now = deps.clock.now()
     begun = await deps.write(lambda db: begin_move(db, args.folder, args.gateway, now))
-    deps.bells.gateways()
+    deps.events.gateways()
     found = await _wait(deps.store, begun, args.wait_s)
     if found.state is GroupMoveState.FAILED and begun.state is not GroupMoveState.FAILED:
         raise Invalid("folder", f"{found.world} stays on {found.source}; {found.note}")
@@ -78,7 +78,7 @@ async def _move_without_files(deps: OperationDeps, args: MoveGroupArgs) -> Group
         return lost_worlds.move(db, world, source, args.gateway, now)
 
     moved = await deps.write(change, source=source, conversations="begin anew")
-    deps.bells.gateways()
+    deps.events.gateways()
     return make_view(moved)
 
 

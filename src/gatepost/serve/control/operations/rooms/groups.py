@@ -149,12 +149,12 @@ async def set_values(deps: OperationDeps, args: SetGroupArgs) -> SetGroupResult:
     told = {**values, **{LIMIT + name: value for name, value in bounds.items()}}
     told |= {} if wishes is None else {MOUNTS: list(wishes)}
     answer = await deps.write(update, values=told)
-    deps.bells.tools(args.folder)
-    deps.bells.group(args.folder)
+    deps.events.tools(args.folder)
+    deps.events.group(args.folder)
     if bounds:
         for each in await deps.store.read(groups.list_all):
             if each.folder.startswith(args.folder + "/"):  # they may have it from this one
-                deps.bells.group(each.folder)
+                deps.events.group(each.folder)
     return answer
 
 

@@ -118,7 +118,7 @@ async def show_group(request: PageRequest) -> PageView:
         writes = await request.may("group.write_file", scope=folder)
         return make_editor_view(await request.ask(ReadGroupFileArgs(folder=folder, path=path)), writes=writes)
     group = await request.ask(ShowGroupArgs(folder=folder))
-    details = (*DETAILS, PLACE) if request.office.home.gateway else DETAILS
+    details = (*DETAILS, PLACE) if request.operation_deps.home.gateway else DETAILS
     blocks = [make_facts(group, details), await _ask_files(request, folder), *list_conversations(group)]
     if await request.may("rule.list", scope=folder):
         blocks.append(make_pinned(folder, await request.ask(ListPinnedRulesArgs(folder=folder))))
@@ -138,7 +138,7 @@ async def _ask_files(request: PageRequest, folder: str) -> Block:
 
 
 async def _list_moves(request: PageRequest, group: GroupDetails) -> tuple[Action, ...]:
-    if not request.office.home.gateway or not await request.may("gateway.list", "group.move"):
+    if not request.operation_deps.home.gateway or not await request.may("gateway.list", "group.move"):
         return ()
     return list_moves(group, await request.ask(ListGatewaysArgs()))
 
