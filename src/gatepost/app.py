@@ -19,7 +19,7 @@ from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.process.contact import always
+from gatepost.core.process.fencing import always
 from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.process.watchdog import EVERY_S, Watchdog
 from gatepost.core.settings import Config

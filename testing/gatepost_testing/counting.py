@@ -29,14 +29,14 @@ class CountingDb:
 
     def put(self, sql: str, params: Sequence[Any] = ()) -> None:
         self.statements += 1
-        self._db.put(sql, params)
+        self._db.execute_later(sql, params)
 
     def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
         found = self.rows(sql, params)
         return lambda: found
 
     def alone(self, kind: LockKind, *key: str) -> None:
-        self._db.alone(kind, *key)
+        self._db.lock(kind, *key)
 
     def share(self, kind: LockKind) -> None:
         self._db.share(kind)

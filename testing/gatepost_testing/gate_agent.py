@@ -19,7 +19,7 @@ from gatepost.core import ids
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.process.contact import FenceCheck, always
+from gatepost.core.process.fencing import FenceCheck, always
 from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.registry import Registry
 from gatepost.core.settings import Config

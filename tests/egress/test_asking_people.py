@@ -27,7 +27,7 @@ from gatepost.flow.requests.choices import (
     CardFacts,
     make_card,
 )
-from gatepost.flow.requests.deciding import Decision, decide
+from gatepost.flow.requests.decide import Decision, decide
 from gatepost.flow.requests.refused_hosts import MOST_WAITING, RefusedHosts
 from gatepost.messages.card import render_text
 from gatepost.store.messages import inbox, messages, outbox

@@ -21,7 +21,7 @@ from gatepost.core.clock import SystemClock
 from gatepost.core.errors import Refused, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
-from gatepost.core.process.contact import FenceCheck, always
+from gatepost.core.process.fencing import FenceCheck, always
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.channel_specs import ChannelSpec

@@ -8,9 +8,9 @@ from gatepost.flow import pairing
 from gatepost.flow.codes import PAIRING
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups.groups import OWNER, add_defaults
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.flow.requests.choices import ALLOW_ONCE
-from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.store.people import identities, pairing_codes, users
 from gatepost.store.people.users import UserRole

@@ -100,7 +100,7 @@ def test_a_question_that_goes_down_three_groups_is_answered_once_although_the_ga
         assert f"done by    acme in session {found[0].session_id}" in shown and "answer to  lossy:room/1" in shown
 
 
-CLOSING = "gatepost.flow.errands.closing"
+CLOSING = "gatepost.flow.errands.sweep"
 ENDS = [
     FaultPoint("gatepost.store.sessions.errands:close_idle_session", "before"),
     FaultPoint("gatepost.store.sessions.errands:close_idle_session", "after"),

@@ -14,7 +14,7 @@ from gatepost_testing.storms.faults import FaultPoint
 
 DRINK = {"question": "Which drink?", "options": [{"label": "Tea"}, {"label": "Coffee"}]}
 SCRIPT = ScriptBuilder().turn("go").call("ask_user_question", questions=[DRINK]).say("They said {result}")
-ANSWERING = "gatepost.flow.requests.answering:answer_question"
+ANSWERING = "gatepost.flow.requests.chat_replies:answer_question"
 TELLING = "gatepost.flow.requests.agent_questions:_record_notified"
 FAULTS = [FaultPoint(target, when) for target in (ANSWERING, TELLING) for when in ("before", "after")]
 

@@ -12,7 +12,7 @@ import pytest
 from gatepost.app import Gateway
 from gatepost.core.clock import SystemClock
 from gatepost.flow.requests.choices import ALLOW_ONCE
-from gatepost.flow.requests.deciding import decide, follow_decision
+from gatepost.flow.requests.decide import decide, follow_decision
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules, run_task
 from gatepost.store.money import ledger
 from gatepost.store.people import users

@@ -26,7 +26,7 @@ from gatepost.core.secret_scrubber import STRUCK, SecretScrubber
 from gatepost.core.settings import Config, load
 from gatepost.flow import grant_changes
 from gatepost.flow.requests.choices import ALLOW_ONCE
-from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.gate.connectors import (
     CONNECTORS,

@@ -16,7 +16,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_package
 from gatepost.core.settings import Config
 from gatepost.flow import grant_changes
-from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING, MOST_WAITING_IN_GROUP, read_rules
+from gatepost.flow.requests.ask_approver import MOST_AN_HOUR, MOST_WAITING, MOST_WAITING_IN_GROUP, read_rules
 from gatepost.flow.requests.choices import (
     ALLOW_ALWAYS,
     ALLOW_ONCE,
@@ -26,7 +26,7 @@ from gatepost.flow.requests.choices import (
     AnswerChoice,
     list_choices,
 )
-from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.held_calls import HeldCalls, choose_quorum, get_arguments, make_caller
 from gatepost.flow.sessions.runner.results import ResultLimits, record_results
 from gatepost.gate.dispatch import Dispatch

@@ -145,8 +145,8 @@ async def test_without_the_rooms_lock_the_reader_misses_some(
 
 async def test_units_that_need_two_things_in_opposite_orders_both_end(server: "PostgresStore") -> None:
     def both(db: Db, first: str, second: str) -> str:
-        db.alone(LockKind.ROOM, first)
-        db.alone(LockKind.ROOM, second)
+        db.lock(LockKind.ROOM, first)
+        db.lock(LockKind.ROOM, second)
         return first
 
     wanted = [("a", "b"), ("b", "a")] * CALLS

@@ -8,8 +8,7 @@ import pytest
 
 from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
-from gatepost.flow.errands import giving
-from gatepost.flow.errands.giving import MOST_OPEN, MOST_OPEN_GROUP
+from gatepost.flow.errands.start import MOST_OPEN, MOST_OPEN_GROUP
 from gatepost.gate.caller import Caller
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore

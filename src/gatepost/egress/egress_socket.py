@@ -22,7 +22,7 @@ from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.process.acceptor import Acceptor
-from gatepost.core.process.contact import RETRY_S, FenceCheck, always
+from gatepost.core.process.fencing import RETRY_S, FenceCheck, always
 from gatepost.core.process.unix_sockets import bind_unix, peer_pid, remove_at_exit
 from gatepost.core.records import replace
 from gatepost.core.token_bucket import Rate, TokenBucket

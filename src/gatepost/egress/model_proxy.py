@@ -16,7 +16,7 @@ from msgspec import Struct
 from gatepost.core import log
 from gatepost.core.errors import Unavailable
 from gatepost.core.json_limits import bound_values, has_few_values
-from gatepost.core.process.contact import FenceCheck, always, check_contact
+from gatepost.core.process.fencing import FenceCheck, always, check_contact
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.records import replace
 from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short

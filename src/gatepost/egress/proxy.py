@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
-from gatepost.core.process.contact import FenceCheck, always, check_contact
+from gatepost.core.process.fencing import FenceCheck, always, check_contact
 from gatepost.core.process.thread_pools import BoundedThreadPool
 from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.egress import rules, tls_client_hello

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, SetupError, Unavailable
-from gatepost.core.process.contact import FenceCheck, always
+from gatepost.core.process.fencing import FenceCheck, always
 from gatepost.core.settings import Config, setting
 from gatepost.egress.endpoints import gateway_base, parse_command
 from gatepost.egress.http import HttpRefusal

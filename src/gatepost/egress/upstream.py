@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid, SetupError
-from gatepost.core.process.contact import FenceCheck, always, check_contact
+from gatepost.core.process.fencing import FenceCheck, always, check_contact
 from gatepost.core.secret_scrubber import SecretStreamScrubber
 from gatepost.egress import token_usage
 from gatepost.egress.http import EgressClient, HttpRefusal, HttpRequestHead

@@ -29,7 +29,7 @@ from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import NotFound
 from gatepost.core.home import Home
-from gatepost.core.process.contact import MAY_ACT, FenceCheck, always
+from gatepost.core.process.fencing import MAY_ACT, FenceCheck, always
 from gatepost.core.records import replace
 from gatepost.core.settings import Config, Setting
 from gatepost.flow import channel_specs

@@ -5,7 +5,7 @@ from msgspec import Struct, field
 from gatepost.core.clock import Clock
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.process.contact import FenceCheck, always
+from gatepost.core.process.fencing import FenceCheck, always
 from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.settings import Config
 from gatepost.flow.gateways.duties import Duties

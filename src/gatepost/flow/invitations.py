@@ -173,7 +173,7 @@ def _add_way(db: Db, used: Token, who: Applicant, folder: str, now: int) -> bool
 def _give_group(db: Db, code: str, token: Token, who: Applicant, now: int) -> JoinResult:
     """Promise a group. It is made after this transaction."""
     parent = token.folder or ""
-    db.alone(LockKind.QUOTA, "newcomers", parent)
+    db.lock(LockKind.QUOTA, "newcomers", parent)
     known = newcomers.find(db, who.sender, parent)
     if known is not None and (known.state in ENDED or _stays_denied(known, token)):
         return JoinResult(False, f"join_{known.state}", onboarding.KNOWN[known.state])

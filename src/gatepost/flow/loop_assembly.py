@@ -7,8 +7,8 @@ from msgspec import Struct
 from gatepost.flow.agent_assembly import ToolAssembly
 from gatepost.flow.channel_assembly import ChannelAssembly
 from gatepost.flow.delivery.delivery_loop import LOOK_S
-from gatepost.flow.errands.closing import ErrandSessionCloser
 from gatepost.flow.errands.errand_loop import ErrandLoop
+from gatepost.flow.errands.sweep import ErrandSessionCloser
 from gatepost.flow.flow_deps import FlowDeps
 from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.intake.chat_forks import ChatForks

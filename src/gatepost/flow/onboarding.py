@@ -17,7 +17,7 @@ from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext
 from gatepost.flow.intake.patterns import compile_glob
-from gatepost.flow.requests.asking import list_approvers
+from gatepost.flow.requests.ask_approver import list_approvers
 from gatepost.messages.inbound import MessageKind
 from gatepost.messages.text import one_line
 from gatepost.store.messages.inbox import InboxState
@@ -136,7 +136,7 @@ def ask(db: Db, entrances: Iterable[Entrance], who: Applicant, now: int) -> Join
     entrance = find_entrance(entrances, who)
     if entrance is None or sender_rights.find_rights(db, who.sender, entrance.folder) is None:
         return JoinResult(False, "join_without_code", NO_CODE)
-    db.alone(LockKind.QUOTA, "newcomers", entrance.folder)
+    db.lock(LockKind.QUOTA, "newcomers", entrance.folder)
     if (known := newcomers.find(db, who.sender, entrance.folder)) is not None:
         return JoinResult(False, f"join_{known.state}", KNOWN[known.state])
     queued = newcomers.count_queued(db, entrance.id)
@@ -201,7 +201,7 @@ def _has_room(db: Db, entrance: Entrance, now: int) -> bool:
 
 def admit_queued(db: Db, now: int) -> int:
     """Let in whose turn it is, the first first. How many."""
-    db.alone(LockKind.QUOTA, "newcomers")  # several gateways may look at once
+    db.lock(LockKind.QUOTA, "newcomers")  # several gateways may look at once
     admitted = 0
     for entrance in newcomers.list_entrances(db):
         for each in newcomers.list_queued(db, entrance.id, MOST_AT_ONCE):

@@ -2,7 +2,7 @@
 
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, find_or_add
-from gatepost.flow.requests.asking import list_approvers
+from gatepost.flow.requests.ask_approver import list_approvers
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.port import Db
 from gatepost.store.rooms import direct_rooms

@@ -62,7 +62,7 @@ class OutdatedDecision(Exception):
 class Db(Protocol):
     """One transaction of the store."""
 
-    def alone(self, kind: LockKind, *key: str) -> None:
+    def lock(self, kind: LockKind, *key: str) -> None:
         """Until this transaction ends nobody else has that key: say it before you look at what you decide by. One that
         is given out of the order may have the unit run again. With one writer there is nothing to do."""
         ...
@@ -91,12 +91,12 @@ class Db(Protocol):
         """How many rows were changed."""
         ...
 
-    def put(self, sql: str, params: Sequence[Any] = ()) -> None:
+    def execute_later(self, sql: str, params: Sequence[Any] = ()) -> None:
         """A write of which nobody needs to know how many rows it changed. It is done in its turn, before what follows,
         and may travel with that."""
         ...
 
-    def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
+    def query_later(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
         """Rows that are needed later, if at all: it is done in its turn, before what follows, and may travel with that.
         Call what is returned within the same transaction."""
         ...

@@ -18,7 +18,7 @@ from gatepost.core.clock import Clock
 from gatepost.core.errors import Invalid, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
-from gatepost.core.process.contact import FenceCheck, always, check_contact
+from gatepost.core.process.fencing import FenceCheck, always, check_contact
 from gatepost.core.process.thread_pools import FairThreadPool
 from gatepost.core.settings import Config, setting
 from gatepost.messages.inbound import Inbound

@@ -13,7 +13,7 @@ from gatepost.access.tiers import ROOT_FOLDER, Tier
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.errors import Invalid, Refused
 from gatepost.flow.errands.given_files import make_attachments
-from gatepost.flow.errands.giving import ErrandOrder, give_errand
+from gatepost.flow.errands.start import ErrandOrder, give_errand
 from gatepost.flow.intake.attachments import remove_attachments
 from gatepost.messages.text import clean
 from gatepost.store.messages import destinations

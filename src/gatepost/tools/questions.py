@@ -10,7 +10,7 @@ from msgspec import Meta
 from gatepost.access.subjects import Subject
 from gatepost.access.tiers import Tier
 from gatepost.core.errors import Invalid, Refused
-from gatepost.flow.requests.asking import EXPIRE_S
+from gatepost.flow.requests.ask_approver import EXPIRE_S
 from gatepost.flow.requests.choices import render_decision
 from gatepost.flow.requests.questions import find_choice, find_own_words, list_answers, parse_questions
 from gatepost.messages.text import clean, one_line

@@ -137,7 +137,7 @@ async def add_route(call: ToolCall, route: OneRoute) -> AddedRoute:
     await _check_routes(call, [wanted])
 
     def add(db: Db) -> int:
-        db.alone(LockKind.RULES, "routes")
+        db.lock(LockKind.RULES, "routes")
         routing.check_route_count(routes.list_all(db), call.caller.folder, [wanted.match])
         return _add(db, call, wanted, _list_known_folders(db, call))
 
@@ -165,7 +165,7 @@ async def set_routes(call: ToolCall, routes: ManyRoutes) -> UpdatedRoutes:
     await _check_routes(call, wanted)
 
     def replace(db: Db) -> None:
-        db.alone(LockKind.RULES, "routes")
+        db.lock(LockKind.RULES, "routes")
         for route in _in_order(db):
             if is_own_route(route, call.caller.folder):
                 _remove(db, route.id)

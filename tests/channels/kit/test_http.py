@@ -29,7 +29,7 @@ from gatepost.channels.kit.http import (
 from gatepost.channels.mastodon import adapter as mastodon_adapter
 from gatepost.channels.telegram.api import TelegramApi
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
-from gatepost.core.process.contact import MAY_ACT
+from gatepost.core.process.fencing import MAY_ACT
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.retry import DeliveryRetryPolicy, next_try
 from gatepost.store.postgres.gateway_lease import LEASE_S

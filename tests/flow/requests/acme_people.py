@@ -8,7 +8,7 @@ from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import MINUTE, SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups.groups import add_defaults
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.messages.outbound import Feature
 from gatepost.store.messages import outbox
 from gatepost.store.messages.outbox import EffectState

@@ -11,8 +11,8 @@ from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.agent_questions import AgentQuestions
-from gatepost.flow.requests.asking import MOST_WAITING
-from gatepost.flow.requests.deciding import answer_question
+from gatepost.flow.requests.ask_approver import MOST_WAITING
+from gatepost.flow.requests.decide import answer_question
 from gatepost.gate.dispatch import Dispatch
 from gatepost.messages.inbound import Direction
 from gatepost.store.engine.sqlite_store import SqliteStore

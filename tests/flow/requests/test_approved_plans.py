@@ -4,9 +4,9 @@ import pytest
 
 from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import AskingRules
+from gatepost.flow.requests.ask_approver import AskingRules
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, AnswerChoice
-from gatepost.flow.requests.deciding import Decision, decide
+from gatepost.flow.requests.decide import Decision, decide
 from gatepost.flow.sessions.runner.permissions import ChatAsking, RecordedPermission, RequestTerms, record_request
 from gatepost.mailbox import runner_frames
 from gatepost.store.messages import inbox, messages, outbox

@@ -7,9 +7,9 @@ import pytest
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask
 from gatepost.flow.requests.choices import ALLOW_ONCE, ALLOW_SESSION, DENY
-from gatepost.flow.requests.deciding import Decision, decide, expire, notify_agent
+from gatepost.flow.requests.decide import Decision, decide, expire, notify_agent
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.outbound import Feature, Op
 from gatepost.store.messages import inbox, messages, outbox

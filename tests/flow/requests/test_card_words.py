@@ -7,9 +7,9 @@ from msgspec import convert
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import ask
+from gatepost.flow.requests.ask_approver import ask
 from gatepost.flow.requests.choices import DENY
-from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.decide import decide
 from gatepost.messages.card import Card
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Feature

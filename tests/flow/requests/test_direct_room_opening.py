@@ -12,7 +12,7 @@ from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.agent_questions import AgentQuestions
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.flow.requests.direct_room_opening import PAUSE, SHORT_PAUSE, DirectRoomOpener
 from gatepost.flow.requests.held_calls import HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers

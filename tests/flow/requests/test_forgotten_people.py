@@ -19,9 +19,9 @@ from gatepost.core.settings import Config
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.people.person_erasure import PersonErasure
-from gatepost.flow.requests.asking import ask
+from gatepost.flow.requests.ask_approver import ask
 from gatepost.flow.requests.choices import ALLOW_ONCE
-from gatepost.flow.requests.deciding import answer_question, decide
+from gatepost.flow.requests.decide import answer_question, decide
 from gatepost.flow.requests.held_calls import HeldCalls, get_arguments
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.gate.tool_answers import ToolAnswer

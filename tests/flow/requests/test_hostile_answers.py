@@ -13,11 +13,11 @@ from gatepost.flow.intake.accepted_message import IntakeResult, UnrecordedSender
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.requests import unknown_senders
-from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.flow.requests.card_delivery import find_facts
+from gatepost.flow.requests.chat_replies import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, ALLOW_SESSION, BLOCK, list_choices, make_card
-from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.decide import decide
 from gatepost.messages.card import render_text
 from gatepost.messages.inbound import CLICK, Direction, Inbound
 from gatepost.messages.outbound import Feature, Op

@@ -11,9 +11,9 @@ from tests.flow.requests.test_asking_and_deciding import ADA, BOB, EVE, NOON, RE
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Refused
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.flow.requests.choices import list_choices
-from gatepost.flow.requests.deciding import decide, notify_agent
+from gatepost.flow.requests.decide import decide, notify_agent
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.people import users

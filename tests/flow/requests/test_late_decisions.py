@@ -13,9 +13,9 @@ from gatepost.flow.groups.groups import OWNER
 from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
-from gatepost.flow.requests.asking import AskingRules, ask, list_approvers
+from gatepost.flow.requests.ask_approver import AskingRules, ask, list_approvers
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY, AnswerChoice
-from gatepost.flow.requests.deciding import OPERATOR, answer_question, decide, expire, notify_agent
+from gatepost.flow.requests.decide import OPERATOR, answer_question, decide, expire, notify_agent
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound
 from gatepost.store.money import costs

@@ -15,9 +15,9 @@ from gatepost.flow.intake.accepted_message import IntakeResult
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.invitations import NewInvitation
-from gatepost.flow.requests.asking import AskingRules
+from gatepost.flow.requests.ask_approver import AskingRules
 from gatepost.flow.requests.choices import ALLOW_ALWAYS, ALLOW_ONCE, BLOCK, DENY
-from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound, Verb
 from gatepost.store.engine.rule_cache import RuleCache

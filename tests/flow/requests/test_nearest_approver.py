@@ -7,7 +7,7 @@ import pytest
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import MINUTE, SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store.messages import inbox, messages

@@ -14,9 +14,9 @@ from tests.flow.requests.test_interleavings import RULES, STEPS, settle_people
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.requests.agent_questions import AgentQuestions
-from gatepost.flow.requests.asking import ask
+from gatepost.flow.requests.ask_approver import ask
 from gatepost.flow.requests.choices import DENY
-from gatepost.flow.requests.deciding import answer_question, decide
+from gatepost.flow.requests.decide import answer_question, decide
 from gatepost.flow.requests.questions import get_answers
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.store.engine.sqlite_store import SqliteStore

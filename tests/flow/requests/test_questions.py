@@ -10,9 +10,9 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.groups.groups import add_defaults
 from gatepost.flow.intake.intake import IntakeLimits, make_arrival
 from gatepost.flow.intake.message_acceptance import accept
-from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
-from gatepost.flow.requests.asking import AskingRules, ask
-from gatepost.flow.requests.deciding import answer_question
+from gatepost.flow.requests.ask_approver import AskingRules, ask
+from gatepost.flow.requests.chat_replies import GivenAnswer, PersonMessage, read_answer
+from gatepost.flow.requests.decide import answer_question
 from gatepost.flow.requests.questions import (
     LONGEST_ANSWER,
     AgentQuestion,

@@ -13,7 +13,7 @@ from tests.flow.requests.test_interleavings import RULES, settle_people
 
 from gatepost.core.clock import MINUTE, SECOND
 from gatepost.flow.requests.choices import list_choices
-from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.flow.sessions.runner import permissions
 from gatepost.flow.sessions.runner.permissions import ChatAsking

@@ -6,7 +6,7 @@ import pytest
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import MINUTE, SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
+from gatepost.flow.requests.chat_replies import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Feature, Op
 from gatepost.store.messages import messages, outbox

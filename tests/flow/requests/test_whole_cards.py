@@ -20,11 +20,11 @@ from gatepost.flow.delivery.channel_sender import SendOutcome
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.outbox_claims import settle_effect
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.answering import PersonMessage, is_decided, read_answer
-from gatepost.flow.requests.asking import ask
+from gatepost.flow.requests.ask_approver import ask
 from gatepost.flow.requests.card_delivery import MOST_PAGES
+from gatepost.flow.requests.chat_replies import PersonMessage, is_decided, read_answer
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, LONGEST_INPUT
-from gatepost.flow.requests.deciding import decide
+from gatepost.flow.requests.decide import decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.card import Card, CardButton, CardField
 from gatepost.messages.outbound import Feature, Op, Outbound

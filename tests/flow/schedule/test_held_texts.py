@@ -4,7 +4,7 @@ import pytest
 from tests.flow.schedule.conftest import INSTANCE, ROOM, TaskDesk
 
 from gatepost.flow.requests.choices import ALLOW_EACH_TIME, ALLOW_ONCE, DENY, AnswerChoice
-from gatepost.flow.requests.deciding import Decision, decide, expire
+from gatepost.flow.requests.decide import Decision, decide, expire
 from gatepost.flow.schedule.held_texts import MOST_WAITING
 from gatepost.flow.schedule.task_changes import TaskChange, cancel_task, read_rules, run_task, update_task
 from gatepost.flow.schedule.task_rights import agree_to_holds

@@ -5,9 +5,9 @@ import pytest
 
 from gatepost.core.clock import HOUR
 from gatepost.flow.groups.groups import add_defaults
-from gatepost.flow.requests.asking import read_rules
+from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.choices import list_choices
-from gatepost.flow.requests.deciding import OPERATOR, decide
+from gatepost.flow.requests.decide import OPERATOR, decide
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.flow.requests.restored_rows import begin_incarnation
 from gatepost.store.engine import database_lives

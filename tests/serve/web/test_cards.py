@@ -7,7 +7,7 @@ import pytest
 from msgspec import to_builtins
 
 from gatepost.core.clock import HOUR
-from gatepost.flow.requests.deciding import NOT_YOURS
+from gatepost.flow.requests.decide import NOT_YOURS
 from gatepost.messages.card import Card, CardButton, CardField, render_text
 from gatepost.messages.inbound import CLICK
 from gatepost.messages.outbound import Op

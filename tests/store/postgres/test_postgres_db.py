@@ -21,9 +21,9 @@ WAITING = "SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT gra
 
 async def test_the_rules_state_is_as_if_it_was_asked_for_alone(shared: PostgresStore) -> None:
     def ask(db: Db) -> tuple[list[Row], list[Row], list[Row]]:
-        asked = db.ask(rule_cache.STATES)
-        db.alone(LockKind.ROOM, "fake", "fake:1")
-        return asked(), db.ask(rule_cache.STATES)(), db.rows(rule_cache.STATES)
+        asked = db.query_later(rule_cache.STATES)
+        db.lock(LockKind.ROOM, "fake", "fake:1")
+        return asked(), db.query_later(rule_cache.STATES)(), db.rows(rule_cache.STATES)
 
     first, second, alone = await shared.write(ask)
     assert first == second == alone
@@ -50,14 +50,14 @@ async def test_only_one_unit_has_a_key_from_its_first_statement_on(shared: Postg
     entered, may_end = threading.Event(), threading.Event()
 
     def hold(db: Db) -> int:
-        db.alone(LockKind.ROOM, "fake", "fake:1")
+        db.lock(LockKind.ROOM, "fake", "fake:1")
         found = db.row(HELD)
         entered.set()
         may_end.wait(PATIENCE_S)
         return int(found[0]) if found else 0
 
     def follow(db: Db) -> None:
-        db.alone(LockKind.ROOM, "fake", "fake:1")
+        db.lock(LockKind.ROOM, "fake", "fake:1")
         db.row("SELECT 1")
 
     first = asyncio.ensure_future(shared.write(hold))
@@ -77,7 +77,7 @@ async def test_whose_life_is_over_takes_no_lock(database: EmptyDatabase) -> None
     store = PostgresStore(database.url, fence=lambda: NOBODY)
     try:
         with pytest.raises(Unavailable, match="taken over"):
-            await store.write(lambda db: db.alone(LockKind.ROOM, "fake", "fake:1"))
+            await store.write(lambda db: db.lock(LockKind.ROOM, "fake", "fake:1"))
         assert await store.read(lambda db: db.row(HELD)) == (0,)
     finally:
         store.close()

@@ -275,9 +275,9 @@ async def test_more_than_a_socket_holds_travels_together(shared: PostgresStore) 
 
 async def test_what_waits_for_an_answer_is_done_in_its_turn(shared: PostgresStore) -> None:
     def write(db: Db) -> list[tuple[object, ...]]:
-        db.put(f"{INSERT} (?, '', '', 0)", ("a",))
-        asked = db.ask("SELECT COUNT(*) FROM trusted_setups")
-        db.put(f"{INSERT} (?, '', '', 0)", ("b",))
+        db.execute_later(f"{INSERT} (?, '', '', 0)", ("a",))
+        asked = db.query_later("SELECT COUNT(*) FROM trusted_setups")
+        db.execute_later(f"{INSERT} (?, '', '', 0)", ("b",))
         return [*asked(), *db.rows("SELECT COUNT(*) FROM trusted_setups")]
 
     assert await shared.write(write) == [(1,), (2,)]

@@ -25,7 +25,7 @@ from gatepost.channels.contract import ChannelEnded, EndReason
 from gatepost.channels.kit.backoff import LONGEST_ASKED_S
 from gatepost.channels.kit.tls import find_bad_certificate, find_certificate_error, list_causes, make_tls
 from gatepost.core.errors import GatepostError, Invalid, Refused, Unavailable
-from gatepost.core.process.contact import MAY_ACT, always, wait_for_contact
+from gatepost.core.process.fencing import MAY_ACT, always, wait_for_contact
 from gatepost.egress.rules import check_address
 
 LARGEST_ANSWER = 8 * 1024 * 1024

@@ -18,7 +18,7 @@ from gatepost.channels.contract import MYSELF, Channel, ChannelEnded, SupportsHi
 from gatepost.core import log
 from gatepost.core.clock import MINUTE, SECOND, Clock
 from gatepost.core.errors import GatepostError, Unavailable
-from gatepost.core.process.contact import FenceCheck, always, check_contact
+from gatepost.core.process.fencing import FenceCheck, always, check_contact
 from gatepost.core.records import replace
 from gatepost.flow.delivery.content_fallback import degrade
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances

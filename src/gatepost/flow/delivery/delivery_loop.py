@@ -21,7 +21,7 @@ from gatepost.core.clock import SECOND, Clock, to_microseconds
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.fair_queue import FairQueue
-from gatepost.core.process.contact import FenceCheck
+from gatepost.core.process.fencing import FenceCheck
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery import outbox_claims
 from gatepost.flow.delivery.channel_sender import ChannelSender, SendJob, SendOutcome

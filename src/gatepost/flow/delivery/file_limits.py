@@ -19,7 +19,7 @@ MEGABYTE = 1024 * 1024
 
 def reserve_bytes(db: Db, config: Config, new: NewSentFiles, action: str, now: int) -> None:
     """Refused, with the limit, if these bytes do not fit."""
-    db.alone(LockKind.QUOTA, "files", new.folder)
+    db.lock(LockKind.QUOTA, "files", new.folder)
     turn = sent_files.count_turn_bytes(db, new.session_id, new.turn_id, without=new.key)
     group = sent_files.count_group_bytes(db, new.folder, now, without=new.key)
     for sent, limit, span in ((turn, TURN_MB, "in one turn"), (group, GROUP_MB, "of a group within 24 hours")):

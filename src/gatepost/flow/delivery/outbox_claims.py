@@ -180,7 +180,7 @@ def _expire_stale(db: Db, reach: ChannelInstances, lane: DeliveryLane, oldest: i
 
 
 def _add_stale_notice(db: Db, reach: ChannelInstances, lane: DeliveryLane, now: int) -> None:
-    db.alone(LockKind.ROOM, lane.instance, lane.address)
+    db.lock(LockKind.ROOM, lane.instance, lane.address)
     number = 1
     while (earlier := outbox.find_by_key(db, key := f"{NOTICE}{lane.instance}:{lane.address}:{number}")) is not None:
         if earlier.state not in outbox.END:

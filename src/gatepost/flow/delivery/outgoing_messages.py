@@ -162,7 +162,7 @@ def add_outgoing_message(db: Db, reach: ChannelInstances, new: OutgoingMessage, 
 
 def find_or_add(db: Db, reach: ChannelInstances, new: OutgoingMessage, now: int) -> tuple[list[OutboxEffect], bool]:
     """The same, and whether they were added."""
-    db.alone(LockKind.ROOM, new.instance, new.address)
+    db.lock(LockKind.ROOM, new.instance, new.address)
     parts = _split_parts(reach, new)
     if new.origin != EffectOrigin.RESULT or new.turn_id is None:
         found = find_parts(db, new.key)

@@ -12,7 +12,7 @@ from gatepost.core import log
 from gatepost.core.clock import Clock
 from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
-from gatepost.flow.errands.returning import return_result
+from gatepost.flow.errands.finish import return_result
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import errands, turns

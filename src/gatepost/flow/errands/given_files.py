@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gatepost.core import ids
 from gatepost.core.errors import Unavailable
-from gatepost.flow.errands.returning import find_kind
+from gatepost.flow.errands.finish import find_kind
 from gatepost.flow.intake.attachments import StoredAttachment, flush_folder, make_safe_names
 from gatepost.messages.inbound import Attachment
 from gatepost.messages.outbound import OutboundFile

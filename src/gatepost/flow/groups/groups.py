@@ -142,7 +142,7 @@ def read_prototype(home: Home, parent: str) -> FolderPrototype:
 
 def add_defaults(db: Db, now: int) -> bool:
     """The rows of a first start; True if it was one. Later starts bring back no route that an operator removed."""
-    db.alone(LockKind.DEFAULTS)
+    db.lock(LockKind.DEFAULTS)
     groups.add(db, ROOT, _NAMES[ROOT], "", now)
     first = groups.add(db, WORLD, _NAMES[WORLD], "", now)
     if first:

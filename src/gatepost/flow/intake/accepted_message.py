@@ -16,8 +16,8 @@ from gatepost.flow.intake.attachments import StoredAttachment
 from gatepost.flow.intake.room_records import SeenRoom, add_destination
 from gatepost.flow.intake.routing import RouteChoice
 from gatepost.flow.intake.slash_commands import SlashCommand
-from gatepost.flow.requests.asking import AskedRequest
-from gatepost.flow.requests.deciding import Decision
+from gatepost.flow.requests.ask_approver import AskedRequest
+from gatepost.flow.requests.decide import Decision
 from gatepost.flow.sessions.sandbox.provider_choices import ProviderChoices
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Inbound, Receipt

@@ -8,7 +8,7 @@ from gatepost.flow.intake.accepted_message import IntakeResult, MessageContext, 
 from gatepost.flow.intake.admission import asks_first
 from gatepost.flow.intake.routed_message import RoutedMessage
 from gatepost.flow.requests import unknown_rooms, unknown_senders
-from gatepost.flow.requests.asking import AskedRequest, AskingRules
+from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules
 from gatepost.flow.requests.held_messages import release_admitted
 from gatepost.messages.inbound import MessageKind, Receipt, Verb
 from gatepost.store.messages import inbox

@@ -36,8 +36,8 @@ from gatepost.flow.intake.late_files import LateFiles, PassedAttachments
 from gatepost.flow.intake.message_acceptance import accept
 from gatepost.flow.intake.received_codes import MASKS, find_code
 from gatepost.flow.intake.slash_commands import COMMANDS, CommandAction, SlashCommand
-from gatepost.flow.requests.asking import read_rules
-from gatepost.flow.requests.deciding import follow_decision
+from gatepost.flow.requests.ask_approver import read_rules
+from gatepost.flow.requests.decide import follow_decision
 from gatepost.flow.sessions.sandbox.provider_choices import ProviderChoices, read_choices
 from gatepost.messages import address as addresses
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Receipt, UnrecordedState, Verb

@@ -40,9 +40,9 @@ from gatepost.flow.intake.received_codes import redeem
 from gatepost.flow.intake.routed_message import MessageRelation, read_relation
 from gatepost.flow.intake.slash_commands import CommandAction
 from gatepost.flow.intake.target_decision import ChoiceChange
-from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, read_answer
-from gatepost.flow.requests.asking import SETTLES, AskingRules
+from gatepost.flow.requests.ask_approver import SETTLES, AskingRules
 from gatepost.flow.requests.card_delivery import find_name
+from gatepost.flow.requests.chat_replies import GivenAnswer, PersonMessage, read_answer
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.inbound import CLICK, Direction, Inbound, MessageKind, Receipt, Verb
 from gatepost.messages.untrusted import is_untrusted

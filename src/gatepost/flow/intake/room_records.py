@@ -55,7 +55,7 @@ def make_room_name(given: str, address: Address) -> str:
 def _free_name(db: Db, folder: str, wanted: str) -> str:
     """Return the name, with a number if it is taken. Among many rooms of one name a number that is surely free is tried
     soon: nobody looks through a thousand."""
-    db.alone(LockKind.RULES, "destinations", folder)
+    db.lock(LockKind.RULES, "destinations", folder)
     name, number = wanted, 2
     while destinations.get(db, folder, name) is not None:
         name = f"{wanted}-{number}"

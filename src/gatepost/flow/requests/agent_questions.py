@@ -15,9 +15,9 @@ from gatepost.core.errors import Invalid, Refused
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import AskedRequest, ask, read_rules
+from gatepost.flow.requests.ask_approver import AskedRequest, ask, read_rules
 from gatepost.flow.requests.choices import render_decision
-from gatepost.flow.requests.deciding import notify_agent
+from gatepost.flow.requests.decide import notify_agent
 from gatepost.flow.requests.held_calls import check_limits
 from gatepost.flow.requests.questions import list_answers
 from gatepost.store.port import Db, Store

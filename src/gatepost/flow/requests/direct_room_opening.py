@@ -16,7 +16,7 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import AskingRules, ask_next, list_approvers, list_asked, read_rules
+from gatepost.flow.requests.ask_approver import AskingRules, ask_next, list_approvers, list_asked, read_rules
 from gatepost.messages import address as addresses
 from gatepost.messages.outbound import Feature
 from gatepost.store.people import identities

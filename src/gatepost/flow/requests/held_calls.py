@@ -20,7 +20,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import (
+from gatepost.flow.requests.ask_approver import (
     MOST_AN_HOUR,
     MOST_WAITING,
     MOST_WAITING_IN_GROUP,
@@ -29,7 +29,7 @@ from gatepost.flow.requests.asking import (
     read_rules,
 )
 from gatepost.flow.requests.card_delivery import show_failure
-from gatepost.flow.requests.deciding import notify_agent
+from gatepost.flow.requests.decide import notify_agent
 from gatepost.messages.card import escape_markdown
 from gatepost.messages.visible_text import shorten_visibly, show_hidden, show_hidden_in_lines
 from gatepost.store.gateways import group_places
@@ -234,7 +234,7 @@ def _list_allowed(db: Db, place: str | None) -> list[Request]:
 
 def check_limits(db: Db, new: NewRequest, now: int) -> None:
     """People have to read each of them: an agent does not flood their rooms."""
-    db.alone(LockKind.QUOTA, "requests", new.folder)
+    db.lock(LockKind.QUOTA, "requests", new.folder)
     session_id, why = new.session_id or "", ""
     if waiting_requests.count_waiting(db, session_id) >= MOST_WAITING:
         why = f"{MOST_WAITING} requests of this conversation wait for a decision already"

@@ -10,7 +10,7 @@ from gatepost.core.settings import Config
 from gatepost.egress import rules
 from gatepost.egress.rules import EgressTarget
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask, read_rules
+from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask, read_rules
 from gatepost.flow.requests.unknown_senders import was_refused
 from gatepost.messages.text import clean
 from gatepost.store.port import Db, LockKind, Store
@@ -106,7 +106,7 @@ def ask_about_host(db: Db, reach: ChannelInstances, limits: AskingRules, questio
     session = sessions.get(db, caller.session_id or "")
     if session is None or session.closed_at is not None or not rules.may_be_offered(target):
         return AskedHost("")
-    db.alone(LockKind.QUOTA, "requests", caller.folder)
+    db.lock(LockKind.QUOTA, "requests", caller.folder)
     last = requests.find_last_of_group(db, RequestKind.HOST, caller.folder, str(target))
     if last is not None and last.state is RequestState.PENDING:
         return AskedHost(ASKED.format(last.id))

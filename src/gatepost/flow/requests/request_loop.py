@@ -13,9 +13,9 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.attachments import remove_refused
 from gatepost.flow.requests.agent_questions import AgentQuestions
-from gatepost.flow.requests.asking import AskingRules, ask_next, read_rules
+from gatepost.flow.requests.ask_approver import AskingRules, ask_next, read_rules
 from gatepost.flow.requests.card_delivery import show_decision
-from gatepost.flow.requests.deciding import expire, withdraw_outdated
+from gatepost.flow.requests.decide import expire, withdraw_outdated
 from gatepost.flow.requests.direct_room_opening import DirectRoomOpener
 from gatepost.flow.requests.held_calls import CallGate, HeldCalls
 from gatepost.flow.requests.provider_answers import ProviderAnswers

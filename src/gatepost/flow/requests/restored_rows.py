@@ -10,7 +10,7 @@ from gatepost.core.clock import iso
 from gatepost.core.settings import setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.owner_notices import add_owner_notices
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.flow.schedule.firing import schedule_of
 from gatepost.flow.schedule.times import list_due
 from gatepost.store.engine import database_lives

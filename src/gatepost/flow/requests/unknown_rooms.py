@@ -13,7 +13,7 @@ from gatepost.core.records import replace
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.room_records import SeenRoom
-from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask
 from gatepost.flow.requests.choices import GROUP, GROUPS, LONGEST_GROUP, MOST_GROUPS, AnswerChoice
 from gatepost.flow.requests.held_messages import (
     ReleasedMessages,
@@ -110,7 +110,7 @@ def _add_held(
 
 def _describe(db: Db, new: NewMessage, room: SeenRoom, now: int) -> dict[str, object] | None:
     """Return what the card says. None: nobody is asked, because too much was, or there is no group to choose."""
-    db.alone(LockKind.QUOTA, "requests", NOBODYS)
+    db.lock(LockKind.QUOTA, "requests", NOBODYS)
     waiting = waiting_requests.list_of_people(db, NOBODYS)
     own = sum(each.about == new.sender for each in waiting)
     if len(waiting) >= MOST_ASKED or own >= MOST_OF_SENDER or sum_files(json.loads(new.content)) > MOST_HELD_BYTES:

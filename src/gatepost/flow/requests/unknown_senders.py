@@ -9,7 +9,7 @@ from gatepost.core.clock import DAY
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.room_records import SeenRoom
-from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask
 from gatepost.flow.requests.held_messages import (
     ReleasedMessages,
     deliver_held,
@@ -78,7 +78,7 @@ def may_hold(db: Db, folder: str, sender: str, now: int) -> bool:
     """Return True if people are asked about a sender, or can be, whatever the size of what they write."""
     if "*" in sender:  # a row of the access list that blocks it would be a pattern
         return False
-    db.alone(LockKind.QUOTA, "requests", folder)
+    db.lock(LockKind.QUOTA, "requests", folder)
     last = requests.find_last(db, RequestKind.SENDER, folder, sender)
     if was_refused(last, now) or inbox.count_held(db, folder, sender) >= MOST_HELD:
         return False

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gatepost.access.policy import GroupHold
 from gatepost.core.clock import HOUR
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskingRules, ask
 from gatepost.store.port import Db, LockKind
 from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, RequestKind, RequestState
@@ -62,7 +62,7 @@ def hold_text(
 def _find_obstacle(db: Db, task: Task, now: int) -> str:
     """Why nobody is asked about this time; '' if somebody is."""
     folder = get_maker(task)
-    db.alone(LockKind.QUOTA, "requests", folder)
+    db.lock(LockKind.QUOTA, "requests", folder)
     last = requests.find_last(db, RequestKind.TEXT, folder, task.id)
     if last is not None and last.state is RequestState.PENDING:
         return f"the run before waits for a person's decision (request {last.id})"

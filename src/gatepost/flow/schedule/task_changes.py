@@ -10,8 +10,8 @@ from gatepost.core.clock import to_microseconds
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.settings import Config, setting
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests import asking
-from gatepost.flow.requests.asking import AskingRules
+from gatepost.flow.requests import ask_approver
+from gatepost.flow.requests.ask_approver import AskingRules
 from gatepost.flow.schedule.firing import FiredRooms, fire_times, has_way, schedule_of
 from gatepost.flow.schedule.held_texts import HeldText, hold_text, withdraw_text
 from gatepost.flow.schedule.task_rights import judge_tasks
@@ -56,7 +56,7 @@ def read_rules(config: Config) -> TaskRules:
         least=to_microseconds(config[LEAST_INTERVAL_S]),
         most_tasks=config[MOST_TASKS],
         most_late=max(1, config[MOST_LATE]),
-        asking=asking.read_rules(config),
+        asking=ask_approver.read_rules(config),
     )
 
 
@@ -154,7 +154,7 @@ def add_task(
 ) -> tuple[Task, bool]:
     """The task, and whether it is new: the same one that is active is not made twice. `behind`: on whose behalf, of
     which the first pays; `depth`: how many steps from agent to agent lie behind it."""
-    db.alone(LockKind.QUOTA, "tasks", new.folder)
+    db.lock(LockKind.QUOTA, "tasks", new.folder)
     if (same := tasks.find_same(db, new)) is not None:
         return same, False
     if not has_way(db, new.folder, new.instance, new.address):

@@ -11,8 +11,8 @@ from gatepost.core.errors import Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import AskingRules
-from gatepost.flow.requests.asking import read_rules as read_asking_rules
+from gatepost.flow.requests.ask_approver import AskingRules
+from gatepost.flow.requests.ask_approver import read_rules as read_asking_rules
 from gatepost.flow.schedule.firing import FiredRooms, FiringPlan, count_parts, fire_plans, plan_firing, schedule_of
 from gatepost.flow.schedule.held_texts import HeldText
 from gatepost.flow.schedule.task_changes import read_rules

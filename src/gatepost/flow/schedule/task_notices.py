@@ -4,7 +4,7 @@ task are gone. Each notice has a key of its own, so it is given once."""
 from gatepost.access.senders import is_person
 from gatepost.flow import sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
-from gatepost.flow.requests.asking import list_approvers
+from gatepost.flow.requests.ask_approver import list_approvers
 from gatepost.flow.schedule.outcomes import render_failure
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.people import identities

@@ -161,7 +161,7 @@ class SessionForker:
 
     def _check_quota(self, db: Db, parent: Session, wish: ForkRequest) -> int:
         """How many bytes a further fork of this group may take."""
-        db.alone(LockKind.QUOTA, "forks", parent.folder)
+        db.lock(LockKind.QUOTA, "forks", parent.folder)
         used = forks.get_usage(db, parent.folder, self._clock.now() - HOUR)
         most, mib = self._config[MOST_FORKS], self._config[FORKS_MB]
         left = mib * MIB - used.bytes

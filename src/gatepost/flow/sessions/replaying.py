@@ -139,7 +139,7 @@ class SessionReplayer:
         )
 
     def _check_quota(self, db: Db, folder: str, by: str) -> None:
-        db.alone(LockKind.QUOTA, "replays", folder)
+        db.lock(LockKind.QUOTA, "replays", folder)
         most = self._config[MOST_REPLAYS]
         if replays.count_open(db, folder) >= most:
             why = f"this group has {most} replays, which is all it may; close one with `gatepost session close ID`"

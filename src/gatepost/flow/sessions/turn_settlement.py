@@ -264,7 +264,7 @@ def stop_turn(db: Db, parts: SessionDeps, session_id: str, by: str) -> tuple[str
 def cancel_all_turns(db: Db, parts: SessionDeps, switch: Switch) -> set[tuple[str, str]]:
     """The operator has stopped everything: every open turn is withdrawn, what waits goes on waiting, and the rooms of
     both are told. Those are the rooms to ring."""
-    db.alone(LockKind.RULES, switch.name)  # several gateways do so at once: each turn is ended by one of them
+    db.lock(LockKind.RULES, switch.name)  # several gateways do so at once: each turn is ended by one of them
     now, concerned = parts.clock.now(), inbox.list_waiting_rooms(db)
     for turn in turns.list_open(db):
         turns.cancel(db, turn.id, HALTED, now)

@@ -14,7 +14,7 @@ from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import read_rules
+from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.requests.restored_rows import CURSORS, KEEP, BegunIncarnation, begin_incarnation
 from gatepost.store.gateways import incarnations
 from gatepost.store.gateways.incarnations import Incarnation, IncarnationReason, StorePresence

@@ -22,9 +22,9 @@ from gatepost.flow.gateways.folder_check import claim_here, is_here
 from gatepost.flow.gateways.session_directory import SessionDirectory
 from gatepost.flow.groups.groups import make_folder
 from gatepost.flow.intake.attachments import remove_refused
-from gatepost.flow.requests import deciding
+from gatepost.flow.requests import decide as request_decisions
 from gatepost.flow.requests.choices import AnswerChoice
-from gatepost.flow.requests.deciding import Decision
+from gatepost.flow.requests.decide import Decision
 from gatepost.flow.requests.edited_input import check_edited
 from gatepost.flow.requests.questions import ANSWERS
 from gatepost.flow.schedule.task_rooms import cancel_agent_tasks
@@ -404,7 +404,7 @@ class AgentService:
         if wish is None or (agent_id and wish.session_id != agent_id):
             raise NotFound("request", request_id[:80], "`gatepost permit ls` shows those that wait")
         if allow and wish.cut and wish.kind is not RequestKind.QUESTION:
-            raise Invalid("requestId", deciding.KEPT_IN_PART.format(wish.id))
+            raise Invalid("requestId", request_decisions.KEPT_IN_PART.format(wish.id))
         asking = await self._parts.store.read(sessions.get, wish.session_id) if wish.session_id is not None else None
         if wish.asker is not RequestAsker.PROVIDER or asking is None or not asking.agent:
             given = dict(updated or {})
@@ -433,14 +433,14 @@ class AgentService:
             raise Invalid("lasts", f"no rule says just what {wish.id} asks; allow it once or for the session")
 
         def decide(db: Db) -> Decision:
-            return deciding.decide(
+            return request_decisions.decide(
                 db, self._parts.reach, wish.id, choice, by, self._parts.clock.now(), words=words, given=given
             )
 
         decision = await self._parts.store.write(decide)
         for session_id in decision.renew:
             self._flow.renew(session_id)
-        deciding.follow_decision(self._parts.events, decision)
+        request_decisions.follow_decision(self._parts.events, decision)
         if decision.files:
             await asyncio.to_thread(remove_refused, self._parts.home.media, decision.files)
         if not decision.decided and not decision.kept:

@@ -10,8 +10,8 @@ from gatepost.channels.local_channel import LocalChannel
 from gatepost.core import ids
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.flow import panic_notice
-from gatepost.flow.requests.answering import get_decided_request
 from gatepost.flow.requests.card_delivery import make_decided_key
+from gatepost.flow.requests.chat_replies import get_decided_request
 from gatepost.messages.address import LONGEST, parse
 from gatepost.messages.inbound import Direction, Inbound, MessageKind
 from gatepost.messages.text import clean

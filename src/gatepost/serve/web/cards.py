@@ -9,10 +9,10 @@ from starlette.responses import JSONResponse, Response
 from gatepost.channels.local_channel import LocalChannel
 from gatepost.core import ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused
-from gatepost.flow.requests.answering import UNKNOWN_BUTTON, is_decided
 from gatepost.flow.requests.card_delivery import find_name
+from gatepost.flow.requests.chat_replies import UNKNOWN_BUTTON, is_decided
 from gatepost.flow.requests.choices import render_decision
-from gatepost.flow.requests.deciding import NOT_YOURS, may_see_arguments
+from gatepost.flow.requests.decide import NOT_YOURS, may_see_arguments
 from gatepost.flow.requests.edited_input import check_edited, is_editable, parse_edited
 from gatepost.messages.card import CHANGED, Card
 from gatepost.messages.inbound import CLICK, Inbound

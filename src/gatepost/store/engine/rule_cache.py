@@ -67,7 +67,7 @@ def find_changed_state(sql: str) -> RuleState | None:
 
 def rename_state(db: Db, state: RuleState = RuleState.RULES) -> None:
     """Have everybody drop what they keep, once this is committed."""
-    db.put(f"UPDATE rule_state SET {state} = ?", (ids.token(12),))
+    db.execute_later(f"UPDATE rule_state SET {state} = ?", (ids.token(12),))
 
 
 def get_state(db: Db) -> str:
@@ -88,7 +88,7 @@ class RuleCache(threading.local):
 
     def renew(self, db: Db) -> None:
         """Ask for the state that the rules are in. The next `read` compares it."""
-        self._asked = db.ask(STATES)
+        self._asked = db.query_later(STATES)
 
     def read(self, db: Db, fn: Callable[[Db, *Ts], T], *args: *Ts) -> T:
         """Return what `fn` reads of these tables, and of no other. Nobody may change the answer: others get it, too."""

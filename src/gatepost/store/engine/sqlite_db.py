@@ -106,7 +106,7 @@ class SqliteDb:
         self.connection, self._of_writer = connection, of_writer
         self._appended: dict[str, list[Sequence[Any]]] = {}
 
-    def alone(self, kind: LockKind, *key: str) -> None:
+    def lock(self, kind: LockKind, *key: str) -> None:
         """There is one writer."""
 
     def share(self, kind: LockKind) -> None:
@@ -125,10 +125,10 @@ class SqliteDb:
         self.rows(sql, params)
         return self.connection.changes()
 
-    def put(self, sql: str, params: Sequence[Any] = ()) -> None:
+    def execute_later(self, sql: str, params: Sequence[Any] = ()) -> None:
         self.rows(sql, params)
 
-    def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
+    def query_later(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
         return self.rows(sql, params).copy  # the answer is there already
 
     def append(self, insert: str, row: Sequence[Any]) -> None:

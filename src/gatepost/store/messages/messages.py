@@ -134,7 +134,7 @@ def add_system(db: Db, where: HasRoom, key: str, content: dict[str, Any], now: i
 def accept(db: Db, new: NewMessage, now: int) -> int | None:
     """Insert the fact; None if the platform told us before."""
     once = "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING id"
-    db.alone(LockKind.ROOM, new.instance, new.address)
+    db.lock(LockKind.ROOM, new.instance, new.address)
     row = MESSAGES.insert(db, once, new, accepted_at=now)
     if row is None:
         return None
@@ -150,7 +150,7 @@ def accept_prompts(db: Db, new: Sequence[NewPrompt], now: int) -> dict[str, int]
     """Insert several prompts, each with a `platform_id` that no other has. Return the ids of those that are new, by
     that."""
     for room in sorted({(each.instance, each.address) for each in new}):
-        db.alone(LockKind.ROOM, *room)
+        db.lock(LockKind.ROOM, *room)
     rows = MESSAGES.insert_rows(
         db,
         "ON CONFLICT (instance, address, direction, platform_id, event) DO NOTHING RETURNING platform_id, id",
@@ -303,17 +303,19 @@ def marks(values: Collection[object]) -> str:
 
 def set_content(db: Db, message_id: int, content: dict[str, Any]) -> None:
     """Set the content that the agent gets. The text stays as it was written."""
-    db.put("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(content, ensure_ascii=False), message_id))
+    db.execute_later(
+        "UPDATE messages SET content = ? WHERE id = ?", (json.dumps(content, ensure_ascii=False), message_id)
+    )
 
 
 def set_topic(db: Db, message_id: int, topic: str) -> None:
     """Note the topic of the conversation that a message went to, which its platform knows nothing of."""
-    db.put("UPDATE messages SET topic = ? WHERE id = ? AND thread <> ?", (topic, message_id, topic))
+    db.execute_later("UPDATE messages SET topic = ? WHERE id = ? AND thread <> ?", (topic, message_id, topic))
 
 
 def set_platform_id(db: Db, message_id: int, platform_id: str) -> None:
     """Set the id once, when it was sent. A platform that gives one id twice is not believed the second time."""
-    db.put(
+    db.execute_later(
         "UPDATE messages SET platform_id = ? WHERE id = ? AND platform_id IS NULL AND NOT EXISTS ("
         " SELECT 1 FROM messages twin WHERE twin.instance = messages.instance AND twin.address = messages.address"
         " AND twin.direction = messages.direction AND twin.platform_id = ? AND twin.event = messages.event)",
@@ -368,7 +370,7 @@ def remove_files(db: Db, message: Message) -> tuple[str, ...]:
     if not isinstance(files, list) or not files:
         return ()
     left = {name: value for name, value in message.content.items() if name != "attachments"}
-    db.put("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(left, ensure_ascii=False), message.id))
+    db.execute_later("UPDATE messages SET content = ? WHERE id = ?", (json.dumps(left, ensure_ascii=False), message.id))
     return tuple(str(each["path"]) for each in files if isinstance(each, dict) and each.get("path"))
 
 

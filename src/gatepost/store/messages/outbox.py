@@ -102,7 +102,7 @@ class NewEffect(Struct, frozen=True, kw_only=True):
 
 def add(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     """The effect of that key: made pending, or the one that was there."""
-    db.alone(LockKind.ROOM, new.instance, new.address)
+    db.lock(LockKind.ROOM, new.instance, new.address)
     return find_by_key(db, new.key) or insert(db, new, now)
 
 
@@ -110,7 +110,7 @@ def insert(db: Db, new: NewEffect, now: int) -> OutboxEffect:
     """Make it pending; the caller has seen in this transaction that its key is free. In a room of a replay it is over
     from its first moment: no delivery ever sees it."""
     kept = new.instance == REPLAY_INSTANCE
-    db.alone(LockKind.ROOM, new.instance, new.address)
+    db.lock(LockKind.ROOM, new.instance, new.address)
     get_seq = sessions.ask_seq(db, new.session_id, now) if new.session_id else None
     event = "message" if new.op in MESSAGES else f"{new.op}:{new.key}"
     message_id = messages.accept(
@@ -502,7 +502,7 @@ def record_undelivered(db: Db, effect: OutboxEffect, reason: str, *, again: bool
 def set_send_time(db: Db, effect_ids: Sequence[int], at: int) -> None:
     """These may go out from that moment on, unless somebody sends them already."""
     for effect_id in effect_ids:
-        db.put("UPDATE outbox SET next_at = ? WHERE id = ? AND state = 'pending'", (at, effect_id))
+        db.execute_later("UPDATE outbox SET next_at = ? WHERE id = ? AND state = 'pending'", (at, effect_id))
 
 
 def cancel_results(db: Db, turn_id: str, reason: str, now: int) -> int:

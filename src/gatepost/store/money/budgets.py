@@ -80,7 +80,7 @@ def list_scopes(folder: str, user: str) -> tuple[BudgetScope, ...]:
 def put(db: Db, scope: BudgetScope, period: Period, micro: int | None, by: str, now: int) -> None:
     """Set a limit; None takes it away. People hear anew when a changed one is nearly spent."""
     key = (scope.kind, scope.name, period)
-    db.alone(LockKind.MONEY)
+    db.lock(LockKind.MONEY)
     found = db.row("SELECT micro FROM budgets WHERE kind = ? AND name = ? AND period = ?", key)
     if (found[0] if found else None) == micro:
         return
@@ -142,7 +142,7 @@ def hold_applicable(db: Db, folder: str, user: str, now: int) -> list[BudgetStat
     if not found:
         return []
     for scope in sorted({(each.scope.kind.value, each.scope.name) for each in found}):
-        db.alone(LockKind.MONEY, *scope)
+        db.lock(LockKind.MONEY, *scope)
     return list_applicable(db, folder, user, now)
 
 

@@ -139,7 +139,7 @@ def settle(
 def settle_leftovers(db: Db, now: int, gateway: str = "") -> int:
     """Nobody will settle what a gateway that is gone has left, and the call may have cost its worst. How many there
     were."""
-    db.alone(LockKind.MONEY)
+    db.lock(LockKind.MONEY)
     rows = db.rows(f"DELETE FROM reservations WHERE gateway = ? RETURNING {RESERVATIONS.columns}", (gateway,))
     for row in rows:
         _record_cost(db, RESERVATIONS.parse(row), None, NO_TOKENS, now)

@@ -94,7 +94,7 @@ def _move_rights(db: Db, identity: str, person: str) -> None:
 def _move_budgets(db: Db, identity: str, person: str, now: int) -> None:
     """Move the budgets of an identity to its person. The smaller of two limits counts; spending and reservations add
     up."""
-    db.alone(LockKind.MONEY)
+    db.lock(LockKind.MONEY)
     db.run(
         "INSERT INTO budgets (kind, name, period, micro, set_by, set_at)"
         " SELECT kind, ?, period, micro, set_by, set_at FROM budgets WHERE kind = 'user' AND name = ?"

@@ -32,7 +32,7 @@ class RedeemedCode(Struct, frozen=True):
 
 def issue(db: Db, person: str, by: str, now: int) -> str:
     """A new code, which nobody can read here again; '' if too many are open."""
-    db.alone(LockKind.QUOTA, "pairing_codes")
+    db.lock(LockKind.QUOTA, "pairing_codes")
     db.run("DELETE FROM pairing_codes WHERE expires_at <= ?", (now - KEPT,))
     row = db.row("SELECT COUNT(*) FROM pairing_codes WHERE used_at IS NULL AND expires_at > ?", (now,))
     if row is not None and row[0] >= MOST_OPEN:

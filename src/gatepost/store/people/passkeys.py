@@ -48,7 +48,7 @@ CREDENTIALS = Table("passkeys", PasskeyCredential)
 
 def add(db: Db, new: NewPasskey, now: int) -> Passkey | None:
     """Return None if this authenticator is known already, or if the person has too many."""
-    db.alone(LockKind.QUOTA, "passkeys", new.user_id)
+    db.lock(LockKind.QUOTA, "passkeys", new.user_id)
     row = db.row("SELECT COUNT(*) FROM passkeys WHERE user_id = ?", (new.user_id,))
     if row is not None and row[0] >= MOST:
         return None

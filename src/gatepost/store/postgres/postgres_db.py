@@ -177,7 +177,7 @@ class PostgresDb:
         self._opening_at = 1  # which of them
         self._in_unit = self._unread = False
 
-    def alone(self, kind: LockKind, *key: str) -> None:
+    def lock(self, kind: LockKind, *key: str) -> None:
         # Else each statement is by itself.
         if self._in_unit or self.connection.transaction_status == pq.TransactionStatus.INTRANS:
             self._lock(make_name(kind, key))
@@ -188,7 +188,7 @@ class PostgresDb:
         name = make_name(kind, ())
         way = self._locks.find_way(name)
         if way == TAKE:
-            self.put(SHARE, (make_number(name),))
+            self.execute_later(SHARE, (make_number(name),))
         elif way and self.row(TRY_SHARE, (make_number(name),)) == (0,):
             raise self._locks.make_conflict(name)
         self._locks.add_shared(name)
@@ -255,7 +255,7 @@ class PostgresDb:
             self._opening.lock = make_number(name)
             self._waiting[self._opening_at] = self._make_statement(*self._opening.render())
         elif way == TAKE:
-            self.put(way, (make_number(name),))
+            self.execute_later(way, (make_number(name),))
         elif self.row(way, (make_number(name),)) == (0,):
             raise self._locks.make_conflict(name)
         self._locks.add(name)
@@ -270,13 +270,13 @@ class PostgresDb:
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
         return self._execute(sql, params)[1].command_tuples or 0
 
-    def put(self, sql: str, params: Sequence[Any] = ()) -> None:
+    def execute_later(self, sql: str, params: Sequence[Any] = ()) -> None:
         if self._of_writer:
             self._add_waiting(sql, params)
         else:
             self._execute(sql, params)
 
-    def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
+    def query_later(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
         if not self._of_writer:
             found = self.rows(sql, params)
             return lambda: found

@@ -45,7 +45,7 @@ _VALID = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)"  # now
 
 def add(db: Db, new: NewApiToken, token: str, now: int) -> ApiToken | None:
     """Keep a token by its hash. None if there are too many."""
-    db.alone(LockKind.QUOTA, "api_tokens")
+    db.lock(LockKind.QUOTA, "api_tokens")
     before = now - KEPT
     db.run("DELETE FROM api_tokens WHERE expires_at <= ? OR revoked_at <= ?", (before, before))
     row = db.row(f"SELECT COUNT(*) FROM api_tokens WHERE {_VALID}", (now,))

@@ -84,7 +84,7 @@ def _hash(*parts: object) -> str:
 def append(db: Db, *records: AuditRecord) -> str:
     """The head of this gateway's chain then, as `get_head` gives it."""
     gateway = db.gateway
-    db.alone(LockKind.AUDIT, gateway)
+    db.lock(LockKind.AUDIT, gateway)
     number, previous = _find_end(db, gateway)
     rows = []
     for record in records:

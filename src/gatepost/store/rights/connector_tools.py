@@ -51,7 +51,7 @@ class ConnectorCheck(Struct, frozen=True):
 
 def review(db: Db, connector: str, seen: Sequence[SeenTool], now: int) -> frozenset[str]:
     """The tools that are not as they were accepted. All of a connector that is new are accepted by this."""
-    db.alone(LockKind.RULES, "connector", connector)  # another gateway may see it at the same time
+    db.lock(LockKind.RULES, "connector", connector)  # another gateway may see it at the same time
     known = {each.tool: each.digest for each in _list(db, connector)}
     if not known:
         accept(db, connector, (SeenTool(_ITSELF, "", "{}"), *seen), FIRST, now)

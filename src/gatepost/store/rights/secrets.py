@@ -57,7 +57,7 @@ def list_scopes(folder: str, *people: str) -> tuple[str, ...]:
 
 def put(db: Db, keyring: Keyring, place: SecretOwner, name: str, value: str, now: int, origin: str = UNBOUND) -> Secret:
     """Seal a value into its place; the one that was there is gone."""
-    db.alone(LockKind.SECRETS)
+    db.lock(LockKind.SECRETS)
     sealed = _ring_to_seal(db, keyring).seal(value.encode(), (place.scope, name))
     row = SECRETS.insert(
         db,
@@ -302,7 +302,7 @@ def open_all(db: Db, keyring: Keyring) -> list[tuple[str, str, str, bytes]]:
 
 def reseal(db: Db, keyring: Keyring) -> tuple[str, int]:
     """Seal everything with the ring's current key: (the key, how many)."""
-    db.alone(LockKind.SECRETS)
+    db.lock(LockKind.SECRETS)
     opened, ring = open_all(db, keyring), keyring.read()
     if ring is None:
         raise SetupError(f"there is no key ring in {keyring.where}")

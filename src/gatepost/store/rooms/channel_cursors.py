@@ -47,7 +47,7 @@ def put(db: Db, instance: str, name: str, received: str, acknowledged: bool, now
 def update(db: Db, instance: str, name: str, change: Callable[[str], str], now: int) -> str:
     """Change a cursor and return its new value. Gateways that change it at once wait for each other, so that no change
     is lost."""
-    db.alone(LockKind.CURSOR, instance, name)
+    db.lock(LockKind.CURSOR, instance, name)
     row = get(db, instance, name)
     before = row.received if row is not None else ""
     after = change(before)

@@ -203,7 +203,7 @@ def claim_seq(db: Db, session_id: str, now: int) -> int:
 
 def ask_seq(db: Db, session_id: str, now: int) -> Callable[[], int]:
     """The same for one who needs it later."""
-    asked = db.ask(
+    asked = db.query_later(
         "UPDATE sessions SET next_seq = next_seq + 1, active_at = ? WHERE id = ? RETURNING next_seq - 1",
         (now, session_id),
     )
@@ -229,26 +229,32 @@ def claim_seqs(db: Db, wanted: Mapping[str, int], now: int) -> dict[str, int]:
 
 def set_window(db: Db, session_id: str, messages: int | None, chars: int | None) -> None:
     """How much observed context it is shown, as the route says that brings it."""
-    db.put("UPDATE sessions SET window_messages = ?, window_chars = ? WHERE id = ?", (messages, chars, session_id))
+    db.execute_later(
+        "UPDATE sessions SET window_messages = ?, window_chars = ? WHERE id = ?", (messages, chars, session_id)
+    )
 
 
 def set_state(db: Db, session_id: str, state: SessionState, now: int) -> None:
     """One that is closed stays so, whatever still ends in it."""
-    db.put("UPDATE sessions SET state = ?, active_at = ? WHERE id = ? AND closed_at IS NULL", (state, now, session_id))
+    db.execute_later(
+        "UPDATE sessions SET state = ?, active_at = ? WHERE id = ? AND closed_at IS NULL", (state, now, session_id)
+    )
 
 
 def set_title(db: Db, session_id: str, title: str) -> None:
-    db.put("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
+    db.execute_later("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
 
 
 def set_provider(db: Db, session_id: str, provider: str) -> None:
     """Its own, from the next turn on; '': its group's. A model and a mode belong to their provider, so they go."""
-    db.put("UPDATE sessions SET provider = ?, model = '', permission_mode = '' WHERE id = ?", (provider, session_id))
+    db.execute_later(
+        "UPDATE sessions SET provider = ?, model = '', permission_mode = '' WHERE id = ?", (provider, session_id)
+    )
 
 
 def set_model(db: Db, session_id: str, model: str) -> None:
     """Its own, from the next turn on; '': its group's."""
-    db.put("UPDATE sessions SET model = ? WHERE id = ?", (model, session_id))
+    db.execute_later("UPDATE sessions SET model = ? WHERE id = ?", (model, session_id))
 
 
 def close(db: Db, session_id: str, now: int) -> bool:
@@ -270,9 +276,9 @@ def get_conversation(db: Db, session_id: str, provider: str) -> str:
 
 def set_conversation(db: Db, session_id: str, provider: str, conversation_id: str, now: int) -> None:
     if not conversation_id:
-        db.put("DELETE FROM conversations WHERE session_id = ? AND provider = ?", (session_id, provider))
+        db.execute_later("DELETE FROM conversations WHERE session_id = ? AND provider = ?", (session_id, provider))
         return
-    db.put(
+    db.execute_later(
         "INSERT INTO conversations (session_id, provider, conversation, updated_at) VALUES (?, ?, ?, ?)"
         " ON CONFLICT (session_id, provider) DO UPDATE SET conversation = excluded.conversation,"
         " updated_at = excluded.updated_at",
@@ -282,15 +288,17 @@ def set_conversation(db: Db, session_id: str, provider: str, conversation_id: st
 
 def shorten_conversation(db: Db, session_id: str, summary: str) -> None:
     """Let the next provider, whichever it is, start from this summary. Permissions given for the conversation stay."""
-    db.put("DELETE FROM conversations WHERE session_id = ?", (session_id,))
+    db.execute_later("DELETE FROM conversations WHERE session_id = ?", (session_id,))
     session_notes.set_summary(db, session_id, summary)
 
 
 def remove_conversations(db: Db, session_id: str, now: int) -> None:
     """Let the next provider, whichever it is, start anew, without permissions that were given for the earlier
     conversation."""
-    db.put("UPDATE sessions SET reset_at = ? WHERE id = ?", (now, session_id))
+    db.execute_later("UPDATE sessions SET reset_at = ? WHERE id = ?", (now, session_id))
     requests.end_lasting(db, session_id)
     session_notes.remove_summary(db, session_id)
-    db.put("DELETE FROM session_files WHERE session_id = ?", (session_id,))  # they go when its sandbox starts next
-    db.put("DELETE FROM conversations WHERE session_id = ?", (session_id,))
+    db.execute_later(
+        "DELETE FROM session_files WHERE session_id = ?", (session_id,)
+    )  # they go when its sandbox starts next
+    db.execute_later("DELETE FROM conversations WHERE session_id = ?", (session_id,))

@@ -45,7 +45,7 @@ TIMELINE = Table("timeline", TimelineEntry)
 
 
 def add(db: Db, session_id: str, turn_id: str, kind: TimelineKind, data: dict[str, Any], now: int) -> int:
-    db.alone(LockKind.SESSION, session_id)
+    db.lock(LockKind.SESSION, session_id)
     rows = db.rows(
         "INSERT INTO timeline (session_id, seq, at, turn_id, kind, data)"
         " SELECT ?, COALESCE(MAX(seq), 0) + 1, ?, ?, ?, ? FROM timeline WHERE session_id = ? RETURNING seq",

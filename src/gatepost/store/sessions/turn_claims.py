@@ -282,7 +282,7 @@ def _claim_interrupted(
         raise OutdatedDecision("the turn was changed meanwhile")
     told = _add_continuation(db, turn, turn, now, _get_cause(turn))
     assert told is not None
-    db.put("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, told[0]))
+    db.execute_later("UPDATE inbox SET state = 'working', turn_id = ? WHERE id = ?", (turn.id, told[0]))
     entries = [entry for entry, _ in inbox.list_for_turn(db, turn.id)]
     batch = [
         (entry.id, entry.message_id)

@@ -177,7 +177,7 @@ def claim_bytes(
 
 def return_bytes(db: Db, turn_id: str, size: int) -> None:
     """They were not said after all."""
-    db.put("UPDATE turns SET said_bytes = said_bytes - ? WHERE id = ?", (size, turn_id))
+    db.execute_later("UPDATE turns SET said_bytes = said_bytes - ? WHERE id = ?", (size, turn_id))
 
 
 def messages_of(db: Db, turn_id: str) -> list[tuple[int, int]]:
@@ -193,7 +193,7 @@ def renew_lease(db: Db, turn_id: str, epoch: int, now: int, lease: int) -> bool:
         (now + lease, now + lease, turn_id, epoch),
     )
     if changed:
-        db.put(
+        db.execute_later(
             "UPDATE inbox SET lease_until = ?, next_at = ? WHERE turn_id = ? AND state = 'working'",
             (now + lease, now + lease, turn_id),
         )
@@ -233,7 +233,7 @@ def requeue(db: Db, entry: inbox.InboxEntry, message: Message, reason: str, now:
         inbox.set_state(db, entry.id, InboxState.CANCELLED, reason, None, now)
         return
     inbox.set_state(db, entry.id, InboxState.QUEUED, reason, now, now)
-    db.put("UPDATE inbox SET turn_id = NULL, given = 0 WHERE id = ?", (entry.id,))
+    db.execute_later("UPDATE inbox SET turn_id = NULL, given = 0 WHERE id = ?", (entry.id,))
 
 
 def cancel(db: Db, turn_id: str, reason: str, now: int) -> bool:
@@ -258,7 +258,7 @@ def fail(db: Db, turn: Turn, reason: str, now: int) -> None:
 
 
 def end(db: Db, turn: Turn, state: TurnState, error: str, usage: str, now: int) -> None:
-    db.put(
+    db.execute_later(
         "UPDATE turns SET state = ?, error = ?, usage = ?, ended_at = ?, next_at = ? WHERE id = ?",
         (state, error, usage, now, now, turn.id),
     )

@@ -12,7 +12,7 @@ def get(db: Db, world: str) -> int | None:
 
 def assign(db: Db, world: str, first: int, last: int, now: int) -> int:
     """The world's uid. It gets the next one of the range if it has none, or one from outside the range."""
-    db.alone(LockKind.RULES, "uids")
+    db.lock(LockKind.RULES, "uids")
     known = get(db, world)
     if known is not None and first <= known <= last:
         return known

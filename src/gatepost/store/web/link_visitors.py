@@ -45,7 +45,7 @@ def make_id() -> str:
 def add(db: Db, new: NewLinkVisitor, secret: str, now: int) -> LinkVisitor | None:
     """Add a visitor; return None if the link has too many. A visitor who never wrote is replaced soon, one who did
     after a day."""
-    db.alone(LockKind.QUOTA, "link_visitors", new.token_id)
+    db.lock(LockKind.QUOTA, "link_visitors", new.token_id)
     if _count(db, new.token_id) >= MOST_OF_LINK and not _remove_idlest(db, new.token_id, now):
         return None
     return LINK_VISITORS.put(db, "", new, hash=hash_token(secret), created_at=now, seen_at=now)

@@ -18,7 +18,7 @@ MAX_CHILDREN = setting(
 
 def check_quota(db: Db, call: ToolCall, parent: str, more: int = 1) -> None:
     """Refuse so many further children. Those that invitations may still make count, too."""
-    db.alone(LockKind.QUOTA, "newcomers", parent)
+    db.lock(LockKind.QUOTA, "newcomers", parent)
     group = groups.get(db, parent)
     said = group.options.get("max_children") if group else None
     most = int(said) if isinstance(said, int) or (isinstance(said, str) and said.lstrip("-").isdecimal()) else None

@@ -77,7 +77,7 @@ def _check_room(db: Db, call: ToolCall) -> None:
     if session_id is None:
         return
     most = call.deps.config[MOST_RESULTS]
-    db.alone(LockKind.SESSION, session_id)
+    db.lock(LockKind.SESSION, session_id)
     use = outbox.count_by_tools(db, session_id, turn.id if turn else None, most - 1)
     if use.failed:
         raise Refused(call.caller.folder, call.tool, call.place.address, "the turn was ended before this call")

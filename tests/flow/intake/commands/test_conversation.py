@@ -5,7 +5,7 @@ import pytest
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.intake.commands.conversation import BEGUN, BUSY, CLEARED
 from gatepost.flow.requests.choices import ALLOW_SESSION
-from gatepost.flow.requests.deciding import OPERATOR, decide
+from gatepost.flow.requests.decide import OPERATOR, decide
 from gatepost.store.messages import inbox, messages
 from gatepost.store.port import Db
 from gatepost.store.rights import requests

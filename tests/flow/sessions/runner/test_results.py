@@ -10,7 +10,7 @@ from gatepost.core.records import replace
 from gatepost.core.registry import load_package
 from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import read_rules
+from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.sessions.runner.result_rights import EFFECTS
 from gatepost.flow.sessions.runner.results import RecordedResults, ResultLimits, record_results, record_status
 from gatepost.mailbox import runner_frames

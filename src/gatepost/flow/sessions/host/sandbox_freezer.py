@@ -6,7 +6,7 @@ It is frozen by the gateway's own clock. Should the gateway be stopped, its keep
 from typing import Protocol
 
 from gatepost.core import log
-from gatepost.core.process.contact import FenceCheck, always
+from gatepost.core.process.fencing import FenceCheck, always
 from gatepost.flow.sessions.host import sandbox_processes
 from gatepost.sandboxes.contract import Sandbox
 

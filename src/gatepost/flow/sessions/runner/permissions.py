@@ -12,7 +12,7 @@ from gatepost.core.clock import HOUR
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests import approved_plans
-from gatepost.flow.requests.asking import MOST_AN_HOUR, MOST_WAITING_IN_GROUP, AskingRules, ask
+from gatepost.flow.requests.ask_approver import MOST_AN_HOUR, MOST_WAITING_IN_GROUP, AskingRules, ask
 from gatepost.flow.requests.provider_answers import NOT_PERMITTED
 from gatepost.flow.sessions.runner.turn_timeline import clean_value, excerpt
 from gatepost.mailbox import runner_frames
@@ -96,7 +96,7 @@ def record_request(
         if why := approved_plans.find_fault(wish, terms.modes):
             return RecordedPermission(make_refusal(event, why))
         wish = approved_plans.drop_only_mode(wish, terms.modes)
-    db.alone(LockKind.QUOTA, "requests", session.folder)
+    db.lock(LockKind.QUOTA, "requests", session.folder)
     asked = requests.find_in_turn(db, session.id, turn.id, wish.name, wish.digest, others)
     if asked is not None and asked.state in (RequestState.ALLOWED, RequestState.DENIED, RequestState.EXPIRED):
         provider_answers.claim_answer(db, asked.id, now)

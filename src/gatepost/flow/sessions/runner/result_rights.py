@@ -14,7 +14,7 @@ from gatepost.access.subjects import Subject, make_effects
 from gatepost.access.tiers import Tier
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import AskedRequest, AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules, ask
 from gatepost.flow.requests.held_calls import check_limits, choose_quorum
 from gatepost.flow.schedule.task_rights import NO_RULES, load_access_rules
 from gatepost.gate.held_call import make_about

@@ -14,7 +14,7 @@ from gatepost.flow.delivery.outgoing_messages import (
     find_parts,
 )
 from gatepost.flow.engagement_extension import extend_by_reply
-from gatepost.flow.requests.asking import AskedRequest, AskingRules
+from gatepost.flow.requests.ask_approver import AskedRequest, AskingRules
 from gatepost.flow.sessions.runner.result_rights import SEND, ResultRights
 from gatepost.flow.sessions.session_deps import SessionDeps
 from gatepost.mailbox import runner_frames

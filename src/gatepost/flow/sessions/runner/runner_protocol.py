@@ -18,7 +18,7 @@ from gatepost.core.clock import to_microseconds
 from gatepost.core.errors import Invalid
 from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import MOST_RESULT_BYTES, MOST_RESULTS
-from gatepost.flow.requests.asking import read_rules
+from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.sessions import compaction, turn_settlement
 from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.runner import results

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gatepost.flow.requests.agent_questions import NOBODY
-from gatepost.flow.requests.asking import read_rules
+from gatepost.flow.requests.ask_approver import read_rules
 from gatepost.flow.sessions.runner import permissions
 from gatepost.flow.sessions.runner.permissions import ChatAsking, RequestTerms
 from gatepost.flow.sessions.runner.turn_timeline import TimelineQuota

@@ -1,8 +1,8 @@
 // The box to write in: text, files, the message that is answered or changed. What is not sent yet is kept by room.
 import { make } from "/static/dom.js";
-import { getKept, keep } from "/static/kept.js";
+import { getKept, keep } from "/static/storage.js";
 import { size } from "/static/sizes.js";
-import { briefly } from "/static/talk.js";
+import { briefly } from "/static/conversation.js";
 
 const $ = (id) => document.getElementById(id);
 const coarse = matchMedia("(pointer: coarse)");

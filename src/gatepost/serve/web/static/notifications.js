@@ -1,6 +1,6 @@
 // Notifications of the desktop, for who asked for them: only while the page is out of sight.
-import { getKept, keep } from "/static/kept.js";
-import { briefly } from "/static/talk.js";
+import { getKept, keep } from "/static/storage.js";
+import { briefly } from "/static/conversation.js";
 
 const NAME = "notifications";
 

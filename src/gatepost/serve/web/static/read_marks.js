@@ -1,5 +1,5 @@
 // How far somebody has read, by conversation, kept in this browser.
-import { getKept, keep } from "/static/kept.js";
+import { getKept, keep } from "/static/storage.js";
 
 const nameOf = ({ room, thread }) => `read ${room} ${thread}`;
 

@@ -3,8 +3,8 @@ import { drawCard } from "/static/card.js";
 import { make } from "/static/dom.js";
 import { drawActions, frameCode } from "/static/message_actions.js";
 import { size } from "/static/sizes.js";
-import { briefly, isCommand } from "/static/talk.js";
-import { drawWork } from "/static/work.js";
+import { briefly, isCommand } from "/static/conversation.js";
+import { drawWork } from "/static/tool_activity.js";
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "numeric", minute: "2-digit" });
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });

@@ -71,7 +71,7 @@ async def _move_without_files(deps: OperationDeps, args: MoveGroupArgs) -> Group
     await asyncio.to_thread(complete_folders, deps.home, made)
 
     def change(db: Db) -> GroupMove:
-        db.alone(LockKind.RULES, f"move:{world}")
+        db.lock(LockKind.RULES, f"move:{world}")
         if find_lost_source(db, args.folder, args.gateway, now) != source or not gateways.hold_gone(db, source):
             raise Invalid("gateway", f"{source} has come back; move {world} with its files")
         _end_open_move(db, world, now)
@@ -119,7 +119,7 @@ async def _wait(store: Store, move: GroupMove, wait_s: float) -> GroupMove:
 def begin_move(db: Db, folder: str, target: str, now: int) -> GroupMove:
     """The move that is wanted: a new one, or the one that is under way."""
     world = group_places.get_world(folder)
-    db.alone(LockKind.RULES, f"move:{world}")
+    db.lock(LockKind.RULES, f"move:{world}")
     _check_known(db, folder, target)
     if (known := group_moves.find_open(db, world)) is not None:
         return _go_on(db, known, group_places.find_gateway(db, folder), target, now)

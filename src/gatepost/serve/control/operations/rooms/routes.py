@@ -91,7 +91,7 @@ def list_routes(db: Db, args: ListRoutesArgs, now: int) -> list[RouteListItem]:
 @operation
 async def move(deps: OperationDeps, args: MoveRouteArgs) -> list[RouteListItem]:
     def change(db: Db) -> list[RouteListItem]:
-        db.alone(LockKind.RULES, "routes")
+        db.lock(LockKind.RULES, "routes")
         ordered = routes.list_all(db)
         for route_id in (args.id, *((args.before,) if args.before else ())):
             if all(each.id != route_id for each in ordered):

@@ -8,7 +8,7 @@ import pytest
 
 from gatepost.core.registry import load_package
 from gatepost.flow.errands.errand_loop import stop_errand
-from gatepost.flow.errands.returning import return_result
+from gatepost.flow.errands.finish import return_result
 from gatepost.flow.sessions.session_stop import stop_own_work, stop_session
 from gatepost.gate.caller import Caller
 from gatepost.messages.outbound import Op

@@ -5,12 +5,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.flow.errands.test_finish import NOW, ErrandDesk
 from tests.flow.schedule.conftest import INSTANCE, ROOM, TaskDesk
 
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.flow.errands.closing import IDLE_S, NAMED_IDLE_S, ErrandSessionCloser
-from gatepost.flow.errands.returning import return_result
+from gatepost.flow.errands.finish import return_result
+from gatepost.flow.errands.sweep import IDLE_S, NAMED_IDLE_S, ErrandSessionCloser
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.inbox import InboxState
@@ -21,8 +22,6 @@ from gatepost.store.sessions import errands, groups, sessions
 from gatepost.store.sessions.errands import Errand, IdleLimits, NewErrand
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.clock import FixedClock
-
-from .test_returning import NOW, ErrandDesk
 
 HOUR_S, WEEK_S = 3600.0, 7 * 86400.0
 

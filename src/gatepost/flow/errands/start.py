@@ -16,7 +16,7 @@ from gatepost.core.errors import NotFound, Refused
 from gatepost.core.settings import setting
 from gatepost.flow import sender_rights
 from gatepost.flow.intake.attachments import StoredAttachment
-from gatepost.flow.requests.deciding import OPERATOR
+from gatepost.flow.requests.decide import OPERATOR
 from gatepost.messages.inbound import Direction
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import NewMessage
@@ -105,7 +105,7 @@ def _find_denial(db: Db, folder: str, chain: OriginChain) -> str:
 
 
 def _check_limits(db: Db, call: ToolCall, order: ErrandOrder, chain: OriginChain) -> None:
-    db.alone(LockKind.QUOTA, "errands")
+    db.lock(LockKind.QUOTA, "errands")
     own, config = call.caller.folder, call.deps.config
     payer = next((each.person for each in chain.origins if each.person), "")
     spent = [each for each in budgets.list_applicable(db, order.folder, payer, call.now) if each.spent >= each.limit]

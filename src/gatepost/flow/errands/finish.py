@@ -3,7 +3,7 @@
 from typing import Any
 
 from gatepost.channels.contract import get_file_folder_name
-from gatepost.flow.errands.giving import render_attachments
+from gatepost.flow.errands.start import render_attachments
 from gatepost.flow.intake.attachments import StoredAttachment, make_safe_names
 from gatepost.messages.inbound import Attachment, AttachmentKind
 from gatepost.store.messages import inbox, messages

@@ -1,12 +1,13 @@
 """Answers that people type where they were asked: what counts as one, and who is told what."""
 
 import pytest
+from tests.flow.requests.acme_people import deliver
 
 from gatepost.channels.contract import ChannelKind
 from gatepost.core.clock import SECOND
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.answering import GivenAnswer, PersonMessage, is_decided, read_answer
-from gatepost.flow.requests.asking import AskingRules, ask
+from gatepost.flow.requests.ask_approver import AskingRules, ask
+from gatepost.flow.requests.chat_replies import GivenAnswer, PersonMessage, is_decided, read_answer
 from gatepost.messages.outbound import Feature, Op
 from gatepost.store.messages import outbox
 from gatepost.store.messages.outbox import EffectOrigin, NewEffect
@@ -19,8 +20,6 @@ from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions
 from gatepost_testing.clock import NOON
 from gatepost_testing.counting import CountingDb
-
-from .acme_people import deliver
 
 ADA, DIRECT = "fake:user/ada", "fake:direct/ada"
 LATER = NOON + 5 * SECOND

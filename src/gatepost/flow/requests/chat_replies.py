@@ -16,7 +16,7 @@ from msgspec import Struct
 from gatepost.core.clock import MINUTE
 from gatepost.core.errors import Invalid
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
-from gatepost.flow.requests.asking import SETTLES, show_to
+from gatepost.flow.requests.ask_approver import SETTLES, show_to
 from gatepost.flow.requests.choices import (
     ALLOW_ONCE,
     DENY,
@@ -26,7 +26,7 @@ from gatepost.flow.requests.choices import (
     list_choices,
     show_beginning,
 )
-from gatepost.flow.requests.deciding import Decision, answer_question, decide, find_to_decide
+from gatepost.flow.requests.decide import Decision, answer_question, decide, find_to_decide
 from gatepost.flow.requests.edited_input import is_editable, parse_edited
 from gatepost.flow.requests.questions import (
     AgentQuestion,
