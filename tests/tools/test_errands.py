@@ -304,7 +304,7 @@ async def test_a_turn_that_was_stopped_gives_nothing_out_any_more(tmp_path: Path
 async def test_an_agent_cannot_have_sandboxes_without_end_by_inventing_names(
     tmp_path: Path, tree: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(giving, "MOST_NAMED", 2)
+    monkeypatch.setattr(start, "MOST_NAMED", 2)
     agent = await GateAgent.create(tmp_path, tree, "acme")
     for name in ("a", "b"):
         told(await agent.call("send_to_agent", group="acme/eng", text="look", session=name))
