@@ -8,6 +8,7 @@ import pytest
 
 from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
+from gatepost.flow.errands import start
 from gatepost.flow.errands.start import MOST_OPEN, MOST_OPEN_GROUP
 from gatepost.gate.caller import Caller
 from gatepost.gate.tool_answers import ToolAnswer
