@@ -27,15 +27,15 @@ class CountingDb:
         self.statements += 1
         return self._db.run(sql, params)
 
-    def put(self, sql: str, params: Sequence[Any] = ()) -> None:
+    def execute_later(self, sql: str, params: Sequence[Any] = ()) -> None:
         self.statements += 1
         self._db.execute_later(sql, params)
 
-    def ask(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
+    def query_later(self, sql: str, params: Sequence[Any] = ()) -> Callable[[], list[Row]]:
         found = self.rows(sql, params)
         return lambda: found
 
-    def alone(self, kind: LockKind, *key: str) -> None:
+    def lock(self, kind: LockKind, *key: str) -> None:
         self._db.lock(kind, *key)
 
     def share(self, kind: LockKind) -> None:
