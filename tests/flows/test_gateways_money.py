@@ -14,19 +14,19 @@ pytestmark = [
 ]
 
 # What one gateway has to itself while it decides is not its alone any more.
-WITHOUT_ALONE = """
+WITHOUT_LOCK = """
 from gatepost.store.port import LockKind
 from gatepost.store.postgres.postgres_db import PostgresDb
 
-_alone = PostgresDb.alone
+_lock = PostgresDb.lock
 
-def alone(self, kind, *key):
+def lock(self, kind, *key):
     if kind is LockKind.MONEY:
         self.rows("SELECT pg_sleep(0.01)")
     else:
-        _alone(self, kind, *key)
+        _lock(self, kind, *key)
 
-PostgresDb.alone = alone
+PostgresDb.lock = lock
 """
 
 
@@ -42,7 +42,7 @@ def test_four_gateways_never_pass_a_budget_together_and_a_killed_one_pays(
 
 def test_without_the_lock_they_pass_it_and_the_judge_sees_it(tmp_path: Path, figures: Callable[[str], None]) -> None:
     (tmp_path / "patch").mkdir()
-    (tmp_path / "patch" / "sitecustomize.py").write_text(WITHOUT_ALONE)
+    (tmp_path / "patch" / "sitecustomize.py").write_text(WITHOUT_LOCK)
     with PostgresServer() as server:
         counts = run_money_storm(server, tmp_path, env={"PYTHONPATH": str(tmp_path / "patch")})
     figures(f"money without `alone`: {counts}")

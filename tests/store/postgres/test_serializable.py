@@ -1,5 +1,5 @@
 """Storms of four writers at SERIALIZABLE. PostgreSQL refuses what decides by something that another changes: each such
-unit has that to itself (`Db.alone`), or is in the list with the reason why it needs not."""
+unit has that to itself (`Db.lock`), or is in the list with the reason why it needs not."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What a unit has to itself, among four writers of a server. Each of these fails if `Db.alone` does nothing."""
+"""What a unit has to itself, among four writers of a server. Each of these fails if `Db.lock` does nothing."""
 
 import asyncio
 import threading
@@ -130,13 +130,13 @@ async def test_without_the_rooms_lock_the_reader_misses_some(
 ) -> None:
     from gatepost.store.postgres.postgres_db import PostgresDb
 
-    alone = PostgresDb.alone
+    lock = PostgresDb.lock
 
-    def alone_but_for_rooms(db: PostgresDb, kind: LockKind, *key: str) -> None:
+    def lock_all_but_rooms(db: PostgresDb, kind: LockKind, *key: str) -> None:
         if kind is not LockKind.ROOM:
-            alone(db, kind, *key)
+            lock(db, kind, *key)
 
-    monkeypatch.setattr(PostgresDb, "alone", alone_but_for_rooms)
+    monkeypatch.setattr(PostgresDb, "lock", lock_all_but_rooms)
 
     seen, made = await read_among_writers(server)
 
