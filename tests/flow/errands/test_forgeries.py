@@ -21,7 +21,7 @@ from gatepost.store.sessions import errands, groups, sessions
 from gatepost.store.sessions.errands import MOST_FILES, MOST_SAID, Errand
 from gatepost_testing.gate_agent import ROOM, GateAgent
 
-from .test_returning import NOW, ErrandDesk
+from .test_finish import NOW, ErrandDesk
 
 load_package("gatepost.tools")
 
