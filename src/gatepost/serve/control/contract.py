@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from gatepost.core import log
 from gatepost.core.clock import HOUR, Clock, iso
-from gatepost.core.errors import Invalid, Refused, SetupError
+from gatepost.core.errors import Invalid, Refused, SetupError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
@@ -159,7 +159,17 @@ class Operation(Struct, frozen=True):
             if deps.pass_on is None or self.info.of_machine:
                 raise
             passed = await deps.pass_on(deps, error.gateway, self.info.name, msgspec.to_builtins(args))
+            return await self._read_passed(error.gateway, passed)
+
+    async def _read_passed(self, gateway: str, passed: Any) -> Any:
+        """Return the record that another gateway's answer stands for. A long one is read beside the event loop."""
+        try:
+            if isinstance(passed, list) and len(passed) > SHORT_LIST:
+                return await asyncio.to_thread(from_json, self.result, passed)
             return from_json(self.result, passed)
+        except msgspec.ValidationError as error:
+            why = f"it was asked, and answers {self.info.name} as another version does ({error})"
+            raise Unavailable(f"gateway {gateway}", why, uncertain=True, lasting=True) from None
 
     async def _check_right(self, deps: OperationDeps, args: OperationArgs[Any]) -> None:
         """Judged by the rows of the access list, as a tool call is. No row that allows it is a refusal."""
