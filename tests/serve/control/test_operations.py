@@ -1,8 +1,10 @@
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from gatepost.core.clock import SystemClock
 from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
@@ -16,8 +18,9 @@ from gatepost.flow.groups.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
 from gatepost.flow.people import personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
+from gatepost.serve.control import contract
 from gatepost.serve.control.arguments.rooms.group_links import LinkGroupArgs
-from gatepost.serve.control.contract import OPERATIONS, SHORT_LIST, OperationDeps
+from gatepost.serve.control.contract import OPERATIONS, SHORT_LIST, OperationDeps, make_json
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox
 from gatepost.store.money import ledger
@@ -494,3 +497,18 @@ async def test_a_long_list_of_another_gateway_comes_as_it_was_answered_there(des
     found = await desk.do("group.list")
     many = found * SHORT_LIST
     assert await answer_elsewhere(desk, "group.list", many) == many
+
+
+class ManyLines(Struct, frozen=True):
+    lines: list[str]
+
+
+@pytest.mark.parametrize(("count", "here"), [(SHORT_LIST, True), (SHORT_LIST + 1, False)])
+@pytest.mark.parametrize("kind", [list, ManyLines])
+async def test_a_long_list_becomes_json_beside_the_event_loop_also_inside_a_record(
+    kind: Any, count: int, here: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(contract, "to_json", lambda answer: threads.append(threading.get_ident()))
+    await make_json(kind(["x"] * count))
+    assert [each == threading.get_ident() for each in threads] == [here]
