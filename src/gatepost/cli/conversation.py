@@ -18,11 +18,11 @@ from msgspec import Struct
 from gatepost.cli import output, reasons
 from gatepost.cli.card_renderer import render_card
 from gatepost.cli.terminal_rows import count_rows_above, list_last_rows
-from gatepost.core.errors import GatepostError
+from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.messages.card import Card
 from gatepost.messages.inbound import Direction, Receipt
 from gatepost.serve.control.chat_outcome import ChatOutcome
-from gatepost.serve.control.client import ControlClient
+from gatepost.serve.control.client import ControlClient, get_result
 from gatepost.store.messages.inbox import InboxState
 
 ANSWERED = (InboxState.ANSWERED, InboxState.SILENT, InboxState.OBSERVED)
@@ -77,7 +77,17 @@ class ChatTarget(Struct, frozen=True, kw_only=True):
 
 def send(control: ControlClient, place: ChatTarget, text: str, key: str = "") -> Receipt:
     """Hand a message to the gateway."""
-    return msgspec.convert(control.post("/v1/chat", place.body(text, key))["result"], Receipt)
+    receipt: Receipt = _read(Receipt, get_result(control.post("/v1/chat", place.body(text, key))))
+    return receipt
+
+
+def _read(kind: Any, found: Any) -> Any:
+    """Return the record that JSON stands for. Raises Unavailable for that of another version."""
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        why = f"it speaks as another version does ({error}); `gatepost down` and `gatepost up` start this one"
+        raise Unavailable("the gateway", why, uncertain=True, lasting=True) from None
 
 
 def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterator[ChatOutcome]:
@@ -87,7 +97,7 @@ def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterat
     while True:
         left = max(0.0, deadline - time.monotonic())
         query = urlencode({"message": message, "timeout": min(left, WAIT_S)})
-        answer = msgspec.convert(control.get(f"/v1/chat/wait?{query}")["result"], ChatOutcome)
+        answer: ChatOutcome = _read(ChatOutcome, get_result(control.get(f"/v1/chat/wait?{query}")))
         yield answer
         if answer.done or answer.halted or left <= 0:
             return
@@ -259,7 +269,7 @@ class TerminalConversation:
         drafts = {"drafts": "1"} if self._screen.typed else {}
         query = urlencode({"room": self._place.room, "after": self._cursor, **drafts})
         for each in self._control.stream(f"/v1/chat/stream?{query}"):
-            event: StreamedEvent = msgspec.convert(each, StreamedEvent)
+            event: StreamedEvent = _read(StreamedEvent, each)
             if isinstance(event, StreamedCursor):
                 self._cursor = event.cursor
                 if once:

@@ -11,7 +11,7 @@ from gatepost.cli import output
 from gatepost.cli.operation_command import read_answer
 from gatepost.core.errors import Unavailable
 from gatepost.serve.control.arguments.agents.agents import FollowAgentArgs, WaitForAgentArgs
-from gatepost.serve.control.client import TIMEOUT_S, ControlClient, ControlError
+from gatepost.serve.control.client import TIMEOUT_S, ControlClient, ControlError, get_result
 from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.error_kinds import ApiErrorKind
 
@@ -28,7 +28,7 @@ def post_operation(
     """Return what the running gateway answers. Unavailable, too, if a gateway that stops says so of something that only
     looks."""
     try:
-        found = control.post(f"/v1/ops/{declared.info.name}", args, timeout)["result"]
+        found = get_result(control.post(f"/v1/ops/{declared.info.name}", args, timeout))
     except ControlError as error:
         if error.kind == ApiErrorKind.UNAVAILABLE and declared in LOOKING:
             raise Unavailable("the gateway", str(error)) from None

@@ -15,7 +15,7 @@ from gatepost.core import settings
 from gatepost.core.errors import SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock, listen_address
-from gatepost.serve.control.client import TIMEOUT_S, ControlClient
+from gatepost.serve.control.client import TIMEOUT_S, ControlClient, get_result
 from gatepost.serve.control.declaration import OperationArgs
 from gatepost.store.engine.readonly import read_store
 
@@ -82,7 +82,7 @@ def run_operation(
             except home_lock.HomeLocked:
                 continue  # somebody was faster
         try:
-            return control_of(home).post(f"/v1/ops/{name}", args, timeout)["result"]
+            return get_result(control_of(home).post(f"/v1/ops/{name}", args, timeout))
         except Unavailable as error:
             if error.uncertain or time.monotonic() > deadline:
                 raise

@@ -45,6 +45,15 @@ def test_a_step_that_imports_is_named_by_what_it_imports() -> None:
     assert _name_of(below["load"]()).endswith("test_a_step_that_imports_is_named_by_what_it_imports")
 
 
+def test_a_step_of_a_loop_without_frames_is_not_named_by_what_started_the_loop() -> None:
+    """A loop that is written in C leaves nothing between the step and the runner."""
+    step, runner, main = {"__name__": "gatepost.step"}, {"__name__": "asyncio.runners"}, {"__name__": "gatepost.cli"}
+    exec("import sys\ndef inner(): return sys._getframe()\ndef outer(): return inner()", step)
+    exec("def run(fn): return fn()", runner)
+    exec("def start(run, fn): return run(fn)", main)
+    assert _name_of(main["start"](runner["run"], step["outer"])) == "gatepost.step.outer at gatepost.step.inner"
+
+
 async def test_a_loop_that_waits_is_not_blamed() -> None:
     watchdog = Watchdog(every=0)
     with watchdog.watching(asyncio.get_running_loop()):

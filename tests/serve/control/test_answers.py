@@ -60,6 +60,12 @@ def test_an_answer_of_another_shape_is_refused() -> None:
         from_json(Part, {"done_at": None})
 
 
+@pytest.mark.parametrize("moment", ["yesterday", "0001-01-01T00:00:00", "", 10**30, 1e300, True, [], {"at": 1}])
+def test_a_time_that_is_none_is_an_answer_of_another_shape(moment: object) -> None:
+    with pytest.raises(msgspec.ValidationError, match="is no time"):
+        from_json(list[Part], [{"done_at": moment, "words": ""}])
+
+
 load_areas("gatepost.serve.control.operations")
 
 

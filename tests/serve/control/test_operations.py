@@ -1,22 +1,26 @@
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from gatepost.core.clock import SystemClock
-from gatepost.core.errors import GatepostError, Invalid, NotFound
+from gatepost.core.errors import GatepostError, Invalid, NotFound, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
 from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
+from gatepost.flow.gateways.folder_check import FolderElsewhere
 from gatepost.flow.groups.groups import ensure_defaults
 from gatepost.flow.intake.engagement import make_engagement
 from gatepost.flow.people import personal_routes
 from gatepost.flow.people.personal_routes import PersonalChat
+from gatepost.serve.control import contract
 from gatepost.serve.control.arguments.rooms.group_links import LinkGroupArgs
-from gatepost.serve.control.contract import OPERATIONS, OperationDeps
+from gatepost.serve.control.contract import OPERATIONS, SHORT_LIST, OperationDeps, make_json
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox
 from gatepost.store.money import ledger
@@ -467,3 +471,46 @@ async def test_a_test_of_the_routes_says_that_the_sender_is_denied_or_unknown(de
     assert (public["policy"], public["outcome"]) == ("public", "wakes")
     with pytest.raises(Invalid):
         await desk.do("route.test", address="web:home", sender="nobody")
+
+
+async def answer_elsewhere(desk: Desk, name: str, answer: Any, **args: Any) -> Any:
+    """Return what an operation answers that another gateway has run."""
+
+    async def run(deps: OperationDeps, given: Any) -> Any:
+        raise FolderElsewhere("acme", "far", "near")
+
+    async def pass_on(deps: OperationDeps, gateway: str, name: str, given: dict[str, Any]) -> Any:
+        return answer
+
+    return await replace(OPERATIONS[name], run=run)(replace(desk.office, pass_on=pass_on), args)
+
+
+@pytest.mark.parametrize("answer", [None, [], {"folder": "acme"}, {"created_at": "yesterday"}, "words"])
+async def test_an_answer_of_a_gateway_of_another_version_names_it_and_may_have_been_done(
+    desk: Desk, answer: object
+) -> None:
+    with pytest.raises(Unavailable, match=r"gateway far is unavailable: .*group\.add as another version") as refused:
+        await answer_elsewhere(desk, "group.add", answer, folder="acme")
+    assert refused.value.uncertain
+
+
+async def test_a_long_list_of_another_gateway_comes_as_it_was_answered_there(desk: Desk) -> None:
+    await desk.do("group.add", folder="acme")
+    found = await desk.do("group.list")
+    many = found * SHORT_LIST
+    assert await answer_elsewhere(desk, "group.list", many) == many
+
+
+class ManyLines(Struct, frozen=True):
+    lines: list[str]
+
+
+@pytest.mark.parametrize(("count", "here"), [(SHORT_LIST, True), (SHORT_LIST + 1, False)])
+@pytest.mark.parametrize("kind", [list, ManyLines])
+async def test_a_long_list_becomes_json_beside_the_event_loop_also_inside_a_record(
+    kind: Any, count: int, here: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(contract, "to_json", lambda answer: threads.append(threading.get_ident()))
+    await make_json(kind(["x"] * count))
+    assert [each == threading.get_ident() for each in threads] == [here]

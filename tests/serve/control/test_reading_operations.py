@@ -65,6 +65,20 @@ async def test_a_message_is_traced_by_its_number_or_its_id(deps: OperationDeps) 
         await run(deps, "ledger.trace", message="99")
 
 
+@pytest.mark.parametrize("digits", ["9" * 5000, "\u00b2", "\u0663"])
+async def test_a_number_that_none_is_so_large_or_so_written_is_refused_in_words(
+    deps: OperationDeps, digits: str
+) -> None:
+    """Python makes no number of more than 4300 digits, nor of every sign that `isdigit` takes for one."""
+    with pytest.raises(NotFound, match="ledger list"):
+        await run(deps, "ledger.trace", message=digits)
+    with pytest.raises(Invalid, match="SEQ:HASH"):
+        await run(deps, "audit.verify", head=f"{digits}:{audit.START}")
+    with pytest.raises(Invalid, match="20/8000") as refused:
+        await run(deps, "route.add", match="", target="acme", window=f"{digits}/1")
+    assert len(str(refused.value)) < 300
+
+
 async def test_the_audit_log_is_listed_and_verified(deps: OperationDeps) -> None:
     [row] = await run(deps, "audit.list")
     assert (row["action"], row["details"]) == ("group.add", {"folder": "acme"})

@@ -118,8 +118,8 @@ class Watchdog:
         while not beat.answered.wait(LOOK_S) and not self._stop.is_set():
             for check in self._checks:
                 check()
-            if (frame := find_frame(ident)) is not None and _module(frame) != "selectors":
-                seen[_name_of(frame)] += 1  # in `selectors` it waits for events: the step is over
+            if (frame := find_frame(ident)) is not None and _module(frame) not in _WAITING:
+                seen[_name_of(frame)] += 1
         return seen.most_common(1)[0][0] if seen else "unknown"
 
 
@@ -161,7 +161,7 @@ def _name_of(frame: FrameType) -> str:
     while frame.f_back is not None and _module(frame).startswith("importlib."):  # what is imported says more
         frame = frame.f_back
     inner, outer, at = frame, frame, frame.f_back
-    while at is not None and at.f_code.co_name not in _LOOPS:
+    while at is not None and at.f_code.co_name not in _LOOPS and _module(at) not in _WAITING:
         if _module(at).startswith("gatepost.") and _module(at) not in _AROUND:
             outer = at
         at = at.f_back
@@ -169,6 +169,7 @@ def _name_of(frame: FrameType) -> str:
 
 
 _LOOPS = ("run_forever", "_run_once", "run_until_complete")
+_WAITING = ("selectors", "asyncio.runners")  # there a loop waits for events; one written in C has no frame of its own
 _AROUND = ("gatepost.app", "gatepost.daemon")  # every step is theirs
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from gatepost.core.clock import SECOND, iso
 
 R = TypeVar("R")
+LONGEST_SHOWN = 40  # characters of what is no time
 _MOMENTS = ("_at", "_until")  # how the names of times end
 
 
@@ -82,9 +83,13 @@ def _find_time_reader(kind: Any) -> Callable[[Any], Any]:
 
 
 def _read_time(value: Any, never: int | None) -> Any:
+    """Raises ValidationError for what `to_json` does not write."""
     if value is None:
         return never
-    return round(datetime.fromisoformat(value).timestamp() * SECOND) if isinstance(value, str) else value
+    try:
+        return round(datetime.fromisoformat(value).timestamp() * SECOND)
+    except (TypeError, ValueError, OverflowError):
+        raise msgspec.ValidationError(f"{str(value)[:LONGEST_SHOWN]!r} is no time") from None
 
 
 def _is_row(kind: Any) -> bool:

@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 from gatepost.core.errors import GatepostError, Unavailable
 
 TIMEOUT_S = 75.0  # longer than the longest wait of the API
+LARGEST_ANSWER = 512 * 1024 * 1024  # bytes
+STRANGE = "what answers on its socket does not speak its language"
+_PIECE = 1024 * 1024  # bytes that are read at once
 
 
 class ControlError(GatepostError):
@@ -60,9 +64,9 @@ class ControlClient:
         connection, response = self._ask("GET", path, None, TIMEOUT_S)
         try:
             if response.status != 200:
-                _parse_response(response.read())
+                _parse_response(_read_all(response, TIMEOUT_S))
             while line := response.readline():
-                yield json.loads(line)
+                yield _parse_object(line)
         except (OSError, http.client.HTTPException):
             raise Unavailable("the gateway", "it went away") from None
         finally:
@@ -71,7 +75,7 @@ class ControlClient:
     def _call(self, method: str, path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
         connection, response = self._ask(method, path, body, timeout)
         try:
-            raw = response.read()
+            raw = _read_all(response, timeout)
         except (OSError, http.client.HTTPException):
             raise Unavailable("the gateway", "it went away before it answered", uncertain=True) from None
         finally:
@@ -104,14 +108,44 @@ def _explain_error(error: OSError, path: Path) -> str:
     return f"{path}: {error}"
 
 
+def get_result(answer: dict[str, Any]) -> Any:
+    """Return the result in an answer. Raises Unavailable for one without."""
+    if "result" not in answer:
+        raise _make_strange()
+    return answer["result"]
+
+
+def _read_all(response: http.client.HTTPResponse, timeout: float) -> bytes:
+    """Read an answer to its end. A socket's timeout begins anew with each byte; this one holds for all of them."""
+    until, raw = time.monotonic() + timeout, bytearray()
+    while piece := response.read1(_PIECE):
+        raw += piece
+        if len(raw) > LARGEST_ANSWER or time.monotonic() > until:
+            raise Unavailable("the gateway", "its answer does not end", uncertain=True, lasting=True)
+    if response.length:
+        raise http.client.IncompleteRead(bytes(raw), response.length)
+    return bytes(raw)
+
+
 def _parse_response(raw: bytes) -> dict[str, Any]:
-    try:
-        answer = json.loads(raw)
-    except ValueError:
-        raise Unavailable("the gateway", "what answers on its socket does not speak its language") from None
-    if not isinstance(answer, dict):
-        raise Unavailable("the gateway", "what answers on its socket does not speak its language")
+    answer = _parse_object(raw)
     if answer.get("ok") is False:
-        error = answer.get("error") or {}
+        found = answer.get("error")
+        error = found if isinstance(found, dict) else {}
         raise ControlError(str(error.get("kind", "error")), str(error.get("text", "the gateway refused")))
     return answer
+
+
+def _parse_object(raw: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise _make_strange() from None
+    if not isinstance(found, dict):
+        raise _make_strange()
+    return found
+
+
+def _make_strange() -> Unavailable:
+    """Return the error of an answer that cannot be read. Whoever gave it had the whole request, and may have acted."""
+    return Unavailable("the gateway", STRANGE, uncertain=True)

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from gatepost.core import log
 from gatepost.core.clock import HOUR, Clock, iso
-from gatepost.core.errors import Invalid, Refused, SetupError
+from gatepost.core.errors import Invalid, Refused, SetupError, Unavailable
 from gatepost.core.event_bus import EventBus
 from gatepost.core.home import Home
 from gatepost.core.records import replace
@@ -145,10 +145,7 @@ class Operation(Struct, frozen=True):
 
     async def __call__(self, deps: OperationDeps, given: dict[str, Any]) -> Any:
         """Answer as JSON does, if the caller has the right."""
-        answer = await self.answer(deps, self.parse(given))
-        if isinstance(answer, list) and len(answer) > SHORT_LIST:  # a long one must not hold up everybody else
-            return await asyncio.to_thread(to_json, answer)
-        return to_json(answer)
+        return await make_json(await self.answer(deps, self.parse(given)))
 
     async def answer(self, deps: OperationDeps, args: OperationArgs[Any]) -> Any:
         """Return what it answers, if the caller has the right."""
@@ -161,7 +158,17 @@ class Operation(Struct, frozen=True):
             if deps.pass_on is None or self.info.of_machine:
                 raise
             passed = await deps.pass_on(deps, error.gateway, self.info.name, msgspec.to_builtins(args))
+            return await self._read_passed(error.gateway, passed)
+
+    async def _read_passed(self, gateway: str, passed: Any) -> Any:
+        """Return the record that another gateway's answer stands for. A long one is read beside the event loop."""
+        try:
+            if _is_long(passed):
+                return await asyncio.to_thread(from_json, self.result, passed)
             return from_json(self.result, passed)
+        except msgspec.ValidationError as error:
+            why = f"it was asked, and answers {self.info.name} as another version does ({error})"
+            raise Unavailable(f"gateway {gateway}", why, uncertain=True, lasting=True) from None
 
     async def _check_right(self, deps: OperationDeps, args: OperationArgs[Any]) -> None:
         """Judged by the rows of the access list, as a tool call is. No row that allows it is a refusal."""
@@ -188,6 +195,21 @@ class Operation(Struct, frozen=True):
         ]
         new = audit.AuditRecord(now, deps.caller, self.info.name, "refused", details)
         return records if counted else [*records, new]
+
+
+async def make_json(answer: Any) -> Any:
+    """Return an answer as JSON has it. A long one is made beside the event loop: it must not hold up everybody else."""
+    return await asyncio.to_thread(to_json, answer) if _is_long(answer) else to_json(answer)
+
+
+def _is_long(answer: Any) -> bool:
+    """Return True for a long list, and for a record or an object of JSON that holds one."""
+    parts = [answer]
+    if isinstance(answer, Struct):
+        parts = [getattr(answer, name) for name in answer.__struct_fields__]
+    elif isinstance(answer, dict):
+        parts = list(answer.values())
+    return any(isinstance(each, list | tuple) and len(each) > SHORT_LIST for each in parts)
 
 
 def _is_writable(value: Any) -> bool:

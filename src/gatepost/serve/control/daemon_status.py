@@ -6,7 +6,7 @@ from msgspec import Struct
 from gatepost.core.errors import Unavailable
 from gatepost.flow.channel_health import ChannelReport
 from gatepost.serve.control.answers import from_json
-from gatepost.serve.control.client import ControlClient
+from gatepost.serve.control.client import ControlClient, get_result
 
 TIMEOUT_S = 5.0
 
@@ -46,7 +46,7 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
 
 def ask_daemon_status(control: ControlClient) -> DaemonStatus:
     """Return what a running gateway says of itself. Raises Unavailable if it does not answer, or in other terms."""
-    found = control.get("/v1/status", timeout=TIMEOUT_S)["result"]
+    found = get_result(control.get("/v1/status", timeout=TIMEOUT_S))
     try:
         status: DaemonStatus = from_json(DaemonStatus, found)
     except msgspec.ValidationError as error:

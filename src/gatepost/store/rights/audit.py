@@ -33,6 +33,7 @@ _NEW = ", ".join(("gateway", "number", "at", *_TEXTS))
 _WHOLE = "integer text text text text text text text"
 _ERASED = "integer text text text null text text text"
 _READ = 500  # rows at a time
+LONGEST_NUMBER = 18  # digits of a row's place
 AFTER = 60 * SECOND  # a call that a turn made is written down by then
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 
@@ -371,7 +372,8 @@ def parse_head(text: str) -> tuple[str, int, str] | None:
     """(gateway, number, hash) of `NUMBER:HASH` or `GATEWAY/NUMBER:HASH`; None: it is neither."""
     gateway, _, rest = text.strip().rpartition("/")
     number, colon, chained = rest.partition(":")
-    return (gateway, int(number), chained) if colon and number.isascii() and number.isdigit() else None
+    is_number = number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER
+    return (gateway, int(number), chained) if colon and is_number else None
 
 
 def render_heads(db: Db) -> str:

@@ -6,6 +6,7 @@ import click
 
 from gatepost.cli import output
 from gatepost.cli.operation_command import CommandRun, from_operation
+from gatepost.core.errors import Unavailable
 from gatepost.core.home import find
 from gatepost.core.process.listen_address import find_control_path, render_open_help
 from gatepost.serve.control.arguments.people.logins import (
@@ -16,7 +17,7 @@ from gatepost.serve.control.arguments.people.logins import (
     ListLoginsArgs,
 )
 from gatepost.serve.control.arguments.people.passwords import RemovePasswordArgs, SignInState
-from gatepost.serve.control.client import ControlClient
+from gatepost.serve.control.client import STRANGE, ControlClient, get_result
 
 
 @click.group("login", invoke_without_command=True)
@@ -33,7 +34,10 @@ def command(ctx: click.Context, user: str) -> None:
     home = find(ctx.obj)
     path = f"/v1/login?{urlencode({'user': user})}" if user else "/v1/login"
     answer = ControlClient(find_control_path(home), home.path).post(path)
-    output.print_line(render_open_help(answer["result"]["url"]))
+    found = get_result(answer)
+    if not isinstance(found, dict) or not isinstance(found.get("url"), str):
+        raise Unavailable("the gateway", STRANGE)
+    output.print_line(render_open_help(found["url"]))
 
 
 @command.command("list")

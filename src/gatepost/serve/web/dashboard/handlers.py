@@ -20,8 +20,7 @@ from gatepost.core.errors import GatepostError, Invalid, NotFound, Refused, Unav
 from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_areas
 from gatepost.flow.operation_rights import read_operation_rights
-from gatepost.serve.control.answers import to_json
-from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
+from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, make_json
 from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
@@ -198,7 +197,7 @@ class Dashboard:
 
     async def _ask(self, request: Request, operation: Operation, args: dict[str, Any]) -> Any:
         try:
-            return to_json(await self._make_request(request).ask(operation.args, **args))
+            return await make_json(await self._make_request(request).ask(operation.args, **args))
         except OverflowError:  # by what was made of a number
             raise Invalid(operation.info.name, "a number in it is larger than anything here") from None
 

@@ -19,6 +19,7 @@ from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
 
 MOST_FOUND = 200  # messages that a search finds
+LONGEST_NUMBER = 18  # digits of a message's id
 GAPS = (
     "; what comes in, what goes out and what the gateway itself writes share their numbers, so one that is missing is"
     " no message lost"
@@ -57,7 +58,7 @@ def find_trace(db: Db, wanted: str) -> MessageTrace:
 
 def _hint(db: Db, wanted: str) -> str:
     newest = "`gatepost ledger list` shows the newest"
-    if not wanted.isdigit():
+    if not (wanted.isascii() and wanted.isdigit() and len(wanted) <= LONGEST_NUMBER):
         return newest
     if ledger.was_removed(db, int(wanted)):
         return f"it was removed because of its age (keep.messages_days); {newest}"

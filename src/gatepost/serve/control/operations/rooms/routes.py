@@ -43,6 +43,7 @@ from gatepost.store.sessions.sessions import SessionMode
 if TYPE_CHECKING:
     from gatepost.flow.intake.decision_explanation import ExplainedTarget
 
+LONGEST_NUMBER, LONGEST_SHOWN = 18, 80  # characters
 # Verbs of messages with a text; all others are actions.
 SPOKEN = frozenset((Verb.MESSAGE, Verb.MENTION, Verb.REPLY, Verb.COMMENT, Verb.POST, Verb.UNTRUSTED))
 
@@ -52,9 +53,15 @@ def parse_window(text: str) -> tuple[int | None, int | None]:
     if not text:
         return None, None
     left, slash, right = text.partition("/")
-    if not slash or not all(not part or (part.isascii() and part.isdigit()) for part in (left, right)):
-        raise Invalid("window", f"{text!r} is not N/C (messages/characters), like 20/8000, 20/ or /8000")
+    if not slash or not all(map(_is_size, (left, right))):
+        raise Invalid(
+            "window", f"{text[:LONGEST_SHOWN]!r} is not N/C (messages/characters), like 20/8000, 20/ or /8000"
+        )
     return (int(left) if left else None), (int(right) if right else None)
+
+
+def _is_size(text: str) -> bool:
+    return not text or (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER)
 
 
 @operation
