@@ -56,7 +56,7 @@ def _pick_best(name: str) -> Callable[[Iterable[float]], float]:
 
 
 def _measure(tree: Path) -> dict[str, float]:
-    env = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree / "src"), str(tree / "testing")))}
     command = [sys.executable, str(Path(__file__).resolve()), "--child", str(tree)]
     done = subprocess.run(command, cwd=tree, env=env, stdout=subprocess.PIPE, check=True, text=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
