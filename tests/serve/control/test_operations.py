@@ -482,7 +482,7 @@ async def answer_elsewhere(desk: Desk, name: str, answer: Any, **args: Any) -> A
     async def pass_on(deps: OperationDeps, gateway: str, name: str, given: dict[str, Any]) -> Any:
         return answer
 
-    return await replace(OPERATIONS[name], run=run)(replace(desk.office, pass_on=pass_on), args)
+    return await replace(OPERATIONS[name], run=run)(replace(desk.operation_deps, pass_on=pass_on), args)
 
 
 @pytest.mark.parametrize("answer", [None, [], {"folder": "acme"}, {"created_at": "yesterday"}, "words"])
