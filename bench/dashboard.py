@@ -6,7 +6,6 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx2
 from starlette.applications import Starlette
@@ -82,7 +81,7 @@ async def _serve_ms(home: Home, store: SqliteStore, times: int) -> tuple[float, 
     load_areas("gatepost.serve.control.operations")
     operation_deps = OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(), events=EventBus())
     dashboard = Dashboard(
-        DashboardDeps(operation_deps=operation_deps, describe=_get_status),
+        DashboardDeps(operation_deps=operation_deps),
         ChangeStreams(operation_deps.events, asyncio.Event()),
     )
     transport = httpx2.ASGITransport(_SignedIn(Starlette(routes=dashboard.routes())))
@@ -96,10 +95,6 @@ async def _serve_ms(home: Home, store: SqliteStore, times: int) -> tuple[float, 
             if answer.status_code != 200 or "Waiting, " not in answer.text:
                 raise RuntimeError(answer.text)
     return statistics.median(taken[1:]), statistics.median(busy[1:])
-
-
-async def _get_status() -> dict[str, Any]:
-    return {}
 
 
 class _SignedIn:

@@ -123,7 +123,7 @@ def make_web_site(gateway: Gateway, listen: ListenAddress, daemon: DaemonCommand
             channels=gateway.channels,
             store_id="" if gateway.lease is None else gateway.lease.store_id,
             find_unready=gateway.find_unready,
-            dashboard=DashboardDeps(operation_deps=make_operation_deps(gateway), describe=daemon.status),
+            dashboard=DashboardDeps(operation_deps=make_operation_deps(gateway)),
             metrics=MetricsPage(gateway.store, gateway.clock, partial(measure_gateway, gateway)),
         )
     )

@@ -15,7 +15,6 @@ from gatepost.core.home import Home
 from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OPERATIONS, OperationDeps
-from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.web.dashboard.contract import PAGES, Page, PageRequest
 from gatepost.serve.web.dashboard.renderer import render
 from gatepost.serve.web.dashboard.view import Action, EmptyState, PageView, TableBlock
@@ -29,10 +28,6 @@ LISTED = [each for _, each in PAGES.items() if each.listed]
 OWNER, STRANGER = "web:user/owner", "web:user/stranger"
 
 
-async def _no_status() -> DaemonStatus:
-    return DaemonStatus()
-
-
 @pytest.fixture
 async def operation_deps(store: SqliteStore, tmp_path: Path, empty_store: Path) -> OperationDeps:
     await store.write(users.add, OWNER, "owner", 1)
@@ -44,7 +39,7 @@ async def operation_deps(store: SqliteStore, tmp_path: Path, empty_store: Path) 
 
 
 def ask(operation_deps: OperationDeps, person: str, **query: str) -> PageRequest:
-    return PageRequest(operation_deps=operation_deps, person=person, params={}, query=query, describe=_no_status)
+    return PageRequest(operation_deps=operation_deps, person=person, params={}, query=query)
 
 
 def list_actions(value: Any) -> Iterator[Action]:

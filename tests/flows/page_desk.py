@@ -10,7 +10,6 @@ import types
 import typing
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from gatepost.core.settings import Config
 from gatepost.serve.control.answers import is_time
 from gatepost.serve.control.arguments.gateway.spending import SpendingReport, SpendingRow
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
-from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.dashboard.contract import PAGES, Page, render_path
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
@@ -81,9 +79,7 @@ async def serve_pages(store: SqliteStore, folder: Path, text: str) -> AsyncItera
     home.prepare()
     channel = WebChannel(ChannelDeps(instance="web", config=config, clock=clock))
     operation_deps = OperationDeps(home=home, store=store, clock=clock, config=config, events=events)
-    dashboard = DashboardDeps(
-        operation_deps=operation_deps, describe=partial(_describe, text), operations=make_operations(text)
-    )
+    dashboard = DashboardDeps(operation_deps=operation_deps, operations=make_operations(text))
     stopping, listen = asyncio.Event(), parse("127.0.0.1:0")
     sock = bind(listen)
     site = make_site(
@@ -111,22 +107,6 @@ async def serve_pages(store: SqliteStore, folder: Path, text: str) -> AsyncItera
         stopping.set()
         server.stop()
         await asyncio.wait_for(running, PATIENCE_S)
-
-
-async def _describe(text: str) -> DaemonStatus:
-    """Return what a daemon knows of itself, as far as pages show it."""
-    return DaemonStatus(
-        pid=1,
-        version=text,
-        started_at=SystemClock().now(),
-        listen=text,
-        home=text,
-        sandbox=text,
-        sandbox_note=text,
-        channels=[text],
-        sessions_awake=1,
-        sessions_waiting=1,
-    )
 
 
 def make_operations(text: str) -> Registry[Operation]:

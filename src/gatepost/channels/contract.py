@@ -46,7 +46,7 @@ class SpecOrigin(StrEnum):
 
 
 class ChannelState(StrEnum):
-    """What a channel instance does."""
+    """The state of a channel instance."""
 
     STARTING = "starting"  # it has not shown yet that it receives
     UP = "up"

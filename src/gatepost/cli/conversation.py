@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
 from msgspec import Struct
 
 from gatepost.cli import output, reasons
 from gatepost.cli.card_renderer import render_card
 from gatepost.cli.terminal_rows import count_rows_above, list_last_rows
-from gatepost.core.errors import GatepostError, Unavailable
+from gatepost.core.errors import GatepostError
 from gatepost.messages.card import Card
 from gatepost.messages.inbound import Direction, Receipt
+from gatepost.serve.control.answers import read_sent
 from gatepost.serve.control.chat_outcome import ChatOutcome
 from gatepost.serve.control.client import ControlClient, get_result
 from gatepost.store.messages.inbox import InboxState
@@ -77,17 +77,8 @@ class ChatTarget(Struct, frozen=True, kw_only=True):
 
 def send(control: ControlClient, place: ChatTarget, text: str, key: str = "") -> Receipt:
     """Hand a message to the gateway."""
-    receipt: Receipt = _read(Receipt, get_result(control.post("/v1/chat", place.body(text, key))))
+    receipt: Receipt = read_sent(Receipt, get_result(control.post("/v1/chat", place.body(text, key))), "a message")
     return receipt
-
-
-def _read(kind: Any, found: Any) -> Any:
-    """Return the record that JSON stands for. Raises Unavailable for that of another version."""
-    try:
-        return msgspec.convert(found, kind)
-    except msgspec.ValidationError as error:
-        why = f"it speaks as another version does ({error}); `gatepost down` and `gatepost up` start this one"
-        raise Unavailable("the gateway", why, uncertain=True, lasting=True) from None
 
 
 def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterator[ChatOutcome]:
@@ -97,7 +88,7 @@ def poll_outcome(control: ControlClient, message: int, timeout: float) -> Iterat
     while True:
         left = max(0.0, deadline - time.monotonic())
         query = urlencode({"message": message, "timeout": min(left, WAIT_S)})
-        answer: ChatOutcome = _read(ChatOutcome, get_result(control.get(f"/v1/chat/wait?{query}")))
+        answer: ChatOutcome = read_sent(ChatOutcome, get_result(control.get(f"/v1/chat/wait?{query}")), "a wait")
         yield answer
         if answer.done or answer.halted or left <= 0:
             return
@@ -269,7 +260,7 @@ class TerminalConversation:
         drafts = {"drafts": "1"} if self._screen.typed else {}
         query = urlencode({"room": self._place.room, "after": self._cursor, **drafts})
         for each in self._control.stream(f"/v1/chat/stream?{query}"):
-            event: StreamedEvent = _read(StreamedEvent, each)
+            event: StreamedEvent = read_sent(StreamedEvent, each, "a stream")
             if isinstance(event, StreamedCursor):
                 self._cursor = event.cursor
                 if once:

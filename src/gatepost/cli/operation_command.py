@@ -14,7 +14,7 @@ from gatepost.cli.operation_runner import home_of, read_operation, run_operation
 from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
-from gatepost.serve.control.answers import from_json
+from gatepost.serve.control.answers import read_sent
 from gatepost.serve.control.client import TIMEOUT_S
 from gatepost.serve.control.declaration import ArgumentField, OperationArgs, get_answer_type, get_help, list_fields
 from gatepost.store.engine.place import has_store, render_missing
@@ -75,12 +75,11 @@ def from_operation(
             if prepare is not None:
                 args = prepare(home, args, **given)
             found = _call(home, declared, args, timeout(home) if timeout else TIMEOUT_S)
-            answer = read_answer(declared, found)
             if as_json:
                 output.print_json(found)
             else:
-                show(CommandRun(home, args), answer, **given)
-            return exit_code(answer) if exit_code else 0
+                show(CommandRun(home, args), read_answer(declared, found), **given)
+            return exit_code(read_answer(declared, found)) if exit_code else 0
 
         return with_arguments(declared, **fixed)(run)
 
@@ -96,12 +95,7 @@ def call_operation(
 
 def read_answer(declared: type[OperationArgs[R]], found: Any) -> R:
     """Return the record that an answer's JSON stands for. Raises Unavailable for the answer of another version."""
-    try:
-        answer: R = from_json(get_answer_type(declared), found)
-    except msgspec.ValidationError as error:
-        why = f"it answers {declared.info.name} as another version does ({error})"
-        way_out = "`gatepost down` and `gatepost up` start this one"
-        raise Unavailable("the gateway", f"{why}; {way_out}", uncertain=True, lasting=True) from None
+    answer: R = read_sent(get_answer_type(declared), found, declared.info.name)
     return answer
 
 

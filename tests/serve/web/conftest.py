@@ -16,7 +16,6 @@ from gatepost.core.process.listen_address import parse
 from gatepost.core.registry import load_areas
 from gatepost.core.settings import Config
 from gatepost.serve.control.contract import OperationDeps
-from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.http import HttpServer, bind, get_bound_address
 from gatepost.serve.web.dashboard.handlers import DashboardDeps
 from gatepost.serve.web.signin.one_time_link import make_login_url
@@ -69,10 +68,6 @@ def operation_deps(store: SqliteStore, home: Home, given: dict[str, Any]) -> Ope
     return OperationDeps(home=home, store=store, clock=SystemClock(), config=Config(given), events=EventBus())
 
 
-async def get_status() -> DaemonStatus:
-    return DaemonStatus(version="0")
-
-
 @pytest.fixture
 async def site(
     store: SqliteStore,
@@ -93,7 +88,7 @@ async def site(
         channel=web.hub,
         stopping=stopping,
         events=operation_deps.events,
-        dashboard=DashboardDeps(operation_deps=operation_deps, describe=get_status),
+        dashboard=DashboardDeps(operation_deps=operation_deps),
     )
     server = HttpServer(make_site(parts), sock)
     running = asyncio.create_task(server.run())

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from gatepost.core.clock import SECOND, iso
+from gatepost.core.errors import Unavailable
 
 R = TypeVar("R")
 LONGEST_SHOWN = 40  # characters of what is no time
@@ -44,6 +45,17 @@ def to_json(answer: Any) -> Any:
 def from_json(kind: Any, answer: Any) -> Any:
     """Return the record of a type that JSON stands for; the reverse of `to_json`, to the millisecond."""
     return answer if kind is Any else msgspec.convert(_find_reader(kind)(answer), kind)
+
+
+def read_sent(kind: Any, found: Any, what: str) -> Any:
+    """Return the record that a gateway sent as JSON. Raises Unavailable for one that is not of this version: whoever
+    sent it had the whole request, and may have acted. `what`: the answer's name, for the error."""
+    try:
+        return from_json(kind, found)
+    except msgspec.ValidationError as error:
+        why = f"it answers {what} as another version does ({error})"
+        remedy = "`gatepost down` and `gatepost up` start this one"
+        raise Unavailable("the gateway", f"{why}; {remedy}", uncertain=True, lasting=True) from None
 
 
 @lru_cache(maxsize=512)

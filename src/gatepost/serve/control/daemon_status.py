@@ -1,11 +1,9 @@
 """The status of a running gateway: a record in the daemon, on pages and in commands, JSON between them."""
 
-import msgspec
 from msgspec import Struct
 
-from gatepost.core.errors import Unavailable
 from gatepost.flow.channel_health import ChannelReport
-from gatepost.serve.control.answers import from_json
+from gatepost.serve.control.answers import read_sent
 from gatepost.serve.control.client import ControlClient, get_result
 
 TIMEOUT_S = 5.0
@@ -47,8 +45,5 @@ class DaemonStatus(Struct, frozen=True, kw_only=True):
 def ask_daemon_status(control: ControlClient) -> DaemonStatus:
     """Return what a running gateway says of itself. Raises Unavailable if it does not answer, or in other terms."""
     found = get_result(control.get("/v1/status", timeout=TIMEOUT_S))
-    try:
-        status: DaemonStatus = from_json(DaemonStatus, found)
-    except msgspec.ValidationError as error:
-        raise Unavailable("the gateway", f"its status is of another version: {error}") from None
+    status: DaemonStatus = read_sent(DaemonStatus, found, "status")
     return status

@@ -15,7 +15,6 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
-from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.declaration import OperationArgs
 from gatepost.serve.control.rights import ROOT_FOLDER, may_run
 from gatepost.serve.web.dashboard.view import PageView
@@ -36,13 +35,12 @@ class Section(StrEnum):
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
-    """Somebody who looks at a page. `params`: of its path. `describe`: what the daemon knows of itself."""
+    """Somebody who looks at a page. `params`: of its path."""
 
     operation_deps: OperationDeps
     person: str
     params: Mapping[str, str]
     query: Mapping[str, str]
-    describe: Callable[[], Awaitable[DaemonStatus]]
     operations: Registry[Operation] = OPERATIONS
 
     @overload

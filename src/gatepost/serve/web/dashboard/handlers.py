@@ -21,7 +21,6 @@ from gatepost.core.records import replace
 from gatepost.core.registry import Registry, load_areas
 from gatepost.flow.operation_rights import read_operation_rights
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps, make_json
-from gatepost.serve.control.daemon_status import DaemonStatus
 from gatepost.serve.control.rights import may_run
 from gatepost.serve.web.dashboard.contract import PAGES, PREFIX, Page, PageRequest, Section
 from gatepost.serve.web.dashboard.live import ChangeStreams
@@ -59,10 +58,9 @@ LONGEST_NUMBER = 9  # digits
 
 
 class DashboardDeps(Struct, frozen=True, kw_only=True):
-    """`describe`: what the daemon knows of itself."""
+    """Parts that the dashboard works with."""
 
     operation_deps: OperationDeps
-    describe: Callable[[], Awaitable[DaemonStatus]]
     pages: Registry[Page] = PAGES
     operations: Registry[Operation] = OPERATIONS
 
@@ -113,7 +111,6 @@ class Dashboard:
             person=request.state.user,
             params=request.path_params,
             query=request.query_params,
-            describe=self._deps.describe,
             operations=self._deps.operations,
         )
 
