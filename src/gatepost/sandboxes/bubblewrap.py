@@ -26,7 +26,7 @@ from gatepost.core.process.unix_sockets import can_refuse_descriptors
 from gatepost.core.settings import Config, setting
 from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.sandboxes import cgroups, mounts, seccomp
-from gatepost.sandboxes.child import Child, cap_rlimit
+from gatepost.sandboxes.child import Child, cap_rlimit, lower_priority
 from gatepost.sandboxes.contract import SandboxLimits, SandboxPlan, sandbox
 from gatepost.sandboxes.probes import Probes
 
@@ -177,6 +177,7 @@ class Bubblewrap:
                 child = self._spawn(plan, ends, outer_command(prepared, plan, ends, cgroup))
                 async with asyncio.timeout(START_S):
                     inner_pid, namespace = await _read_info(ends.info)
+                lower_priority(inner_pid)  # bwrap may have forked it before its own was lowered
                 if cgroup is not None:
                     await asyncio.to_thread(cgroup.add, inner_pid)
                 else:

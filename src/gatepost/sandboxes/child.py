@@ -25,6 +25,12 @@ def cap_rlimit(which: int, most: int) -> int:
     return most if hard == resource.RLIM_INFINITY else min(most, hard)
 
 
+def lower_priority(pid: int) -> None:
+    """Let others go first. What the process started before keeps its own priority."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.setpriority(os.PRIO_PROCESS, pid, NICE)
+
+
 class Child:
     def __init__(self, process: subprocess.Popen[bytes], words: int | None, log: Path | None) -> None:
         """`words` is the reading end of its stderr, which is ours from now on."""
@@ -34,8 +40,7 @@ class Child:
         self._after: list[Callable[[], None]] = []
         self._log_left = LARGEST_LOG
         self._log: int | None = None
-        with suppress(ProcessLookupError, PermissionError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        lower_priority(process.pid)
         if words is not None:
             if log is not None:
                 self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
