@@ -16,12 +16,14 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from msgspec import Struct, structs
 
+from gatepost.core.record_fields import list_views, split_notes
 from gatepost.serve.control.declaration import OperationArgs, get_answer_type, list_declarations
 from gatepost.serve.web.dashboard import tables
 
 from .source_trees import SOURCE, find_nodes, get_place, list_source_files
 
 ASKING = ("from_operation", "with_arguments", "call_operation", "ask")  # calls that name an operation
+SHOWING = ("make_columns", "print_records", "print_details")  # calls that show what a record says
 WHOLE = ("to_json", "asdict", "to_builtins")  # calls that give every field of a record
 FOR_PROGRAMS = ("print_json", "print_json_line")  # calls that print for no person
 KEEPING = ("list", "tuple", "sorted", "reversed", "filter", "islice")  # calls that return what they were given
@@ -140,7 +142,7 @@ def _is_record(kind: Any) -> bool:
 @cache
 def _get_field_types(record: type[Struct]) -> dict[str, Any]:
     try:
-        return {each.name: each.type for each in structs.fields(record)}
+        return {each.name: split_notes(each.type)[0] for each in structs.fields(record)}
     except NameError:  # of a type that only a type checker imports: it is no answer
         return {}
 
@@ -262,7 +264,9 @@ class _ScopeVisitor(ast.NodeVisitor):
             for each in (*node.args[:1], *by):
                 if isinstance(each, ast.Constant) and isinstance(each.value, str):
                     self._add_name(each.value, self._row)
-        if name not in ASKING:  # how an answer is fetched reads no field of it
+        if name in SHOWING:
+            self._add_views(node)
+        elif name not in ASKING:  # how an answer is fetched reads no field of it
             self.visit(node.func)
         for each in node.args[:1]:
             self.visit(each)
@@ -274,6 +278,14 @@ class _ScopeVisitor(ast.NodeVisitor):
         """Further arguments of a call are about its first one, if that is a record or a list of them."""
         records = _list_own_records(given)
         return records[0] if records else self._row
+
+    def _add_views(self, node: ast.Call) -> None:
+        """What a record says itself how to show."""
+        record = self._find_object(node.args[0])
+        details = _get_called(node) == "print_details" or any(each.arg == "details" for each in node.keywords)
+        for name, view in list_views(record).items() if _is_record(record) else ():
+            if details or not view.details:
+                self._finder.reads.typed.add((record, name))
 
     def _add_name(self, name: str, kind: Any) -> None:
         for record in _list_own_records(kind):

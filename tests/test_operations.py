@@ -17,11 +17,11 @@ from gatepost.access.tiers import check_folder
 from gatepost.access.token_scopes import check_scopes
 from gatepost.core import settings
 from gatepost.core.errors import GatepostError, Invalid
+from gatepost.core.record_fields import option
 from gatepost.core.registry import Registry
 from gatepost.egress import price_list, rules, secret_bindings
 from gatepost.flow.groups.group_files import check_path
 from gatepost.flow.intake import routing
-from gatepost.flow.intake.engagement import parse_ttl
 from gatepost.flow.intake.patterns import compile_glob
 from gatepost.flow.schedule.spoken_times import parse_spoken_time
 from gatepost.flow.schedule.times import parse_cron, parse_interval, parse_zone
@@ -29,7 +29,7 @@ from gatepost.flow.web.web_paths import parse_hostname, parse_site_path
 from gatepost.messages import address as addresses
 from gatepost.serve.control import contract
 from gatepost.serve.control.contract import OPERATIONS, Operation, OperationDeps
-from gatepost.serve.control.declaration import OperationArgs, declares, list_declarations, list_fields, option
+from gatepost.serve.control.declaration import OperationArgs, declares, list_declarations, list_fields
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.control.operations.gateway.secrets import check_name
 from gatepost.serve.control.operations.people.users import parse_who
@@ -37,6 +37,7 @@ from gatepost.serve.control.operations.records.dropped import parse_since
 from gatepost.serve.control.operations.rooms.group_links import check_link_name
 from gatepost.serve.control.operations.rooms.routes import parse_window
 from gatepost.store.rights.acl import AclRow
+from gatepost.store.rooms.routes import parse_ttl
 from gatepost.store.sessions.sessions import MODES
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -387,7 +387,7 @@ def test_a_route_test_prints_the_engagement_that_decides(run: Run, home: Home) -
     assert told.code == 0 and "→ acme, by route 2" in told.out
     assert "decided by the engagement" in told.out
     assert "acme is in this conversation without end, by route 2" in told.out
-    assert [line.split()[-1] for line in run("route", "list").out.splitlines()[1:]] == ["never", "default"]
+    assert [line.split()[-2] for line in run("route", "list").out.splitlines()[1:]] == ["never", "default"]
     run("group", "add", "acme/eng")
     assert "sealed" in run("group", "show", "acme/eng").out
     assert run("route", "add", "--match", "", "--target", "acme", "--ttl", "soon").code == 1

@@ -8,12 +8,13 @@ text through; colours are added afterwards and are ours alone.
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
 from msgspec import Struct
 
+from gatepost.core.record_fields import FieldView, ShownAs, list_views
 from gatepost.core.records import asdict, is_record
 from gatepost.core.terminal_text import make_json_visible, make_visible, one_line
 
@@ -29,6 +30,7 @@ class Colored(Struct, frozen=True):
     color: str
 
 
+Show = Callable[[Any], object]
 Piece = str | Colored
 Line = tuple[Piece, ...]
 
@@ -86,6 +88,29 @@ def print_table(
     for number, row in enumerate(cells[0 if any(head) else 1 :], 0 if any(head) else 1):
         line = "  ".join(cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         print_line(colored(line, "dim") if number == 0 else line)
+
+
+def print_records(record: type[Struct], found: Sequence[Struct], *, empty: str = "nothing", **own: Show) -> None:
+    """A table with a column for each field that the record says how to show. `own`: the texts of some fields, each made
+    from a row."""
+    views = {name: view for name, view in list_views(record).items() if not view.details}
+    rows = [[_show(name, view, each, own) for name, view in views.items()] for each in found]
+    print_table([view.head or name for name, view in views.items()], rows, empty=empty)
+
+
+def print_details(record: type[Struct], found: Struct, *, width: int, **own: Show) -> None:
+    """One line for each field that the record says how to show, also of those that tables leave out."""
+    for name, view in list_views(record).items():
+        print_line(f"{view.head or name:<{width}} {_cell(_show(name, view, found, own))}")
+
+
+def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show]) -> object:
+    if name in own:
+        return own[name](row)
+    said: object = view.get_text(getattr(row, name))
+    if view.kind is ShownAs.MOMENT:
+        return format_iso(said) if isinstance(said, str) else format_time(said if isinstance(said, int) else None)
+    return f"{said:.2f} USD" if view.kind is ShownAs.MONEY and isinstance(said, int | float) else said
 
 
 def get_line_width() -> int | None:

@@ -17,6 +17,13 @@ def replace(value: T, /, **changes: Any) -> T:
     return changed
 
 
+def extend(kind: type[T], row: Struct, common: type[Struct] | None = None, /, **more: Any) -> T:
+    """Return a row with further fields, as `kind`, which derives from the row's class, declares them. `common`: a class
+    that both derive from; only its fields are taken from the row."""
+    names = (common or row).__struct_fields__
+    return kind(**{name: getattr(row, name) for name in names}, **more)
+
+
 def asdict(value: Any) -> dict[str, Any]:
     """Return a record as a dict. Records within it become dicts, too; tuples and enums stay what they are."""
     found = _plain(value)

@@ -13,29 +13,25 @@ from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.bounds import fitting
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.flow.intake import routing
-from gatepost.flow.intake.engagement import parse_ttl
 from gatepost.store.port import Db, LockKind
 from gatepost.store.rooms import routes
-from gatepost.store.rooms.routes import Route
+from gatepost.store.rooms.routes import DEFAULT_SEQ, RouteFields, parse_ttl
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import tool
 from gatepost.tools.kit.lookup_helpers import RouteInfo, is_own_route, is_visible_route, render_route
 
-DEFAULT_SEQ = 100
 Seq = Annotated[int, Meta(ge=0, le=2**31)]
 Position = Annotated[int, Meta(ge=0, le=2**62)]
 
 
-class RouteSpec(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RouteSpec(RouteFields, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A route as an agent writes it."""
 
-    target: str
     match: str = ""
     seq: Seq = DEFAULT_SEQ
     session: str = "per-thread"
-    also: bool = False
     observe_window_messages: Annotated[int, Meta(ge=0, le=1000)] | None = None
     observe_window_chars: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
     ttl: Annotated[str, Meta(max_length=40)] = ""  # 10m, 1h30m, 0, never; '': the gateway's own
@@ -224,13 +220,10 @@ def _list_known_folders(db: Db, call: ToolCall) -> set[str]:
 def _add(db: Db, call: ToolCall, wanted: RouteSpec, known: set[str]) -> int:
     """Insert a route that was judged before."""
     folder = routing.check_target(wanted.target, known)
-    new = Route(
-        seq=wanted.seq,
-        match=wanted.match,
-        target=wanted.target,
+    new = routes.make_route(
+        wanted,
         folder=folder,
         mode=SessionMode(wanted.session),
-        also=wanted.also,
         window_messages=wanted.observe_window_messages,
         window_chars=wanted.observe_window_chars,
         ttl_s=parse_ttl(wanted.ttl),

@@ -44,7 +44,7 @@ def test_a_reply_extends_what_was_on_when_its_turn_began_even_if_it_comes_late(d
 
 def test_it_ends_with_its_route_and_with_its_group(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", NOON)
-    route = routes.add(db, Route("", "acme", "test", NOON, folder="acme"))
+    route = routes.add(db, Route(match="", target="acme", created_by="test", created_at=NOON, folder="acme"))
     engagements.put(db, replace(NEW, route_id=route.id))
     routes.remove(db, route.id)
     assert list_untils(db) == []

@@ -9,13 +9,11 @@ group as always.
 Engagements are written in the transaction in which the groups get the message, and only if something changes.
 """
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from gatepost.core.clock import SECOND
-from gatepost.core.errors import Invalid
 from gatepost.core.settings import setting
 from gatepost.flow.intake.message_outcome import DecidedBy
 from gatepost.flow.intake.routed_message import RoutedMessage
@@ -33,39 +31,6 @@ TTL_S = setting(
     help="How long a group stays in a conversation after somebody spoke to it, in seconds, where its route says nothing"
     " (0: not at all).",
 )
-
-NEVER = "never"
-LONGEST_S = 10 * 365 * 86_400
-_UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
-_TIME = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?")
-
-
-def parse_ttl(text: str) -> int | None:
-    """Return `10m`, `1h30m`, a number of seconds, `0` or `never` in seconds, as a route keeps it; None for ''."""
-    wanted = text.strip().lower()
-    if wanted in ("", NEVER):
-        return NEVER_ENDS if wanted else None
-    found = _TIME.fullmatch(wanted)
-    if wanted.isascii() and wanted.isdecimal() and len(wanted) < 10:
-        seconds = int(wanted)
-    elif found is not None:
-        seconds = sum(int(number or 0) * size for number, size in zip(found.groups(), _UNITS.values(), strict=True))
-    else:
-        raise Invalid("ttl", f"{text[:40]!r} is no time; write it like 10m, 1h30m, 0 (not at all) or never (no end)")
-    if seconds > LONGEST_S:
-        raise Invalid("ttl", f"{text[:40]!r} is longer than ten years; write never for no end")
-    return seconds
-
-
-def render_ttl(ttl_s: int | None) -> str:
-    """Return a time as `parse_ttl` reads it."""
-    if ttl_s is None or ttl_s == NEVER_ENDS:
-        return "" if ttl_s is None else NEVER
-    parts: list[str] = []
-    for unit, size in _UNITS.items():
-        number, ttl_s = divmod(ttl_s, size)
-        parts += [f"{number}{unit}"] if number else []
-    return "".join(parts) or "0"
 
 
 def get_ttl(route: Route, default_s: int) -> int:

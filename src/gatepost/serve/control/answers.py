@@ -7,13 +7,14 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Struct, structs
 
 from gatepost.core.clock import SECOND, iso
 from gatepost.core.errors import Unavailable
+from gatepost.core.record_fields import split_notes
 
 R = TypeVar("R")
 LONGEST_SHOWN = 40  # characters of what is no time
@@ -22,11 +23,6 @@ _MOMENTS = ("_at", "_until")  # how the names of times end
 
 def is_time(name: str) -> bool:
     return name == "at" or name.endswith(_MOMENTS)
-
-
-def extend(kind: type[R], row: Struct, **more: Any) -> R:
-    """Return a row with further fields, as `kind`, which derives from the row's class, declares them."""
-    return kind(**{name: getattr(row, name) for name in row.__struct_fields__}, **more)
 
 
 def to_json(answer: Any) -> Any:
@@ -61,9 +57,8 @@ def read_sent(kind: Any, found: Any, what: str) -> Any:
 @lru_cache(maxsize=512)
 def _find_reader(kind: Any) -> Callable[[Any], Any]:
     """Return a function that brings the times in a value of the type back into our unit."""
+    kind, _ = split_notes(kind)
     origin, given = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return _find_reader(given[0])
     if origin in (Union, UnionType):
         rows = [each for each in given if each is not NoneType and _holds_rows(each)]
         return _find_reader(rows[0]) if rows else _keep
@@ -88,7 +83,8 @@ def _make_row_reader(kind: type[Struct]) -> Callable[[Any], Any]:
 
 
 def _find_time_reader(kind: Any) -> Callable[[Any], Any]:
-    kinds = get_args(kind) if get_origin(kind) in (Annotated, Union, UnionType) else (kind,)
+    kind, _ = split_notes(kind)
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     if int not in kinds:
         return _keep  # a text already
     return lambda value: _read_time(value, None if NoneType in kinds else 0)

@@ -6,16 +6,16 @@ A declaration is a struct of arguments in `arguments/<subject>.py`; the function
 
 from collections.abc import Callable
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import lru_cache
 from inspect import cleandoc
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
-from msgspec import NODEFAULT, Meta, Struct, json, structs
+from msgspec import NODEFAULT, Struct, json, structs
 
+from gatepost.core.record_fields import ArgumentSpec, get_argument_spec, split_notes
 from gatepost.core.registry import load_areas
 
-_SPEC = "gatepost:argument"
 R = TypeVar("R", covariant=True)
 
 
@@ -101,46 +101,6 @@ def get_help(args: type[OperationArgs[Any]]) -> str:
     return cleandoc(args.__doc__ or "")
 
 
-class ArgumentSpec(Struct, frozen=True, kw_only=True):
-    """How a field appears on the command line, and what it holds."""
-
-    name: str = ""  # '': named like the field
-    positional: bool = False
-    metavar: str | None = None
-    choices: tuple[str, ...] = ()
-    least: int | None = None  # of a number; for texts see `option`
-    most: int | None = None
-    unset: int | None = None  # a number below `least` that means: it was not given
-    secret: bool = False  # it is not audited
-    scope: bool = False  # the group that the operation is about
-    hidden: bool = False  # no option: the command itself gives the value
-    cli: str = ""  # its help on the command line, if that is not the description
-    tool: str = ""  # its name in the MCP tool that has the operation's fields
-    examples: tuple[Any, ...] = ()  # values that show its format
-
-
-def option(description: str, name: str = "", **spec: Any) -> Meta:
-    """Describe a field that is an option of the command: `--field`, or `--name`. `spec`: see ArgumentSpec.
-
-    A bound that holds everywhere and is in the OpenAPI document stands behind it: `Annotated[str, option("…"),
-    Meta(max_length=200)]`."""
-    made = ArgumentSpec(name=name, **spec)
-    schema = {"enum": list(made.choices)} if made.choices else None
-    least = made.least if made.unset is None else made.unset
-    examples = list(made.examples) or None
-    return Meta(
-        description=description,
-        examples=examples,
-        extra={_SPEC: made},
-        extra_json_schema=schema,
-        ge=least,
-        le=made.most,
-    )
-
-
-argument = partial(option, positional=True)  # a field that is an argument of the command, by its place
-
-
 class ArgumentField(Struct, frozen=True):
     """A field of a declaration. `kind` is its type without None and notes."""
 
@@ -169,15 +129,19 @@ def list_fields(args: type[OperationArgs[Any]]) -> tuple[ArgumentField, ...]:
 
 
 def _read_field(field: structs.FieldInfo) -> ArgumentField:
-    kind, *marks = get_args(field.type) if get_origin(field.type) is Annotated else (field.type,)
-    meta = next((mark for mark in marks if isinstance(mark, Meta)), Meta())
-    spec = (meta.extra or {}).get(_SPEC) or ArgumentSpec()
+    kind, notes = split_notes(field.type)
+    description = next((note.description for note in notes if note.description), "")
     if isinstance(kind, UnionType):
         kind = next(each for each in get_args(kind) if each is not type(None))
     default = field.default_factory() if field.default_factory is not NODEFAULT else field.default
     default = default.value if isinstance(default, StrEnum) else default
     return ArgumentField(
-        field.name, kind, field.required, None if field.required else default, meta.description or "", spec
+        name=field.name,
+        kind=kind,
+        required=field.required,
+        default=None if field.required else default,
+        description=description,
+        spec=get_argument_spec(notes) or ArgumentSpec(),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, get_origin
 from msgspec import Struct
 from msgspec.structs import astuple, fields
 
+from gatepost.core.record_fields import split_notes
 from gatepost.store.port import Db, Row
 
 S = TypeVar("S", bound=Struct)
@@ -115,21 +116,23 @@ def render_marks(rows: int, columns: int) -> str:
 def make_row_parser(struct: type[S]) -> Callable[[Row], S]:
     """For rows that have a value for each field, in order."""
     parsers = [(at, found) for at, each in enumerate(fields(struct)) if (found := _find_parser(each.type))]
-    if not parsers:
+    names = struct.__struct_fields__ if len(struct.__match_args__) < len(struct.__struct_fields__) else ()
+    if not parsers and not names:
         return lambda row: struct(*row)
 
     def parse(row: Row) -> S:
         values = [*row]
         for at, convert in parsers:
             values[at] = convert(values[at])
-        return struct(*values)
+        return struct(**dict(zip(names, values, strict=True))) if names else struct(*values)
 
     return parse
 
 
 def _find_parser(kind: Any) -> Callable[[Any], Any] | None:
     """None: SQLite gives the value as it is."""
-    base = get_origin(kind) or kind
+    bare, _ = split_notes(kind)
+    base = get_origin(bare) or bare
     if not isinstance(base, type):
         return None
     if issubclass(base, Enum):

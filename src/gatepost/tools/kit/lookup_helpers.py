@@ -4,16 +4,16 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from gatepost.access.tiers import ROOT_FOLDER
 from gatepost.access.tree_scope import TreeScope, may_act_on
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import Invalid, Unavailable
+from gatepost.core.records import extend
 from gatepost.flow.intake import routing
-from gatepost.flow.intake.engagement import render_ttl
 from gatepost.store import search
-from gatepost.store.rooms.routes import Route
+from gatepost.store.rooms.routes import Route, RouteFields, render_ttl
 from gatepost.store.search import Subtree
 from gatepost.tools.call import ToolCall
 
@@ -48,13 +48,9 @@ async def update_search_index(call: ToolCall) -> None:
             await call.deps.store.write(search.index, durable=False, lane=call.caller.lane)
 
 
-class RouteInfo(Struct, frozen=True, kw_only=True):
+class RouteInfo(RouteFields, frozen=True, kw_only=True):
     id: int
-    seq: int
-    match: str
-    target: str
     session: str
-    also: bool
     observe_window_messages: int | None
     observe_window_chars: int | None
     ttl: str  # how long a group stays in a conversation; '': the gateway's own
@@ -78,13 +74,12 @@ def is_own_route(route: Route, folder: str) -> bool:
 
 
 def render_route(route: Route, folder: str) -> RouteInfo:
-    return RouteInfo(
+    return extend(
+        RouteInfo,
+        route,
+        RouteFields,
         id=route.id,
-        seq=route.seq,
-        match=route.match,
-        target=route.target,
         session=route.mode,
-        also=route.also,
         observe_window_messages=route.window_messages,
         observe_window_chars=route.window_chars,
         ttl=render_ttl(route.ttl_s),

@@ -43,11 +43,7 @@ def add(run: CommandRun, made: Route) -> None:
 @command.command("list")
 @from_operation(ListRoutesArgs)
 def list_routes(run: CommandRun, found: list[RouteListItem]) -> None:
-    output.print_table(
-        ("id", "seq", "match", "target", "session", "also", "ttl"),
-        [(each.id, each.seq, _match(each), each.target, each.mode, each.also, _ttl(each)) for each in found],
-        empty="there are no routes: every message is refused",
-    )
+    output.print_records(RouteListItem, found, empty="there are no routes: every message is refused")
     for each in found:
         if each.fault:
             text = f"route {each.id} matches nothing: {each.fault}; remove it and add it anew"
@@ -132,12 +128,6 @@ def _print_sender(answer: RouteTestResult) -> None:
         who += f", an identity of {sender.person}"
     rights = ", ".join(f"{each.rights} of {each.folder}" for each in answer.groups)
     output.print_line(f"{sender.id}: {who}" + (f", {rights}" if rights else "") + f"; room policy {answer.policy}")
-
-
-def _ttl(route: Route) -> str:
-    from gatepost.flow.intake.engagement import render_ttl
-
-    return render_ttl(route.ttl_s) or "default"
 
 
 def _match(route: Route) -> str:

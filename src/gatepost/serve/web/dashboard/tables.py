@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from gatepost.core.clock import iso
+from gatepost.core.record_fields import FieldView, ShownAs, list_views
 from gatepost.serve.web.dashboard.contract import render_path
 from gatepost.serve.web.dashboard.tones import get_tone
 from gatepost.serve.web.dashboard.view import (
@@ -63,20 +64,13 @@ def _list_fields(fields: Mapping[str, Any], above: str = "") -> Iterator[str]:
             yield f"{above}{name} {f'{said[:8]}…' if HASH.fullmatch(said) else said}"
 
 
-def _of_value(name: str, label: str, show: Callable[[Any], Cell], **more: bool) -> TableField:
-    return TableField(name, label, lambda row: show(getattr(row, name)), **more)
+def _show_text(value: Any) -> Cell:
+    return None if value in (None, "") else shorten(str(value))
 
 
-def text(name: str, label: str) -> TableField:
-    return _of_value(name, label, lambda value: None if value in (None, "") else shorten(str(value)))
-
-
-def number(name: str, label: str) -> TableField:
-    return _of_value(name, label, lambda value: value, right=True)
-
-
-def moment(name: str, label: str) -> TableField:
-    return _of_value(name, label, make_moment)
+def _show_number(value: Any) -> Cell:
+    found: Cell = value
+    return found
 
 
 def make_moment(at: int | str | None) -> Moment:
@@ -84,8 +78,42 @@ def make_moment(at: int | str | None) -> Moment:
     return Moment(iso(at or None) if isinstance(at, int) else at)
 
 
+def _show_code(value: Any) -> Cell:
+    return Code(shorten(str(value))) if value else None
+
+
+def _show_badge(value: Any) -> Cell:
+    return Badge(value, get_tone(value)) if value else None
+
+
+_CELLS: dict[ShownAs, Callable[[Any], Cell]] = {
+    ShownAs.TEXT: _show_text,
+    ShownAs.CODE: _show_code,
+    ShownAs.NUMBER: _show_number,
+    ShownAs.MOMENT: make_moment,
+    ShownAs.MONEY: Money,
+    ShownAs.BADGE: _show_badge,
+}
+
+
+def _of_value(name: str, label: str, show: Callable[[Any], Cell], **more: bool) -> TableField:
+    return TableField(name, label, lambda row: show(getattr(row, name)), **more)
+
+
+def text(name: str, label: str) -> TableField:
+    return _of_value(name, label, _show_text)
+
+
+def number(name: str, label: str) -> TableField:
+    return _of_value(name, label, _show_number, right=True)
+
+
+def moment(name: str, label: str) -> TableField:
+    return _of_value(name, label, make_moment)
+
+
 def code(name: str, label: str) -> TableField:
-    return _of_value(name, label, lambda value: Code(shorten(str(value))) if value else None)
+    return _of_value(name, label, _show_code)
 
 
 def money(name: str, label: str) -> TableField:
@@ -93,7 +121,7 @@ def money(name: str, label: str) -> TableField:
 
 
 def badge(name: str, label: str) -> TableField:
-    return _of_value(name, label, lambda value: Badge(value, get_tone(value)) if value else None)
+    return _of_value(name, label, _show_badge)
 
 
 def flag(name: str, label: str, shown: str) -> TableField:
@@ -120,6 +148,26 @@ def in_files(name: str) -> TableField:
 
 def made(name: str, label: str, show: Callable[[Answer], Cell]) -> TableField:
     return TableField(name, label, show)
+
+
+def make_columns(record: type[Struct], *, details: bool = False, **own: TableField) -> tuple[TableField, ...]:
+    """Return a column for each field that a record says how to show. `details`: also those that lists leave out. `own`:
+    columns of the page's own, by the field that they stand for."""
+    views = list_views(record).items()
+    return tuple(own.get(name) or _make_column(name, view) for name, view in views if details or not view.details)
+
+
+def _make_column(name: str, view: FieldView) -> TableField:
+    if view.kind is ShownAs.ID:
+        return in_files(name)
+    if view.kind is ShownAs.FLAG:
+        return flag(name, view.title, view.word)
+
+    def show(value: Any) -> Cell:
+        said = view.get_text(value)
+        return view.empty if view.empty and said == view.empty else _CELLS[view.kind](said)
+
+    return _of_value(name, view.title, show, right=view.kind in (ShownAs.NUMBER, ShownAs.MONEY))
 
 
 def make_table(

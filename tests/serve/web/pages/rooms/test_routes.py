@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gatepost.core.errors import NotFound
-from gatepost.serve.control.answers import extend
+from gatepost.core.records import extend
 from gatepost.serve.control.arguments.rooms.routes import RouteListItem
 from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.operations.rooms.routes import plan_move

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from gatepost.core.record_fields import argument, option
 from gatepost.inside.provider_spec import Mode
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.requests import AnswerLasts, RequestKind
 from gatepost.store.sessions.sessions import SessionState
 from gatepost.store.sessions.timeline import TimelineKind

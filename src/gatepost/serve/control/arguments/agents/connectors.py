@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.core.record_fields import argument, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.connector_tools import ConnectorCheck, ToolChange
 
 

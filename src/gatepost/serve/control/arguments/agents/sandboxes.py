@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
+from gatepost.core.record_fields import option
 from gatepost.flow.sessions.sandbox.isolation_report import SandboxIsolation
-from gatepost.serve.control.declaration import OperationArgs, declares, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 
 
 @declares("sandbox.walls", right="status.read")

@@ -5,8 +5,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gatepost.core.record_fields import argument, option
 from gatepost.serve.control.arguments.agents.sessions import READ, WRITE, SessionId, StopResult
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.sessions.sessions import SessionState
 
 

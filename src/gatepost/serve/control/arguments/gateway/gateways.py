@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.serve.control.declaration import OperationArgs, argument, declares
+from gatepost.core.record_fields import argument
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.gateways.gateways import GatewayState
 
 READ, WRITE = "gateways.read", "gateways.write"

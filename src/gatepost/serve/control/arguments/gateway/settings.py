@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.core.record_fields import argument, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 
 LONGEST_VALUE = 20_000  # characters
 

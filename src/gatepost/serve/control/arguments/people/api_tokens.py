@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.core.record_fields import argument, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.api_tokens import ApiToken
 from gatepost.store.rights.tokens import TokenState
 

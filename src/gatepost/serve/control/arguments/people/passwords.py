@@ -4,8 +4,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from gatepost.core.record_fields import option
 from gatepost.serve.control.arguments.people.logins import WRITE
-from gatepost.serve.control.declaration import OperationArgs, declares, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 
 OWN = "logins.own"
 MOST = 4096  # characters of what may be sent

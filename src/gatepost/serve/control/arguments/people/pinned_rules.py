@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.core.record_fields import argument, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.sessions.pinned_rules import PinnedRule
 
 READ, WRITE = "rules.read", "rules.write"

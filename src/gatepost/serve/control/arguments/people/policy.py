@@ -6,8 +6,9 @@ from msgspec import Struct, field
 
 from gatepost.access.policy import PolicyStep
 from gatepost.access.subjects import Subject
+from gatepost.core.record_fields import argument, option
 from gatepost.serve.control.arguments.people.grants import READ
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 
 
 class CallExplanation(Struct, frozen=True):

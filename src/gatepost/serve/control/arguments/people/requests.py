@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
+from gatepost.core.record_fields import argument
 from gatepost.serve.control.arguments.agents.agents import READ
-from gatepost.serve.control.declaration import OperationArgs, argument, declares
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rights.requests import AnswerLasts, RequestKind, RequestState
 
 

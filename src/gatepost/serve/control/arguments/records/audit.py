@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from gatepost.serve.control.declaration import OperationArgs, declares, option
+from gatepost.core.record_fields import option
+from gatepost.serve.control.declaration import OperationArgs, declares
 
 READ = "audit.read"
 

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.serve.control.declaration import OperationArgs, declares, option
+from gatepost.core.record_fields import option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.messages.dropped import DroppedBy, DroppedCount, DroppedMessage
 
 

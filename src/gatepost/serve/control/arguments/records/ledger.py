@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.core.record_fields import argument, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.messages import inbox, outbox
 from gatepost.store.messages.inbox import InboxEntry
 from gatepost.store.messages.messages import Message

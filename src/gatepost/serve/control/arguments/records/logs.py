@@ -5,7 +5,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from gatepost.core.log_tail import LogLevel, LogLine
-from gatepost.serve.control.declaration import OperationArgs, declares, option
+from gatepost.core.record_fields import option
+from gatepost.serve.control.declaration import OperationArgs, declares
 
 
 @declares("logs.tail", right="logs.read")

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from gatepost.core.periods import Period
+from gatepost.core.record_fields import option
 from gatepost.flow.overview.agent_states import AgentStanding, SafeStep
 from gatepost.messages.inbound import Direction
-from gatepost.serve.control.declaration import OperationArgs, declares, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.serve.health.findings import Finding
 from gatepost.store.rights.requests import RequestKind
 

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
+from gatepost.core.record_fields import argument, option
 from gatepost.serve.control.arguments.rooms.channels import WRITE
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 
 
 class ChannelTokenView(Struct, frozen=True, kw_only=True):

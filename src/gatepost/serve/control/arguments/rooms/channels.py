@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from msgspec import Struct, field
 
 from gatepost.channels.contract import ChannelState, EndReason, SpecOrigin
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.core.record_fields import argument, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 
 READ, WRITE = "channel.read", "channel.write"
 Instance = Annotated[str, argument("The instance.", "instance", examples=("telegram",))]

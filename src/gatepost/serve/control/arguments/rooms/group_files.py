@@ -4,9 +4,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gatepost.core.record_fields import argument, option
 from gatepost.flow.groups.file_records import GroupFile, GroupFileText, WrittenGroupFile
 from gatepost.serve.control.arguments.rooms.groups import READ, WRITE, Folder
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 
 FilePath = Annotated[
     str,

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from gatepost.core.record_fields import argument
 from gatepost.serve.control.arguments.rooms.groups import WRITE, Folder
-from gatepost.serve.control.declaration import OperationArgs, argument, declares
+from gatepost.serve.control.declaration import OperationArgs, declares
 
 
 class GroupLink(Struct, frozen=True):

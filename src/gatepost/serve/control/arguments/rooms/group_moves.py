@@ -4,8 +4,9 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from gatepost.core.record_fields import argument, option
 from gatepost.serve.control.arguments.rooms.groups import WRITE
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.gateways.group_moves import GroupMoveState
 
 

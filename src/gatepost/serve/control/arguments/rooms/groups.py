@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.core.record_fields import argument, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.messages.destinations import Destination
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions.groups import Group

@@ -4,22 +4,23 @@ from typing import Annotated
 
 from msgspec import Struct
 
+from gatepost.core.record_fields import argument, option, shown
 from gatepost.flow.intake.message_outcome import DecidedBy, MessageOutcome
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.rooms.rooms import RoomPolicy
-from gatepost.store.rooms.routes import Route
+from gatepost.store.rooms.routes import Route, RouteFields
 from gatepost.store.sessions.sessions import MODES
 
 READ, WRITE = "routes.read", "routes.write"
 
 
 class RouteListItem(Route, frozen=True, kw_only=True):
-    fault: str  # why it matches nothing, if it cannot be read
+    fault: Annotated[str, shown("Fault", details=True)]  # why it matches nothing, if it cannot be read
 
 
 class RouteTestRow(Route, frozen=True, kw_only=True):
     held: bool
-    why: str
+    why: Annotated[str, shown("Why")]
 
 
 class RouteTestGroup(Struct, frozen=True, kw_only=True):
@@ -78,27 +79,10 @@ class RouteTestResult(Struct, frozen=True, kw_only=True):
 
 
 @declares("route.add", right=WRITE)
-class AddRouteArgs(OperationArgs[Route], frozen=True):
+class AddRouteArgs(RouteFields, OperationArgs[Route], frozen=True, kw_only=True):
     """Add a route. Unknown keys and groups that do not exist are refused."""
 
-    match: Annotated[
-        str,
-        option(
-            "Conditions, all of which must hold: platform channel room chat_jid sender verb text thread, as key=glob,"
-            " key!=glob, key=a|b, key= (absent); '' holds always.",
-            examples=("platform=telegram room=group/*", "verb=mention|reply"),
-        ),
-    ]
-    target: Annotated[
-        str,
-        option(
-            "folder, folder#observe, folder#topic, with {sender} in it, or drop.",
-            examples=("acme/eng", "acme/eng#observe", "acme/{sender}", "drop"),
-        ),
-    ]
-    seq: Annotated[int, option("Its place in the order.")] = 100
     session: Annotated[str, option("The messages that share one conversation.", choices=MODES)] = MODES[0]
-    also: Annotated[bool, option("Deliver here, and go on matching.")] = False
     window: Annotated[
         str,
         option(

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from gatepost.serve.control.declaration import OperationArgs, argument, declares, option
+from gatepost.core.record_fields import argument, option
+from gatepost.serve.control.declaration import OperationArgs, declares
 from gatepost.store.web.web_routes import WebAccess, WebHost, WebRoute
 
 READ, WRITE = "sites.read", "sites.write"

@@ -2,7 +2,7 @@
 
 from gatepost.core.clock import SECOND
 from gatepost.core.errors import NotFound
-from gatepost.serve.control.answers import extend
+from gatepost.core.records import extend
 from gatepost.serve.control.arguments.agents.errands import ErrandDetails, ErrandView, ListErrandsArgs, ShowErrandArgs
 from gatepost.serve.control.contract import read_operation
 from gatepost.store.messages import messages

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from gatepost.access.senders import is_person
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.core.records import replace
+from gatepost.core.records import extend, replace
 from gatepost.flow.schedule import task_changes
 from gatepost.flow.schedule.firing import FiredRooms, schedule_of
 from gatepost.flow.schedule.spoken_times import parse_spoken_time, parse_when
@@ -18,7 +18,6 @@ from gatepost.flow.schedule.task_changes import TaskChange, TaskRequest, TaskRul
 from gatepost.flow.schedule.task_rights import agree_to_holds
 from gatepost.flow.schedule.task_rooms import TaskRoom, add_task_in, find_agent_room, find_new_place, find_task_room
 from gatepost.flow.schedule.times import next_after, parse_zone
-from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.agents.tasks import (
     AddedTask,
     AddTaskArgs,

@@ -1,9 +1,8 @@
 """Gateways that share a store: list, show, drain, forget."""
 
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.core.records import replace
+from gatepost.core.records import extend, replace
 from gatepost.flow.gateways.group_place import PLACE
-from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.gateway.gateways import (
     DrainGatewayArgs,
     ForgetGatewayArgs,

@@ -9,11 +9,11 @@ from gatepost.core import settings
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
+from gatepost.core.records import extend
 from gatepost.core.secret_scrubber import SHORTEST_SECRET, render_too_short
 from gatepost.egress import audio, rules, secret_bindings, speech
 from gatepost.egress.endpoints import BASES, VENDORS, base_in_force, key_origins, read_origin
 from gatepost.egress.rules import EgressTarget
-from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.gateway.secrets import (
     BindSecretArgs,
     BindSecretResult,

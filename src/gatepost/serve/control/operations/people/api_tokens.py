@@ -4,8 +4,8 @@ from gatepost.access.token_scopes import check_scopes
 from gatepost.core import ids
 from gatepost.core.clock import DAY
 from gatepost.core.errors import NotFound, Refused, Unavailable
+from gatepost.core.records import extend
 from gatepost.messages.text import clean
-from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.people.api_tokens import (
     AddApiTokenArgs,
     ApiTokenView,

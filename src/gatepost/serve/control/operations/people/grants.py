@@ -6,9 +6,9 @@ from typing import TypeVar
 from gatepost.access.acl import list_valid_rows
 from gatepost.access.grants import parse
 from gatepost.core.errors import Invalid, NotFound
+from gatepost.core.records import extend
 from gatepost.flow import grant_changes
 from gatepost.gate.call_explanation import list_gaps
-from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.people.grants import (
     AclListItem,
     AddAclRowArgs,

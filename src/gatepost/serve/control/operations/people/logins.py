@@ -1,7 +1,7 @@
 """Browsers that are signed in: list, sign out. A person has their own; a holder of the right, those of everybody."""
 
 from gatepost.core.errors import Invalid, NotFound, Refused
-from gatepost.serve.control.answers import extend
+from gatepost.core.records import extend
 from gatepost.serve.control.arguments.people.logins import (
     READ,
     WRITE,

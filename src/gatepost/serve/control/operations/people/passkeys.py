@@ -3,7 +3,7 @@
 import importlib.util
 
 from gatepost.core.errors import NotFound, Refused
-from gatepost.serve.control.answers import extend
+from gatepost.core.records import extend
 from gatepost.serve.control.arguments.people.passkeys import (
     READ,
     WRITE,

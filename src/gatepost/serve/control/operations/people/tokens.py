@@ -3,13 +3,12 @@
 from gatepost.core.clock import DAY
 from gatepost.core.errors import NotFound
 from gatepost.core.keyring import Keyring
-from gatepost.core.records import replace
+from gatepost.core.records import extend, replace
 from gatepost.flow import invitations
 from gatepost.flow.invitations import NewInvitation
 from gatepost.flow.links import link_tokens
 from gatepost.flow.links.link_tokens import NewLink
 from gatepost.messages.text import clean
-from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.people.tokens import (
     AddInvitationArgs,
     AddTokenArgs,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from gatepost.core.errors import Invalid, NotFound, Refused
 from gatepost.core.process.home_lock import read_holder
-from gatepost.core.records import asdict, replace
+from gatepost.core.records import asdict, extend, replace
 from gatepost.flow import grant_changes, pairing
 from gatepost.flow.channel_specs import check_platform
 from gatepost.flow.groups.groups import OWNER
@@ -13,7 +13,6 @@ from gatepost.flow.people.erasure_report import ErasureReport
 from gatepost.flow.people.person_erasure import PersonErasure
 from gatepost.messages import address as addresses
 from gatepost.messages.text import clean
-from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.people.users import (
     AddMemberArgs,
     AddUserArgs,

@@ -1,7 +1,7 @@
 """The ledger: is every message accounted for, and what became of each."""
 
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.serve.control.answers import extend
+from gatepost.core.records import extend
 from gatepost.serve.control.arguments.records.ledger import (
     STATES,
     CheckLedgerArgs,

@@ -9,7 +9,7 @@ from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.core.records import replace
+from gatepost.core.records import extend, replace
 from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
 from gatepost.egress.endpoints import read_own_base
@@ -30,7 +30,6 @@ from gatepost.flow.sessions.sandbox.provider_specs import list_provider_names, l
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.text import clean
 from gatepost.sandboxes.contract import SANDBOXES
-from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.rooms.groups import (
     AddGroupArgs,
     GroupDetails,

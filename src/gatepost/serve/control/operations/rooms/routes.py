@@ -5,17 +5,15 @@ from typing import TYPE_CHECKING
 
 from gatepost.core.clock import iso
 from gatepost.core.errors import Invalid, NotFound
-from gatepost.core.records import replace
+from gatepost.core.records import extend, replace
 from gatepost.flow import sender_rights
 from gatepost.flow.intake import route_explanation, routing
-from gatepost.flow.intake.engagement import parse_ttl
 from gatepost.flow.intake.refusal_reasons import render_reason
 from gatepost.flow.intake.routed_message import RoutedMessage, make_question
 from gatepost.messages import address as addresses
 from gatepost.messages.address import Address
 from gatepost.messages.inbound import Verb
 from gatepost.messages.untrusted import is_untrusted, make_untrusted
-from gatepost.serve.control.answers import extend
 from gatepost.serve.control.arguments.rooms.routes import (
     AddRouteArgs,
     ListRoutesArgs,
@@ -36,7 +34,7 @@ from gatepost.store.port import Db, LockKind
 from gatepost.store.rights import switches
 from gatepost.store.rooms import channel_instances, rooms, routes
 from gatepost.store.rooms.rooms import RoomPolicy
-from gatepost.store.rooms.routes import Route
+from gatepost.store.rooms.routes import Route, parse_ttl
 from gatepost.store.sessions import groups
 from gatepost.store.sessions.sessions import SessionMode
 
@@ -72,13 +70,10 @@ async def add(deps: OperationDeps, args: AddRouteArgs) -> Route:
     now = deps.clock.now()
 
     def insert(db: Db) -> Route:
-        new = Route(
-            seq=args.seq,
-            match=args.match,
-            target=args.target,
+        new = routes.make_route(
+            args,
             folder=routing.check_target(args.target, {group.folder for group in groups.list_all(db)}),
             mode=SessionMode(args.session),
-            also=args.also,
             window_messages=messages,
             window_chars=chars,
             ttl_s=ttl_s,

@@ -6,7 +6,7 @@ import msgspec
 
 from gatepost.serve.control.arguments.rooms.routes import ListRoutesArgs, RouteListItem, RouteTestArgs, RouteTestResult
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page
-from gatepost.serve.web.dashboard.tables import code, flag, made, make_facts, make_table, number, text
+from gatepost.serve.web.dashboard.tables import code, made, make_columns, make_facts, make_table, text
 from gatepost.serve.web.dashboard.view import (
     Action,
     Badge,
@@ -22,15 +22,7 @@ from gatepost.serve.web.dashboard.view import (
 
 NEW = Action(label="New route", operation="route.add", asks=True, tone=Tone.GOOD)
 TESTED_BY = ("address", "instance", "sender", "verb", "text", "thread")
-ROUTE = (
-    number("seq", "Order"),
-    code("match", "Messages that match"),
-    code("target", "Go to"),
-    text("mode", "Conversation"),
-    flag("also", "Also", "and further routes"),
-    text("fault", "Fault"),
-    text("created_by", "Made by"),
-)
+ROUTE = make_columns(RouteListItem, details=True)
 EMPTY = EmptyState(text="No route leads anywhere: every message would be dropped.", action=NEW)
 TESTED = (
     code("match", "Messages that match"),
