@@ -29,7 +29,7 @@ from gatepost.serve.agents.management import NAME, make_management_tools
 from gatepost.serve.agents.management_endpoint import PATH
 from gatepost.serve.agents.service import AgentService
 from gatepost.serve.control.contract import OPERATIONS
-from gatepost.serve.control.declaration import OperationArgs, list_fields
+from gatepost.serve.control.declaration import OperationArgs, list_inputs
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.store.engine.migrate import list_definitions, migrate, render_schema
 from gatepost.store.postgres.printed_schema import render_postgres_schema
@@ -322,7 +322,7 @@ def operations() -> str:
         ]
         if each.args.get_scope is not OperationArgs.get_scope:
             out += ["", str(each.args.get_scope.__doc__)]
-        fields = list_fields(each.args)
+        fields = list_inputs(each.args)
         given = schemas[each.args.__name__]["properties"] if fields else {}
         if fields:
             out += ["", "| argument | type | meaning |", "|---|---|---|"]
@@ -330,10 +330,17 @@ def operations() -> str:
             marks = [mark for mark in ("scope", "secret") if getattr(field.spec, mark)]
             shown = [f"For example: {', '.join(f'`{each}`' for each in field.examples)}."] if field.examples else []
             meaning = " ".join([_escape(field.description), *shown, *(f"*{mark}*" for mark in marks)])
-            facts = {**_resolve(given[field.name], schemas), "description": meaning}
+            facts = {**_find_facts(given, field.name, schemas), "description": meaning}
             out.append(_parameter(field.name, facts, field.required))
         out += ["", f"Answer: {_answer(each.result, schemas)}."]
     return "\n".join(out) + "\n"
+
+
+def _find_facts(given: dict[str, Any], name: str, schemas: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an argument, or of a setting of a change: `values.name`."""
+    first, _, rest = name.partition(".")
+    found = _resolve(given[first], schemas)
+    return _find_facts(found["properties"], rest, schemas) if rest else found
 
 
 def _escape(text: str) -> str:

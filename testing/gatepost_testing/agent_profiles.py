@@ -96,6 +96,7 @@ async def run_agent_gateway(
     *,
     sandbox: str = "bubblewrap",
     settings: Mapping[str, Any] | None = None,
+    model: str = "",
     **more: Any,
 ) -> AsyncIterator[Gateway]:
     """A gateway whose group `home` is this agent's; `more` are options of the group."""
@@ -109,7 +110,8 @@ async def run_agent_gateway(
         **(settings or {}),
     }
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
-        await gateway.store.write(groups.update, "home", {"model": agent.model, **agent.options, **more})
+        values = {"model": model or agent.model, "options": {**agent.options, **more}}
+        await gateway.store.write(groups.update, "home", values)
         keyring, now = Keyring(gateway.home), gateway.clock.now()
         for name in (secrets.ANTHROPIC_API_KEY, secrets.OPENAI_API_KEY):
             await gateway.store.write(secrets.put, keyring, SecretOwner(), name, KEY, now)

@@ -244,7 +244,7 @@ def test_no_text_of_others_reaches_the_terminal_raw(run: Run, db: Db, home: Home
     answer(db, session_id, HOSTILE, 1_010_000)
     inbox.refuse(db, message_id, "home", "guest", HOSTILE, 1_000_000)
     groups.add(db, "acme", HOSTILE, "", 1)
-    groups.update(db, "acme", {"model": HOSTILE, "speed": HOSTILE})
+    groups.update(db, "acme", {"model": HOSTILE, "options": {"speed": HOSTILE}})
     rooms.add(db, "web", "web:x\u202e", HOSTILE, False, "strict", 1)
     users.add(db, "web:user/\u202e", HOSTILE, 1)
     audit.append(db, audit.AuditRecord(1, HOSTILE, HOSTILE, "done", {"text": HOSTILE}))

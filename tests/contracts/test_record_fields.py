@@ -138,7 +138,6 @@ HIDDEN: Hidden = {
     (PAGE, "WebRoute"): hide(DETAIL="owner"),
     # Groups, rooms and routes
     (COMMAND, "GroupFileText"): hide(GIVEN="folder path", ID="version"),
-    (PAGE, "GroupView"): hide(IN_COMMAND="options window_messages window_chars"),
     (COMMAND, "Room"): hide(ID="id", ON_PAGE="direct created_at"),
     (PAGE, "Room"): hide(ID="id"),
     (COMMAND, "Route"): hide(ON_PAGE="window_messages window_chars", SAID="folder", DETAIL="created_at"),

@@ -52,7 +52,7 @@ def settle(db: Db, now: int) -> str:
     users.add(db, BOSS, "Ada", now)
     users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
     direct_rooms.add(db, BOSS, "fake", "fake:direct/boss", now)
-    groups.update(db, "acme", {"egress": "ask"})
+    groups.update(db, "acme", {"options": {"egress": "ask"}})
     return sessions.find_or_add(db, "per-thread", FOLDER, "fake", "fake:room/1", "", now).id
 
 
@@ -99,7 +99,9 @@ async def test_a_refused_host_is_one_request_with_one_card_and_is_never_looked_u
 
 
 async def test_without_the_option_nobody_is_asked(asking: Any) -> None:
-    await asking.store.write(groups.update, FOLDER, {"egress": "refuse"})  # the nearest group that says anything
+    await asking.store.write(
+        groups.update, FOLDER, {"options": {"egress": "refuse"}}
+    )  # the nearest group that says anything
     answer = await asking.send(connect("files.example.com:443"))
     assert answer.status == 403 and "the operator can" in answer.text
     assert await pending(asking) == []

@@ -111,7 +111,7 @@ async def test_an_endpoint_without_such_a_count_is_not_asked_for_one(way: Any, e
 
 
 async def test_a_group_whose_vendor_may_fetch_for_it_is_not_counted(way: Any, endpoint: Endpoint) -> None:
-    await way.store.write(groups.update, "acme/eng", {"model_features": "url_sources"})
+    await way.store.write(groups.update, "acme/eng", {"options": {"model_features": "url_sources"}})
     way.purse.left = 200_000
     assert (await way.post(MESSAGES, LONG)).status == 402
     assert endpoint.paths == []

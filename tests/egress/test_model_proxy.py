@@ -414,7 +414,7 @@ async def test_a_second_key_of_the_same_name_hides_nothing(way: Any) -> None:
 
 
 async def test_a_group_may_be_allowed_a_feature(way: Any) -> None:
-    await way.store.write(groups.update, "acme/eng", {"model_features": "server_tools, url_sources"})
+    await way.store.write(groups.update, "acme/eng", {"options": {"model_features": "server_tools, url_sources"}})
     way.vendor.reply = http(ANSWER)
     searching = ASK | {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}
     assert (await way.post(MESSAGES, searching)).status == 200

@@ -26,7 +26,7 @@ def http(body: object) -> bytes:
 
 
 async def allow(way: Any, features: str = "server_tools,remote_mcp") -> None:
-    await way.store.write(groups.update, "acme/eng", {"model_features": features})
+    await way.store.write(groups.update, "acme/eng", {"options": {"model_features": features}})
 
 
 def held(way: Any) -> int:

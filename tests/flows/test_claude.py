@@ -63,7 +63,12 @@ def channel() -> FakeChannel:
 
 @asynccontextmanager
 async def a_gateway(
-    path: Path, channel: FakeChannel, endpoint: ModelEndpoint, sandbox: str = "bubblewrap", **options: Any
+    path: Path,
+    channel: FakeChannel,
+    endpoint: ModelEndpoint,
+    sandbox: str = "bubblewrap",
+    model: str = "claude-sonnet-4-5",
+    **options: Any,
 ) -> AsyncIterator[Gateway]:
     path.parent.chmod(0o711)
     given = {
@@ -72,7 +77,7 @@ async def a_gateway(
         "anthropic__base_url": endpoint.anthropic,
     }
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
-        await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5", **options})
+        await gateway.store.write(groups.update, "home", {"model": model, "options": options})
         keyring, now = Keyring(gateway.home), gateway.clock.now()
         await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, KEY, now)
         await open_room(gateway, "fake", ROOM)

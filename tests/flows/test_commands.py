@@ -50,7 +50,8 @@ async def a_gateway(path: Path, channel: FakeChannel, endpoint: ModelEndpoint | 
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
         await gateway.store.write(add_people)
         if endpoint is not None:
-            values = {"provider": "anthropic", "model": "claude-sonnet-4-5", "base_url": endpoint.anthropic}
+            options = {"base_url": endpoint.anthropic}
+            values = {"provider": "anthropic", "model": "claude-sonnet-4-5", "options": options}
             await gateway.store.write(groups.update, "home", values)
         await open_room(gateway, "fake", ROOM)
         yield gateway
@@ -120,7 +121,7 @@ async def test_model_that_is_set_while_a_session_starts_holds_for_its_next_turn(
 async def test_provider_takes_over_with_what_was_said_and_the_group_keeps_its_own(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
-        await gateway.store.write(groups.update, "home", {"base_url": ""})  # each asks its own vendor's
+        await gateway.store.write(groups.update, "home", {"options": {"base_url": ""}})  # each asks its own vendor's
         await ask(gateway, channel, "remember the word plum")
         assert "is openai," in (await ask(gateway, channel, "/provider openai"))[0]
         assert await ask(gateway, channel, "which word was it?") == ["The word is plum."]

@@ -58,7 +58,7 @@ async def test_a_group_is_made_changed_and_removed(desk: DashboardDesk) -> None:
     await desk.open("/groups")
     await desk.press("New group", "group.add", by_key=True, folder="acme", name="Acme")
     await desk.open("/groups/acme")
-    await desk.press("Change", "group.set", values='{"name": "Acme & Co", "limits.turn_s": "60"}')
+    await desk.press("Change", "group.set", **{"values.name": "Acme & Co", "values.limits": "turn_s=60"})
     group = desk.ask("group.show", folder="acme")
     assert (group["name"], group["limits"]) == ("Acme & Co", {"turn_s": 60})
     await desk.press("Remove", "group.rm", desk.page.locator(".page-actions"))
@@ -109,6 +109,7 @@ async def test_a_route_is_added_moved_down_and_removed(desk: DashboardDesk) -> N
     await expect(desk.row("text=two")).to_be_visible()
     await desk.press("Down", "route.move", desk.row("text=one"), by_key=True)
     assert [each["match"] for each in desk.ask("route.list")][:2] == ["text=two", "text=one"]
+    await expect(desk.page.locator("main tbody tr").first).to_contain_text("text=two")  # rows have changed places
     await desk.press("Remove", "route.rm", desk.row("text=two"))
     assert "text=two" not in [each["match"] for each in desk.ask("route.list")]
 

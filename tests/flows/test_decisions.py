@@ -50,7 +50,7 @@ def settle_home(db: Db, now: int) -> None:
         users.add(db, person, person, now)
     users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
     users.add_member(db, MEMBER, "home", "test", now)
-    groups.update(db, "home", {"egress": "ask"})
+    groups.update(db, "home", {"options": {"egress": "ask"}})
     grant_changes.add_rule(db, "home", "hold send", "test", now)
     rooms.add(db, "fake", ROOM, "", False, RoomPolicy.PUBLIC, now)
     for address in (ASKING, UNKNOWN):

@@ -154,7 +154,7 @@ async def test_a_permission_that_is_given_on_one_gateway_reaches_the_agent_on_th
     ask = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
     script = {"turns": [{"when": "may I", "do": [ask, {"say": "they said {answer}"}]}]}
     (pair.b.home.group("home") / "script.json").write_text(json.dumps(script))
-    await pair.a.store.write(groups.update, "home", {"mode": "default"})
+    await pair.a.store.write(groups.update, "home", {"options": {"mode": "default"}})
     await pair.channel.say("may I", address=ROOM, sender=BOSS)
     await pair.channel.wait_for(lambda sent: any("asks to use" in each.message.text for each in sent))
     await reply_to_card(pair.a, pair.channel, "allow once", sender=BOSS)

@@ -124,6 +124,6 @@ async def test_stranger_22_a_half_made_group_of_an_older_gateway_is_completed_at
 
 def test_a_folder_that_cannot_be_completed_does_not_stop_the_start(home: Home, tmp_path: Path) -> None:
     (home.groups / "acme").symlink_to(tmp_path)
-    acme = groups.Group("acme", "acme", "", "", "", {}, False, None, None, 1)
+    acme = groups.Group(folder="acme", name="acme", created_at=1)
 
     assert complete_folders(home, [acme]) == []

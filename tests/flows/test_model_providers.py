@@ -42,12 +42,18 @@ def channel() -> FakeChannel:
 
 @asynccontextmanager
 async def a_gateway(
-    path: Path, channel: FakeChannel, provider: str, endpoint: ModelEndpoint, **options: object
+    path: Path,
+    channel: FakeChannel,
+    provider: str,
+    endpoint: ModelEndpoint,
+    model: str = "small-1",
+    **options: object,
 ) -> AsyncIterator[Gateway]:
     """One whose group `home` talks to that endpoint."""
     async with running_gateway(path, {"fake": (channel.kind, channel)}, sessions__provider=provider) as gateway:
         base = endpoint.anthropic if provider == "anthropic" else endpoint.openai
-        await gateway.store.write(groups.update, "home", {"base_url": base, "model": "small-1", **options})
+        values = {"model": model, "options": {"base_url": base, **options}}
+        await gateway.store.write(groups.update, "home", values)
         await open_room(gateway, "fake", ROOM)
         yield gateway
 

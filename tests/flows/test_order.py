@@ -116,7 +116,7 @@ async def test_stranger_19_a_models_words_are_not_overtaken_by_its_tools(
         running_gateway(tmp_path / "h", given, sessions__provider=provider) as gateway,
     ):
         base = endpoint.anthropic if provider == "anthropic" else endpoint.openai
-        await gateway.store.write(groups.update, "home", {"base_url": base, "model": "small-1"})
+        await gateway.store.write(groups.update, "home", {"model": "small-1", "options": {"base_url": base}})
         await open_room(gateway, "fake", ROOM)
         with slow_down(RESULTS, 0.01):
             for number in range(5):

@@ -50,7 +50,7 @@ async def test_whoever_may_decide_gets_a_card_and_the_provider_their_answer(
         ask = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
         script = {"turns": [{"when": "may I", "do": [ask, {"say": "they said {answer}"}]}]}
         (gateway.home.group("home") / "script.json").write_text(json.dumps(script))
-        await gateway.store.write(groups.update, "home", {"mode": "default"})
+        await gateway.store.write(groups.update, "home", {"options": {"mode": "default"}})
         await gateway.store.write(settle_people, gateway.clock.now())
         await open_room(gateway, "fake", ROOM)
         await channel.say("may I")
@@ -72,7 +72,7 @@ async def test_nobody_decides_and_the_provider_is_told_so(tmp_path: Path, channe
         ask = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
         script = {"turns": [{"when": "may I", "do": [ask, {"say": "they said {answer}"}]}]}
         (gateway.home.group("home") / "script.json").write_text(json.dumps(script))
-        await gateway.store.write(groups.update, "home", {"mode": "default"})
+        await gateway.store.write(groups.update, "home", {"options": {"mode": "default"}})
         await open_room(gateway, "fake", ROOM)
         await channel.say("may I")
         await channel.wait_for(1, PATIENCE_S)
@@ -86,7 +86,7 @@ async def test_a_turn_that_ends_withdraws_what_it_asked_and_its_card_says_so(
         ask = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
         script = {"turns": [{"when": "may I", "do": [ask]}]}
         (gateway.home.group("home") / "script.json").write_text(json.dumps(script))
-        await gateway.store.write(groups.update, "home", {"mode": "default"})
+        await gateway.store.write(groups.update, "home", {"options": {"mode": "default"}})
         await gateway.store.write(settle_people, gateway.clock.now())
         await open_room(gateway, "fake", ROOM)
         await channel.say("may I")
@@ -116,7 +116,9 @@ async def test_claude_in_its_default_mode_asks_and_does_as_it_is_answered(
             "anthropic__base_url": endpoint.anthropic,
         }
         async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
-            await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5", "mode": "default"})
+            await gateway.store.write(
+                groups.update, "home", {"model": "claude-sonnet-4-5", "options": {"mode": "default"}}
+            )
             keyring, now = Keyring(gateway.home), gateway.clock.now()
             await gateway.store.write(
                 secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now

@@ -17,7 +17,7 @@ ROOM, BOSS, DIRECT = "fake:room/1", "fake:user/boss", "fake:direct/boss"
 def settle_people(db: Db, now: int) -> None:
     users.add(db, BOSS, "Ada", now)
     users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
-    groups.update(db, "home", {"egress": "ask"})
+    groups.update(db, "home", {"options": {"egress": "ask"}})
 
 
 async def test_what_is_decided_about_a_host_is_told_to_the_agent_once(tmp_path: Path, channel: FakeChannel) -> None:

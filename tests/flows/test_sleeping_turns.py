@@ -38,7 +38,7 @@ async def asking_gateway(path: Path, channel: FakeChannel, **given: Any) -> Asyn
     """Its agent asks for a permission when somebody says `may I`."""
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **{**SHORT, **given}) as gateway:
         (gateway.home.group("home") / "script.json").write_text(json.dumps(SCRIPT))
-        await gateway.store.write(groups.update, "home", {"mode": "default"})
+        await gateway.store.write(groups.update, "home", {"options": {"mode": "default"}})
         await gateway.store.write(settle_people, gateway.clock.now())
         await open_room(gateway, "fake", ROOM)
         yield gateway

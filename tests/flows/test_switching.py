@@ -37,7 +37,7 @@ async def a_gateway(path: Path, channel: FakeChannel, endpoint: ModelEndpoint) -
 
 async def switch(gateway: Gateway, provider: str, endpoint: ModelEndpoint) -> None:
     base = endpoint.anthropic if provider == "anthropic" else endpoint.openai
-    values = {"provider": provider, "base_url": base, "model": "small-1"}
+    values = {"provider": provider, "model": "small-1", "options": {"base_url": base}}
     await gateway.store.write(groups.update, "home", values)
     gateway.events.group("home")
 

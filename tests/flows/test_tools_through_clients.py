@@ -193,7 +193,9 @@ async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_w
             "anthropic__base_url": endpoint.anthropic,
         }
         async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
-            await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5", "own_mcp": True})
+            await gateway.store.write(
+                groups.update, "home", {"model": "claude-sonnet-4-5", "options": {"own_mcp": True}}
+            )
             keyring, now = Keyring(gateway.home), gateway.clock.now()
             await gateway.store.write(
                 secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now

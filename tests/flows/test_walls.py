@@ -174,7 +174,7 @@ load_package("gatepost.sandboxes")
 home = Home(Path(given["home"]))
 home.prepare()
 config = Config({"sandbox.processes": given["processes"]})
-acme, other = (Group(name, name, "", "", "", {}, False, None, None, 0) for name in ("acme", "other"))
+acme, other = (Group(folder=name, name=name, created_at=0) for name in ("acme", "other"))
 SESSION = "s-000000000000000001"
 for group in (acme, other):
     sandbox_plan.prepare_folders(home, config, group, SESSION)

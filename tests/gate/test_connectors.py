@@ -273,7 +273,7 @@ async def test_a_row_gives_them_and_a_list_is_cut_by_the_connectors_name(desk: D
     agent.deps.events.tools(None)
     assert await seen(agent) == {"hub_look", "other_look"}
 
-    await desk.store.write(groups.update, "acme/eng", {"tool_groups": "other,messages"})
+    await desk.store.write(groups.update, "acme/eng", {"options": {"tool_groups": "other,messages"}})
     agent.deps.events.group("acme/eng")
     assert await seen(agent) == {"other_look"}
 

@@ -92,7 +92,7 @@ async def test_a_list_can_be_cut_to_subjects_and_what_is_cut_cannot_be_called(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme/eng")
-    await store.write(groups.update, "acme/eng", {"tool_groups": "sessions, cost"})
+    await store.write(groups.update, "acme/eng", {"options": {"tool_groups": "sessions, cost"}})
     agent.deps.events.group("acme/eng")
 
     assert {"get_work", "log_external_cost"} <= await seen(agent)

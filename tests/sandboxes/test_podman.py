@@ -105,7 +105,7 @@ def test_auto_prefers_bubblewrap() -> None:
     if trouble_of(Bubblewrap(CONFIG)) is not None:
         pytest.skip("bubblewrap does not work here")
 
-    assert choose_sandbox(CONFIG, Group("a", "a", "", "", "", {}, True, None, None, 0), "x")[0] == "bubblewrap"
+    assert choose_sandbox(CONFIG, Group(folder="a", name="a", created_at=0), "x")[0] == "bubblewrap"
 
 
 @engine_tests

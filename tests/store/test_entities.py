@@ -17,11 +17,11 @@ def add_route(db: Db, seq: int, folder: str | None, target: str = "acme") -> int
 def test_a_group_is_added_once_and_changed_by_name(db: Db) -> None:
     assert groups.add(db, "acme", "Acme", "demo", 1)
     assert not groups.add(db, "acme", "Other", "", 2)
-    assert groups.update(db, "acme", {"name": "ACME", "open": 0, "window_chars": 100, "effort": "high"})
+    assert groups.update(db, "acme", {"name": "ACME", "open": 0, "window_chars": 100, "options": {"effort": "high"}})
     group = groups.get(db, "acme")
     assert group is not None
     assert (group.name, group.open, group.window_chars, group.options) == ("ACME", False, 100, {"effort": "high"})
-    assert groups.update(db, "acme", {"effort": None})
+    assert groups.update(db, "acme", {"options": {"effort": None}})
     assert (groups.get(db, "acme") or group).options == {}
     assert not groups.update(db, "nowhere", {"name": "x"})
 
@@ -29,9 +29,9 @@ def test_a_group_is_added_once_and_changed_by_name(db: Db) -> None:
 def test_a_groups_limits_are_set_one_by_one_and_taken_back(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", 1)
     groups.add(db, "acme/eng/ada", "Ada", "", 1)
-    groups.set_limits(db, "acme", {"memory_mb": 512, "turn_s": 60})
-    groups.set_limits(db, "acme", {"turn_s": None, "processes": 64})
-    groups.set_mounts(db, "acme", ("/srv/books:books",))
+    groups.update(db, "acme", {"limits": {"memory_mb": 512, "turn_s": 60}})
+    groups.update(db, "acme", {"limits": {"turn_s": None, "processes": 64}})
+    groups.update(db, "acme", {"mounts": ["/srv/books:books"]})
 
     (acme,) = groups.list_ancestors(db, "acme/eng/ada")
     assert (acme.limits, acme.mounts) == ({"memory_mb": 512, "processes": 64}, ("/srv/books:books",))

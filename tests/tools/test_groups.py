@@ -75,11 +75,11 @@ async def test_root_makes_groups_in_every_world_and_no_world(tmp_path: Path, sto
 
 async def test_a_quota_bounds_the_direct_children(tmp_path: Path, store: SqliteStore) -> None:
     agent = await world(tmp_path, store, "acme", "acme/one")
-    await store.write(groups.update, "acme", {"max_children": 1})
+    await store.write(groups.update, "acme", {"options": {"max_children": 1}})
     answer = await agent.call("register_group", jid=ROOM, folder="acme/two")
     assert answer.failed and "it has 1 children, and 1 are allowed" in answer.text
 
-    await store.write(groups.update, "acme", {"max_children": -1})
+    await store.write(groups.update, "acme", {"options": {"max_children": -1}})
     assert told(await agent.call("register_group", jid=ROOM, folder="acme/two"))["registered"]
 
 

@@ -68,7 +68,7 @@ async def test_an_agent_asks_for_a_host_where_its_group_asks_people(tmp_path: Pa
     agent = await GateAgent.create(tmp_path, store, "acme/eng", host_asker=hosts)
     refused = await agent.call("network_request", host="example.com", why="to read the manual")
     assert refused.failed and "nobody is asked" in refused.text
-    await store.write(groups.update, "acme/eng", {"egress": "ask"})
+    await store.write(groups.update, "acme/eng", {"options": {"egress": "ask"}})
     asked = await agent.call("network_request", host="example.com", why="to read the manual")
     (request,) = await store.read(waiting_requests.list_pending)
     assert request.id in asked.text and not json.loads(asked.text)["allowed"]

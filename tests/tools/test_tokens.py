@@ -146,7 +146,7 @@ async def test_invitations_to_new_groups_count_as_the_groups_that_they_may_make(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await acme(tmp_path, store)  # it has one child
-    await store.write(groups.update, "acme", {"max_children": 4})
+    await store.write(groups.update, "acme", {"options": {"max_children": 4}})
     made = told(await agent.call("invite_create", target_glob="acme/", max_uses=3))
     assert made["target_glob"] == "acme/"
     full = await agent.call("register_group", jid="fake:room/1", folder="acme/new")

@@ -157,7 +157,7 @@ def _group(home: Home, folder: str) -> Group:
     found = read_store(home, groups.get, folder) if has_store(home) else None
     if found is None and (has_store(home) or folder != WORLD):
         raise NotFound("group", folder, f"`gatepost group add {folder}` makes it")
-    return found or Group(WORLD, "Home", "", "", "", {}, True, None, None, 0)  # of a home that has not started yet
+    return found or Group(folder=WORLD, name="Home", created_at=0)  # of a home that has not started yet
 
 
 def _model(chosen: ProviderSpec, group: Group, base_url: str) -> str:

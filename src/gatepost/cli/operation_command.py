@@ -1,7 +1,7 @@
 """A command that is one operation: its options, arguments and help come from the operation's declaration. The function
 below the decorator only prints the answer."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, TypeVar
 
@@ -14,6 +14,7 @@ from gatepost.cli.operation_runner import home_of, read_operation, run_operation
 from gatepost.core.errors import Invalid, SetupError, Unavailable
 from gatepost.core.home import Home
 from gatepost.core.process import home_lock
+from gatepost.core.record_changes import parse_pairs, parse_texts
 from gatepost.serve.control.answers import read_sent
 from gatepost.serve.control.client import TIMEOUT_S
 from gatepost.serve.control.declaration import ArgumentField, OperationArgs, get_answer_type, get_help, list_fields
@@ -116,7 +117,7 @@ def _get_parameter_name(field: ArgumentField) -> str:
 
 def make_parameter(field: ArgumentField) -> click.Parameter:
     spec, name = field.spec, field.spec.name or field.name
-    kind, many = _get_click_type(field), field.kind in (list[str], dict[str, str])
+    kind, many = _get_click_type(field), field.kind in (list[str], dict[str, str]) or field.is_change
     default = {"default": field.default} if field.default and not many else {}
     if spec.positional:
         nargs = -1 if many else 1
@@ -154,6 +155,8 @@ def _parse(declared: type[OperationArgs[Any]], field: ArgumentField, value: Any)
         return _parse_id(declared.info.name.partition(".")[0], field, value)
     if field.kind == dict[str, str]:
         return dict(parse_pairs(value, f"--{field.spec.name or field.name}" if not field.spec.positional else ""))
+    if field.is_change:
+        return parse_texts(field.kind, dict(parse_pairs(value)), declared.info.name.partition(".")[0])
     if field.kind == dict[str, Any]:
         return _parse_object(f"--{field.spec.name or field.name}", value)
     return list(value) if field.kind == list[str] else value
@@ -171,12 +174,3 @@ def _parse_id(group: str, field: ArgumentField, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise Invalid(name, f"{text[:80]!r} is not a {name}'s id; `gatepost {group} list` shows them")
     return int(text)
-
-
-def parse_pairs(values: Iterable[str], option: str = "") -> Iterable[tuple[str, str]]:
-    """NAME=VALUE each."""
-    for each in values:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise Invalid(option or each, f"{each!r} is not NAME=VALUE" if option else "is not KEY=VALUE")
-        yield name, value

@@ -8,7 +8,7 @@ text through; colours are added afterwards and are ours alone.
 import json
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -90,7 +90,9 @@ def print_table(
         print_line(colored(line, "dim") if number == 0 else line)
 
 
-def print_records(record: type[Struct], found: Sequence[Struct], *, empty: str = "nothing", **own: Show) -> None:
+def print_records(
+    record: type[Struct], found: Sequence[Struct], own: Mapping[str, Show] = {}, *, empty: str = "nothing"
+) -> None:
     """A table with a column for each field that the record says how to show. `own`: the texts of some fields, each made
     from a row."""
     views = {name: view for name, view in list_views(record).items() if not view.details}
@@ -98,10 +100,18 @@ def print_records(record: type[Struct], found: Sequence[Struct], *, empty: str =
     print_table([view.head or name for name, view in views.items()], rows, empty=empty)
 
 
-def print_details(record: type[Struct], found: Struct, *, width: int, **own: Show) -> None:
-    """One line for each field that the record says how to show, also of those that tables leave out."""
+def print_details(record: type[Struct], found: Struct, own: Mapping[str, Show] = {}, *, width: int) -> None:
+    """Print each field that the record says how to show, also those that tables leave out."""
     for name, view in list_views(record).items():
-        print_line(f"{view.head or name:<{width}} {_cell(_show(name, view, found, own))}")
+        for label, said in _list_lines(view.head or name, _show(name, view, found, own)):
+            print_line(f"{label:<{width}} {_cell(said)}")
+
+
+def _list_lines(label: str, said: object) -> Iterable[tuple[str, object]]:
+    """Of a table or list, a line for each entry."""
+    if isinstance(said, Mapping):
+        return [(f"{label}.{name}", each) for name, each in said.items()]
+    return [(label, each) for each in said] if isinstance(said, list | tuple) else [(label, said)]
 
 
 def _show(name: str, view: FieldView, row: Struct, own: Mapping[str, Show]) -> object:

@@ -32,7 +32,7 @@ from gatepost.store.sessions.groups import Group
 from gatepost_testing.clients.terminal import PtyTerminal
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
-GROUP = Group("home", "Home", "", "", "", {}, True, None, None, 0)
+GROUP = Group(folder="home", name="Home", created_at=0)
 DOUBLE = Path(__file__).parents[2] / "inside" / "providers" / "acp_agent.py"
 PLATFORMS = [f"{system}-{machine}" for system in ("linux", "darwin") for machine in ("x86_64", "aarch64")]
 

@@ -25,7 +25,8 @@ async def desk(tmp_path: Path) -> AsyncIterator[ManagementClient]:
         yield made
 
 
-async def change(desk: ManagementClient, folder: str, **values: Any) -> None:
+async def change(desk: ManagementClient, folder: str, provider: str, model: str = "", **options: Any) -> None:
+    values = {"provider": provider, "model": model, "options": options}
     await desk.gateway.store.write(groups.update, folder, values)
 
 

@@ -196,7 +196,8 @@ async def test_a_secret_is_not_in_the_record_of_a_refusal(deps: OperationDeps) -
 def make_args(each: type[OperationArgs[Any]]) -> dict[str, Any]:
     """The least that the operation is called with."""
     samples = {str: "x", int: 1, bool: True, dict[str, str]: {}, list[str]: ["x"]}
-    return {field.name: [*field.choices, samples.get(field.kind)][0] for field in list_fields(each) if field.required}
+    needed = [field for field in list_fields(each) if field.required]
+    return {field.name: {} if field.is_change else [*field.choices, samples.get(field.kind)][0] for field in needed}
 
 
 # They refuse nobody. Each needs tests of its own that nobody gets what is another group's.
@@ -243,12 +244,12 @@ async def test_a_right_for_a_group_gives_nothing_of_the_machine(deps: OperationD
     """A sandbox without isolation, host folders, endpoints and local hosts would be a way out of the group."""
     await give(deps, "op:*", "acme/**")
 
-    await run(deps, "group.set", folder="acme/eng", values={"name": "Engineers", "limits.turn_s": "60"})
+    await run(deps, "group.set", folder="acme/eng", values={"name": "Engineers", "limits": {"turn_s": 60}})
     await run(deps, "egress.allow", folder="acme/eng", host="example.com")
     for name, args in (
         ("group.set", {"values": {"sandbox": "process"}}),
-        ("group.set", {"values": {"name": "x", "mounts": "/etc:/workspace/extra/etc"}}),
-        ("group.set", {"values": {"options.anthropic_base_url": "http://127.0.0.1:8080"}}),
+        ("group.set", {"values": {"name": "x", "mounts": ["/etc:/workspace/extra/etc"]}}),
+        ("group.set", {"values": {"options": {"anthropic_base_url": "http://127.0.0.1:8080"}}}),
         ("egress.allow", {"host": "localhost:6379"}),
         ("egress.allow", {"host": " box.lan:80"}),
         ("worktree.create", {"source": "/srv/repositories/of-others"}),

@@ -11,7 +11,7 @@ from inspect import cleandoc
 from types import UnionType
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
-from msgspec import NODEFAULT, Struct, json, structs
+from msgspec import NODEFAULT, Struct, json, structs, to_builtins
 
 from gatepost.core.record_fields import ArgumentSpec, get_argument_spec, split_notes
 from gatepost.core.registry import load_areas
@@ -98,7 +98,14 @@ def get_answer_type(args: type[OperationArgs[Any]]) -> Any:
 
 
 def get_help(args: type[OperationArgs[Any]]) -> str:
-    return cleandoc(args.__doc__ or "")
+    """Return its docstring, and a line for each setting of a change that is among its arguments."""
+    changes = [each.kind for each in list_fields(args) if each.is_change]
+    settings = [f"{_render_name(field)}: {field.description}" for kind in changes for field in list_fields(kind)]
+    return "\n\n".join([cleandoc(args.__doc__ or ""), *settings])
+
+
+def _render_name(field: "ArgumentField") -> str:
+    return f"{field.name}.NAME" if get_origin(field.kind) is dict else field.name
 
 
 class ArgumentField(Struct, frozen=True):
@@ -110,6 +117,11 @@ class ArgumentField(Struct, frozen=True):
     default: Any
     description: str
     spec: ArgumentSpec
+
+    @property
+    def is_change(self) -> bool:
+        """True: the value is a change of a record, some of its fields."""
+        return isinstance(self.kind, type) and issubclass(self.kind, Struct)
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -124,8 +136,17 @@ class ArgumentField(Struct, frozen=True):
 
 
 @lru_cache(maxsize=256)
-def list_fields(args: type[OperationArgs[Any]]) -> tuple[ArgumentField, ...]:
+def list_fields(args: type[Struct]) -> tuple[ArgumentField, ...]:
     return tuple(map(_read_field, structs.fields(args)))
+
+
+def list_inputs(args: type[OperationArgs[Any]]) -> list[ArgumentField]:
+    """Return the fields of a declaration. Of a change, each setting is one: `values.name`."""
+    found: list[ArgumentField] = []
+    for field in list_fields(args):
+        settings = list_fields(field.kind) if field.is_change else ()
+        found += [structs.replace(each, name=f"{field.name}.{each.name}") for each in settings] or [field]
+    return found
 
 
 def _read_field(field: structs.FieldInfo) -> ArgumentField:
@@ -149,4 +170,5 @@ def summarize(args: OperationArgs[Any], *, secrets: bool = False) -> dict[str, A
     """The arguments that differ from their defaults. Without `secrets` for the audit log."""
     fields = (field for field in list_fields(type(args)) if secrets or not field.spec.secret)
     given = [(field, getattr(args, field.name)) for field in fields]
-    return {field.name: value for field, value in given if field.required or value != field.default}
+    changed = {field.name: value for field, value in given if field.required or value != field.default}
+    return {name: to_builtins(value) if isinstance(value, Struct) else value for name, value in changed.items()}

@@ -2,32 +2,75 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+from gatepost.core.record_fields import ShownAs, option, shown
 from gatepost.store.engine.table import Table
 from gatepost.store.gateways import group_places
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db, inline_read
 from gatepost.store.rooms import watchers
 
-SETTABLE = ("name", "provider", "model", "sandbox", "open", "window_messages", "window_chars")
+Count = Annotated[int, Meta(ge=0, lt=10**9)]
 
 
-class Group(Struct, frozen=True):
-    folder: str
-    name: str
-    provider: str
-    model: str
-    sandbox: str
-    options: dict[str, Any]
-    open: bool
-    window_messages: int | None
-    window_chars: int | None
-    created_at: int
-    limits: dict[str, int] = field(default_factory=dict)  # those of its own
-    mounts: tuple[str, ...] = ()  # host folders that its sandboxes see: source:target[:rw]
+class GroupSettings(Struct, frozen=True, kw_only=True):
+    """The columns that an operator sets. A further one is a name for `gatepost group set`, an input of the form, a
+    field of the API, and a line wherever a group is shown."""
+
+    name: Annotated[str, shown("Name"), option("How people call it.")] = ""
+    provider: Annotated[
+        str,
+        shown("Provider", empty="default"),
+        option("The agent that drives it. Another one clears the model, unless the same command names one."),
+    ] = ""
+    model: Annotated[str, shown("Model", empty="default"), option("The model that it has.")] = ""
+    sandbox: Annotated[str, shown("Sandbox", empty="default"), option("What its agent runs in.", at_root=True)] = ""
+    open: Annotated[
+        bool,
+        shown("Siblings", ShownAs.FLAG, head="open", word="see what is said here"),
+        option(
+            "yes lets its siblings (groups with the same one above) watch it with observe_group: what people write to"
+            " it, or what it only observes, is context for them. no, the default, seals it: they see nothing of it, and"
+            " what they were not shown yet is gone."
+        ),
+    ] = False
+    window_messages: Annotated[
+        Count | None,
+        shown("Observed messages", empty="default", details=True),
+        option("How many messages that it only observes it has in a turn."),
+    ] = None
+    window_chars: Annotated[
+        Count | None,
+        shown("Observed characters", empty="default", details=True),
+        option("How many characters of them."),
+    ] = None
+    limits: Annotated[
+        dict[str, int],
+        shown("Limits", empty="the gateway's", details=True),
+        option(
+            "memory_mb, cpu_percent (of one processor), processes, turn_s, disk_mb and files hold for the group and"
+            " those below it that say nothing else, up to what the gateway's settings give."
+        ),
+    ] = field(default_factory=dict)
+    mounts: Annotated[
+        tuple[str, ...],
+        shown("Mounts", details=True),
+        option(
+            "/host/path:/workspace/extra/name[:rw],… shows host folders, as far as sandbox.mounts_allowed lets it.",
+            at_root=True,
+        ),
+    ] = ()
+    options: Annotated[
+        dict[str, Any], shown("Options", details=True), option("Options of its provider.", at_root=True)
+    ] = field(default_factory=dict)
+
+
+class Group(GroupSettings, frozen=True, kw_only=True):
+    folder: Annotated[str, shown("Group", ShownAs.ID)]
+    created_at: Annotated[int, shown("Since", ShownAs.MOMENT, head="since", details=True)]
 
 
 GROUPS = Table("groups", Group)
@@ -69,21 +112,9 @@ def list_ancestors(db: Db, folder: str) -> list[Group]:
     return found
 
 
-def set_limits(db: Db, folder: str, values: dict[str, int | None]) -> None:
-    """Some of its limits; None: as the groups above it."""
-    group = get(db, folder)
-    if group is not None:
-        limits = {name: value for name, value in {**group.limits, **values}.items() if value is not None}
-        db.run("UPDATE groups SET limits = ? WHERE folder = ?", (json.dumps(limits), folder))
-
-
-def set_mounts(db: Db, folder: str, mounts: tuple[str, ...]) -> None:
-    db.run("UPDATE groups SET mounts = ? WHERE folder = ?", (json.dumps(mounts), folder))
-
-
 def update(db: Db, folder: str, values: dict[str, Any]) -> bool:
-    """Set columns by name; a key that is no column goes into `options` (None takes it out). With another provider the
-    models go that conversations chose: they were the other one's. So it is with groups below that name none."""
+    """Set columns by name. Of a table some entries are set; None takes one out. With another provider the models go
+    that conversations chose: they were the other one's. So it is with groups below that name none."""
     group = get(db, folder)
     if group is None:
         return False
@@ -96,15 +127,13 @@ def update(db: Db, folder: str, values: dict[str, Any]) -> bool:
         )
     if group.open and not values.get("open", group.open):
         _hide_from_siblings(db, folder)
-    options = dict(group.options)
-    for key, value in values.items():
-        if key in SETTABLE:
-            db.run(f"UPDATE groups SET {key} = ? WHERE folder = ?", (value, folder))
-        elif value is None:
-            options.pop(key, None)
-        else:
-            options[key] = value
-    db.run("UPDATE groups SET options = ? WHERE folder = ?", (json.dumps(options), folder))
+    for name, value in values.items():
+        assert name in GroupSettings.__struct_fields__, name
+        if isinstance(value, dict):
+            merged = {**getattr(group, name), **value}
+            value = {entry: each for entry, each in merged.items() if each is not None}
+        kept = json.dumps(value) if isinstance(value, dict | list | tuple) else value
+        db.run(f"UPDATE groups SET {name} = ? WHERE folder = ?", (kept, folder))
     return True
 
 

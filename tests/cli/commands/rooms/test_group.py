@@ -94,7 +94,7 @@ def test_what_was_set_is_in_the_audit(run: Run, home: Home) -> None:
     ((*_, action, _, details),) = read_snapshot(home.store, audit.list_latest, 1)
 
     assert action == "group.set"
-    assert json.loads(details) == {"folder": "acme", "values": {"limits.processes": 64}}
+    assert json.loads(details) == {"folder": "acme", "values": {"limits": {"processes": 64}}}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ CONFIG = Config({"agents.folder": "agents", PROVIDER.name: "demo"})
 
 def add(db: Db, folder: str, provider: str = "", model: str = "", **options: str) -> None:
     groups.add(db, folder, folder, provider, NOON)
-    groups.update(db, folder, {"model": model, **options})
+    groups.update(db, folder, {"model": model, "options": options})
 
 
 def load(db: Db, folder: str, provider: str = "") -> Group:

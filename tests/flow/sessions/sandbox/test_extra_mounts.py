@@ -170,17 +170,17 @@ def test_a_socket_or_pipe_is_not_shown(srv: Path, home: Home) -> None:
 
 def test_what_is_to_be_read_only_is_not_wished_for_within_what_is_written_to() -> None:
     with pytest.raises(Invalid, match=r"/srv/drafts/final would be read-only"):
-        parse_mount_requests("/srv/drafts:drafts:rw,/srv/drafts/final:final")
-    assert len(parse_mount_requests("/srv/drafts:drafts,/srv/drafts/final:final:rw")) == 2
+        parse_mount_requests(["/srv/drafts:drafts:rw", "/srv/drafts/final:final"])
+    assert len(parse_mount_requests(["/srv/drafts:drafts", "/srv/drafts/final:final:rw"])) == 2
 
 
 def test_wishes_are_read(srv: Path) -> None:
-    assert parse_mount_requests("/a:/workspace/extra/b, /c:d:rw,/e:f:ro") == (
+    assert parse_mount_requests(["/a:/workspace/extra/b", "/c:d:rw", "/e:f:ro"]) == (
         MountRequest("/a", "b"),
         MountRequest("/c", "d", True),
         MountRequest("/e", "f"),
     )
-    assert parse_mount_requests("") == ()
+    assert parse_mount_requests([]) == ()
     assert parse_mount_request(str(MountRequest("/c", "d", True))) == MountRequest("/c", "d", True)
 
 
@@ -202,7 +202,7 @@ def test_wishes_are_read(srv: Path) -> None:
 )
 def test_a_target_that_is_elsewhere_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="mounts"):
-        parse_mount_requests(text)
+        parse_mount_requests(text.split(","))
 
 
 def test_a_folder_that_holds_keys_is_told_of(srv: Path, home: Home) -> None:

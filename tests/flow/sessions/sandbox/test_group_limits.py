@@ -4,12 +4,12 @@ import pytest
 
 from gatepost.core.errors import Invalid
 from gatepost.core.settings import Config
-from gatepost.flow.sessions.sandbox.group_limits import GroupLimits, limits_of, read_limit
+from gatepost.flow.sessions.sandbox.group_limits import GroupLimits, check_limit, limits_of
 from gatepost.store.sessions.groups import Group
 
 
 def group(folder: str, **limits: int) -> Group:
-    return Group(folder, folder, "", "", "", {}, False, None, None, 0, limits)
+    return Group(folder=folder, name=folder, created_at=0, limits=limits)
 
 
 def test_without_a_word_of_its_own_a_group_has_the_gateways_limits() -> None:
@@ -34,21 +34,21 @@ def test_no_group_gets_more_than_the_gateway_gives_unless_the_operator_says_so()
 
 
 @pytest.mark.parametrize(
-    ("name", "raw", "why"),
+    ("name", "value", "why"),
     [
-        ("memory_mb", "9999", "above the gateway's 2048.*sandbox.memory_mb.*limits_may_exceed"),
-        ("memory_mb", "1", "too little"),
-        ("cpu_percent", "-5", "whole number"),
-        ("processes", "many", "whole number"),
-        ("bandwidth", "1", "there are: memory_mb"),
+        ("memory_mb", 9999, "above the gateway's 2048.*sandbox.memory_mb.*limits_may_exceed"),
+        ("memory_mb", 1, "too little"),
+        ("cpu_percent", -5, "too little"),
+        ("processes", 10**20, "more than any machine has"),
+        ("bandwidth", 1, "there are: memory_mb"),
     ],
 )
-def test_a_limit_that_cannot_be_is_refused(name: str, raw: str, why: str) -> None:
+def test_a_limit_that_cannot_be_is_refused(name: str, value: int, why: str) -> None:
     with pytest.raises(Invalid, match=why):
-        read_limit(Config(), name, raw)
+        check_limit(Config(), name, value)
 
 
-def test_a_limit_is_read_and_an_empty_one_is_none() -> None:
-    assert read_limit(Config(), "cpu_percent", "250") == 250
-    assert read_limit(Config(), "turn_s", "") is None
-    assert read_limit(Config({"sandbox.limits_may_exceed": True}), "memory_mb", "9999") == 9999
+def test_a_limit_may_be_what_the_gateway_gives_or_nothing() -> None:
+    check_limit(Config(), "cpu_percent", 250)
+    check_limit(Config(), "turn_s", None)
+    check_limit(Config({"sandbox.limits_may_exceed": True}), "memory_mb", 9999)

@@ -26,7 +26,7 @@ needs_bwrap = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not
 
 
 def group(folder: str = "acme", sandbox: str = "") -> Group:
-    return Group(folder, folder, "", "", sandbox, {}, False, None, None, 0)
+    return Group(folder=folder, name=folder, sandbox=sandbox, created_at=0)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from gatepost.serve.control.contract import OPERATIONS
 from gatepost.serve.control.declaration import list_fields
 from gatepost.serve.web.dashboard.operation_form import make_form, parse_form
 from gatepost.serve.web.dashboard.view import InputKind
+from gatepost.store.sessions.groups import GroupSettings
 
 load_areas("gatepost.serve.control.operations")
 
@@ -33,7 +34,7 @@ def test_a_form_that_is_left_as_it_is_gives_only_what_is_needed(name: str) -> No
     defaults = {each.name: each.default for each in list_fields(operation.args)}
     for field, value in args.items():
         default = list(defaults[field]) if isinstance(defaults[field], tuple) else defaults[field]
-        assert field in needed or value == default, field
+        assert field in needed or value in (default, {}), field
 
 
 @pytest.mark.parametrize("name", list(OPERATIONS))
@@ -41,6 +42,7 @@ def test_a_browser_sends_a_form_that_is_left_as_it_is(name: str) -> None:
     """It refuses one with a number beyond its bounds, also where that is folded away and nobody sees why."""
     for each in make_form(OPERATIONS[name], {}).inputs:
         assert "--" not in each.description
+        assert each.required or not each.choices or each.value in each.choices, f"a browser chooses {each.choices[0]}"
         if each.kind is InputKind.NUMBER and each.value:
             assert each.least is None or float(each.value) >= each.least, each.name
             assert each.most is None or float(each.value) <= each.most, each.name
@@ -49,10 +51,40 @@ def test_a_browser_sends_a_form_that_is_left_as_it_is(name: str) -> None:
 def test_what_is_no_number_no_json_and_no_argument_is_named() -> None:
     with pytest.raises(Invalid, match="'many' is no whole number"):
         parse_form(OPERATIONS["task.list"], {"limit": "many"})
-    with pytest.raises(Invalid, match="values: it is not JSON"):
-        parse_form(OPERATIONS["group.set"], {"folder": "a", "values": "{"})
+    with pytest.raises(Invalid, match="it is not JSON"):
+        parse_form(OPERATIONS["policy.explain"], {"folder": "a", "tool": "t", "arguments": "{"})
     with pytest.raises(Invalid, match="no argument 'caller'"):
         parse_form(OPERATIONS["task.list"], {"caller": "operator"})
+
+
+def test_each_setting_of_a_change_is_an_input_of_its_own() -> None:
+    inputs = {each.name: each for each in make_form(OPERATIONS["group.set"], {"folder": "acme"}).inputs}
+    assert set(inputs) == {f"values.{name}" for name in GroupSettings.__struct_fields__}
+    assert (inputs["values.open"].kind, inputs["values.open"].choices) == (InputKind.CHOICE, ("", "yes", "no"))
+    assert not any(each.required or each.value for each in inputs.values())
+
+
+def test_only_the_settings_that_were_filled_in_change() -> None:
+    sent = {
+        "folder": "acme",
+        "values.name": "Acme & Co",
+        "values.model": "-",
+        "values.open": "",
+        "values.window_chars": "-",
+        "values.limits": "turn_s=60\nfiles=",
+        "values.mounts": "/a:b\n/c:d:rw",
+    }
+    assert parse_form(OPERATIONS["group.set"], sent)["values"] == {
+        "name": "Acme & Co",
+        "model": "",
+        "window_chars": None,
+        "limits": {"turn_s": 60, "files": None},
+        "mounts": ["/a:b", "/c:d:rw"],
+    }
+    with pytest.raises(Invalid, match="is nothing that a group has"):
+        parse_form(OPERATIONS["group.set"], {"folder": "acme", "values.colour": "red"})
+    with pytest.raises(Invalid, match="NAME=VALUE"):
+        parse_form(OPERATIONS["group.set"], {"folder": "acme", "values.limits": "60"})
 
 
 def test_inputs_have_words_examples_and_what_a_browser_may_fill_in() -> None:

@@ -1,5 +1,7 @@
 """`gatepost group`: the agents and their folders."""
 
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,18 +69,13 @@ def _describe_folder(home: Home, folder: str) -> str:
 @command.command("list")
 @from_operation(ListGroupsArgs)
 def list_groups(run: CommandRun, found: list[GroupView]) -> None:
-    defaults = _defaults(run.home)
-    output.print_table(
-        ("folder", "tier", "name", "provider", "model", "sandbox"),
-        [
-            (each.folder, each.tier, each.name, *_effective_values(each, defaults))
-            for each in _add_inherited(run.home, found)
-        ],
-    )
+    output.print_records(GroupView, _add_inherited(run.home, found), _show_effective(run.home))
 
 
-def _effective_values(group: Group, defaults: dict[str, str]) -> list[str]:
-    return [_effective_value(group, key, defaults) for key in ("provider", "model", "sandbox")]
+def _show_effective(home: Home) -> dict[str, output.Show]:
+    """Return how the values are shown for which the gateway has a default."""
+    defaults = _defaults(home)
+    return {key: partial(_effective_value, key=key, defaults=defaults) for key in defaults}
 
 
 def _effective_value(group: Group, key: str, defaults: dict[str, str]) -> str:
@@ -131,19 +128,15 @@ def _defaults(home: Home) -> dict[str, str]:
 @from_operation(ShowGroupArgs)
 def show_group(run: CommandRun, group: GroupDetails) -> None:
     place, folder = run.home, group.folder
-    defaults = _defaults(place)
     (run_as,) = _add_inherited(place, [group])
-    for key in ("folder", "name", "tier", "provider", "model", "sandbox", "window_messages", "window_chars"):
-        output.print_line(f"{key:<{WIDE}} {one_line(_effective_value(run_as, key, defaults))}")
-    if "/" in folder:  # a world has no siblings
-        output.print_line(f"{'open':<{WIDE}} {_OPEN[group.open]}")
-    for key, value in _limits(place, folder).items():
-        own = group.limits.get(key)
-        output.print_line(f"{'limits.' + key:<{WIDE}} {value}" + (_inherited(own, value) if value != "none" else ""))
-    for each in group.mounts:
-        output.print_line(f"{'mount':<{WIDE}} {one_line(_render_mount(place, each))}")
-    for key, value in run_as.options.items():
-        output.print_line(f"{'options.' + key:<{WIDE}} {one_line(str(value))}")
+    own: dict[str, output.Show] = {
+        **_show_effective(place),
+        "open": lambda group: _OPEN[group.open] if "/" in folder else (),  # a world has no siblings
+        "limits": lambda group: _show_limits(place, group),
+        "mounts": lambda group: [_render_mount(place, each) for each in group.mounts],
+        "options": lambda group: group.options,
+    }
+    output.print_details(GroupView, run_as, own, width=WIDE)
     output.print_line(f"{'files':<{WIDE}} {_describe_folder(place, folder)}")
     for route in group.routes:
         output.print_line(
@@ -178,7 +171,15 @@ def _limits(home: Home, folder: str) -> dict[str, str]:
     return {name: f"{value:g}" if value else "none" for name, value in found.items()}
 
 
+def _show_limits(home: Home, group: Group) -> dict[str, str]:
+    """Those in force, each with a word if it is not the group's own."""
+    found = _limits(home, group.folder).items()
+    return {name: value + _inherited(group.limits.get(name), value) for name, value in found}
+
+
 def _inherited(own: int | None, in_force: str) -> str:
+    if in_force == "none":
+        return ""
     if own is None:
         return " (not its own)"
     return "" if f"{own:g}" == in_force else f" (its own {own} is above the gateway's)"
@@ -198,23 +199,23 @@ def _render_mount(home: Home, wish: str) -> str:
 @command.command("set")
 @from_operation(SetGroupArgs)
 def set_values(run: CommandRun, changed: SetGroupResult) -> None:
-    folder = changed.folder
-    for key in run.args["values"]:
-        output.print_line(f"group {folder}: {key} is now {one_line(_render_value(run.home, changed, key))}")
+    for key, value in _list_changed(run.home, changed, run.args["values"]):
+        output.print_line(f"group {changed.folder}: {key} is now {one_line(value)}")
     for note in changed.notes:
-        output.print_line(f"group {folder}: {one_line(note)}")
+        output.print_line(f"group {changed.folder}: {one_line(note)}")
 
 
-def _render_value(home: Home, changed: GroupView, key: str) -> str:
-    kind, _, bare = key.partition(".")
-    if kind == "limits":
-        value = _limits(home, changed.folder)[bare]
-        return value + (_inherited(changed.limits.get(bare), value) if value != "none" else "")
-    if key == "mounts":
-        return "; ".join(_render_mount(home, each) for each in changed.mounts) or "none"
-    if kind == "options":
-        return str(changed.options.get(bare, "not set"))
-    return _effective_value(changed, key, _defaults(home))
+def _list_changed(home: Home, changed: GroupView, given: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    defaults = _defaults(home)
+    for key, value in given.items():
+        if key == "mounts":
+            yield key, "; ".join(_render_mount(home, each) for each in changed.mounts) or "none"
+        elif key == "limits":
+            yield from ((f"{key}.{name}", _show_limits(home, changed)[name]) for name in value)
+        elif key == "options":
+            yield from ((f"{key}.{name}", str(changed.options.get(name, "not set"))) for name in value)
+        else:
+            yield key, _effective_value(changed, key, defaults)
 
 
 @command.command()

@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -76,9 +76,9 @@ class _AllowedFolder(Struct, frozen=True):
         return self.way[-1]
 
 
-def parse_mount_requests(text: str) -> tuple[MountRequest, ...]:
-    """`/host/path:/workspace/extra/name[:rw],…`"""
-    wishes = tuple(parse_mount_request(part.strip()) for part in text.split(",") if part.strip())
+def parse_mount_requests(texts: Sequence[str]) -> tuple[MountRequest, ...]:
+    """`/host/path:/workspace/extra/name[:rw]` each."""
+    wishes = tuple(map(parse_mount_request, texts))
     names = [wish.name for wish in wishes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -45,6 +45,7 @@ LEAST = {
     "disk_mb": 1,
     "files": 100,
 }  # below, nothing starts
+MOST = 10**9 - 1
 
 
 class GroupLimits(Struct, frozen=True, kw_only=True):
@@ -77,17 +78,16 @@ def _in_force(config: Config, name: str, group: Group, parents: Sequence[Group])
     return own if config[MAY_EXCEED] or not most else min(own, most)
 
 
-def read_limit(config: Config, name: str, raw: str) -> int | None:
-    """Return what an operator wrote for one limit, judged; None, which is what nothing means: as the groups above
-    it."""
+def check_limit(config: Config, name: str, value: int | None) -> None:
+    """Judge what an operator wants for one limit. None: as the groups above it."""
     if name not in _OF_GATEWAY:
         near = did_you_mean(name, NAMES)
         raise Invalid(f"limits.{name}", f"there is no such limit; there are: {', '.join(NAMES)}{near}")
-    if not raw:
-        return None
-    if not (raw.isascii() and raw.isdigit() and len(raw) <= 9):
-        raise Invalid(f"limits.{name}", f"{raw!r} is not a whole number; leave it empty for the gateway's")
-    value, most = int(raw), float(config[_OF_GATEWAY[name]])
+    if value is None:
+        return
+    most = float(config[_OF_GATEWAY[name]])
+    if value > MOST:
+        raise Invalid(f"limits.{name}", f"{value} is more than any machine has; leave it empty for the gateway's")
     if value < LEAST[name]:
         raise Invalid(f"limits.{name}", f"{value} is too little for an agent to start; at least {LEAST[name]}")
     if most and value > most and not config[MAY_EXCEED]:
@@ -96,4 +96,3 @@ def read_limit(config: Config, name: str, raw: str) -> int | None:
             f"{value} is above the gateway's {most:g}; raise the setting {_OF_GATEWAY[name].name}, or allow it with"
             f" {MAY_EXCEED.name}",
         )
-    return value

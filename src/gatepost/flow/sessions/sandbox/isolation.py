@@ -12,7 +12,7 @@ from gatepost.flow.sessions.sandbox.sandbox_plan import MakeSandboxKind, choose_
 from gatepost.sandboxes.contract import SANDBOXES
 from gatepost.store.sessions.groups import Group
 
-ANYBODY = Group("", "", "", "", "", {}, True, None, None, 0)  # a group that says nothing of sandboxes
+ANYBODY = Group(folder="", name="", created_at=0)  # a group that says nothing of sandboxes
 
 
 def find_isolation(

@@ -3,13 +3,16 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from inspect import cleandoc
+from typing import Any, get_origin
 
 from msgspec import Struct
 
 from gatepost.core.errors import Invalid
+from gatepost.core.record_changes import NO, YES, parse_pairs, parse_texts
+from gatepost.core.records import replace
 from gatepost.serve.control.contract import Operation
-from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
+from gatepost.serve.control.declaration import ArgumentField, list_fields, list_inputs
 from gatepost.serve.web.dashboard.operation_words import render_label, render_title
 from gatepost.serve.web.dashboard.result_links import is_question
 from gatepost.serve.web.dashboard.view import FormInput, InputKind
@@ -26,6 +29,7 @@ FRONT = {
     ("token.add", "chat_link"): ("origins",),
     ("login.set_password", ""): ("old_password",),
 }
+DEFAULT = "-"  # in the form of a change: the setting's default
 _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 
@@ -42,7 +46,8 @@ class OperationForm(Struct, frozen=True, kw_only=True):
 
 def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
     front = [name for value in ("", *given.values()) for name in FRONT.get((operation.info.name, value), ())]
-    inputs = [_make_input(each, given.get(each.name), front) for each in list_fields(operation.args)]
+    fields = map(_make_text_field, list_inputs(operation.args))
+    inputs = [_make_input(each, given.get(each.name), front) for each in fields]
     return OperationForm(
         operation=operation.info.name,
         title=render_title(operation.info.name),
@@ -53,8 +58,19 @@ def make_form(operation: Operation, given: Mapping[str, str]) -> OperationForm:
     )
 
 
+def _make_text_field(field: ArgumentField) -> ArgumentField:
+    """A setting of a change is a text: nothing is written where it stays as it is, and DEFAULT where it goes."""
+    if "." not in field.name:
+        return field
+    spec = replace(field.spec, choices=(YES, NO)) if field.kind is bool else field.spec
+    kind = list[str] if get_origin(field.kind) in (dict, tuple) else str
+    return replace(field, kind=kind, default="", spec=spec)
+
+
 def render_help(operation: Operation) -> str:
-    text = _drop_marks(get_help(operation.args))
+    text = _drop_marks(cleandoc(operation.args.__doc__ or ""))
+    if any(each.is_change for each in list_fields(operation.args)):
+        text += f" Here, a setting that is left empty stays as it is; {DEFAULT} sets its default."
     names = [each.name.upper() for each in list_fields(operation.args) if each.spec.positional]
     return re.sub(rf"\b({'|'.join(names)})\b", lambda found: found[0].lower(), text) if names else text
 
@@ -65,20 +81,27 @@ def _drop_marks(text: str) -> str:
 
 
 def _make_input(argument: ArgumentField, given: str | None, front: Sequence[str] = ()) -> FormInput:
+    value = given if given is not None else _render_default(argument)
     return FormInput(
         name=argument.name,
-        label=render_label(argument.name),
+        label=render_label(argument.name.rpartition(".")[2]),
         kind=find_kind(argument),
-        value=given if given is not None else _render_default(argument),
+        value=value,
         required=argument.required,
         description=_drop_marks(argument.description),
-        choices=argument.choices,
+        choices=_list_choices(argument, value),
         example=_render_example(argument),
         least=argument.spec.least,
         most=argument.spec.most,
-        front=argument.name in front,
+        front=argument.name in front or "." in argument.name,
         autocomplete=AUTOCOMPLETE.get(argument.name, "off"),
     )
+
+
+def _list_choices(argument: ArgumentField, value: str) -> tuple[str, ...]:
+    """With an empty one where nothing need be chosen: a browser sends the first that it is shown."""
+    choices = argument.choices
+    return ("", *choices) if choices and not value and not argument.required and "" not in choices else choices
 
 
 def find_kind(argument: ArgumentField) -> InputKind:
@@ -121,11 +144,30 @@ def parse_form(operation: Operation, sent: Mapping[str, str]) -> dict[str, Any]:
 
     `settings.url` is the entry `url` of an argument that is a table of texts.
     """
-    fields = {each.name: each for each in list_fields(operation.args)}
-    unknown = sorted(name for name in sent if name not in fields and not _is_entry(fields, name))
+    arguments = list_fields(operation.args)
+    fields = {each.name: each for each in arguments if not each.is_change}
+    changes = {each.name: _parse_change(operation, each, sent) for each in arguments if each.is_change}
+    known = (*fields, *(name for name in sent if _is_entry(fields, name) or name.partition(".")[0] in changes))
+    unknown = sorted(name for name in sent if name not in known)
     if unknown:
         raise Invalid(operation.info.name, f"it has no argument {unknown[0][:80]!r}")
-    return {**dict(_parse_inputs(fields, sent)), **_parse_entries(fields, sent)}
+    return {**dict(_parse_inputs(fields, sent)), **_parse_entries(fields, sent), **changes}
+
+
+def _parse_change(operation: Operation, argument: ArgumentField, sent: Mapping[str, str]) -> dict[str, Any]:
+    """A table has an entry on each line."""
+    kinds = {each.name: get_origin(each.kind) for each in list_fields(argument.kind)}
+    texts: dict[str, str] = {}
+    for name, text in sent.items():
+        start, _, setting = name.partition(".")
+        if start != argument.name or not text.strip():
+            continue
+        lines = [line for line in map(str.strip, text.splitlines()) if line]
+        if kinds.get(setting) is dict:
+            texts |= {f"{setting}.{entry}": value for entry, value in parse_pairs(lines, setting)}
+        else:
+            texts[setting] = "" if lines == [DEFAULT] else ",".join(lines)
+    return parse_texts(argument.kind, texts, operation.info.name.partition(".")[0])
 
 
 def _is_entry(fields: Mapping[str, ArgumentField], name: str) -> bool:

@@ -65,6 +65,10 @@ def _list_fields(fields: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 
 def _show_text(value: Any) -> Cell:
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{name} {each}" for name, each in islice(value.items(), MOST_FIELDS))
+    elif isinstance(value, tuple | list):
+        value = ", ".join(map(str, islice(value, MOST_FIELDS)))
     return None if value in (None, "") else shorten(str(value))
 
 
@@ -150,7 +154,9 @@ def made(name: str, label: str, show: Callable[[Answer], Cell]) -> TableField:
     return TableField(name, label, show)
 
 
-def make_columns(record: type[Struct], *, details: bool = False, **own: TableField) -> tuple[TableField, ...]:
+def make_columns(
+    record: type[Struct], own: Mapping[str, TableField] = {}, *, details: bool = False
+) -> tuple[TableField, ...]:
     """Return a column for each field that a record says how to show. `details`: also those that lists leave out. `own`:
     columns of the page's own, by the field that they stand for."""
     views = list_views(record).items()

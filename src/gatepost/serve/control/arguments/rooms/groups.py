@@ -1,22 +1,29 @@
 """Groups: the agents and their folders."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
-from gatepost.core.record_fields import argument, option
-from gatepost.serve.control.declaration import OperationArgs, declares
+from gatepost.core.record_changes import get_given, make_change
+from gatepost.core.record_fields import ShownAs, argument, option, shown
+from gatepost.serve.control.declaration import OperationArgs, declares, list_fields
 from gatepost.store.messages.destinations import Destination
 from gatepost.store.rooms.routes import Route
-from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.groups import Group, GroupSettings
 from gatepost.store.sessions.sessions import Session
 
 READ, WRITE = "groups.read", "groups.write"
 Folder = Annotated[str, argument("The group's place.", scope=True, examples=("acme/eng",))]
 
 
+if TYPE_CHECKING:
+    GroupChange = GroupSettings
+else:
+    GroupChange = make_change(GroupSettings)
+
+
 class GroupView(Group, frozen=True, kw_only=True):
-    tier: int
+    tier: Annotated[int, shown("Tier", ShownAs.NUMBER)]
 
 
 class GroupDetails(GroupView, frozen=True, kw_only=True):
@@ -68,28 +75,16 @@ class ShowGroupArgs(OperationArgs[GroupDetails], frozen=True):
 
 @declares("group.set", right=WRITE)
 class SetGroupArgs(OperationArgs[SetGroupResult], frozen=True):
-    """Change a group: name, provider, model, sandbox, open, window_messages, window_chars, mounts, limits.NAME,
-    options.KEY.
-
-    An empty value is the default. Sandboxes that are awake take it up when they start anew. Another provider clears the
-    model, unless the same command names one.
-
-    open=yes lets its siblings (groups with the same one above) watch it with observe_group: what people write to it, or
-    what it only observes, is context for them. open=no, the default, seals it: they see nothing of it, and what they
-    were not shown yet is gone.
-
-    limits.memory_mb, limits.cpu_percent (of one processor), limits.processes, limits.turn_s, limits.disk_mb and
-    limits.files hold for the group and those below it that say nothing else, up to what the gateway's settings give.
-
-    mounts=/host/path:/workspace/extra/name[:rw],… shows host folders, as far as sandbox.mounts_allowed lets it.
-    """
+    """Change the settings of a group. An empty value is the default. Sandboxes that are awake take it up when they
+    start anew."""
 
     folder: Folder
-    values: Annotated[dict[str, str], argument("The changes, by name.", metavar="KEY=VALUE…")]
+    values: Annotated[GroupChange, argument("The settings that change.", metavar="KEY=VALUE…")]
 
     def get_scope(self) -> str:
-        """The right is needed at the root for `sandbox`, `mounts` and `options.KEY`: they open the machine."""
-        return "" if any(name.startswith(("sandbox", "mounts", "options.")) for name in self.values) else self.folder
+        """The right is needed at the root for `sandbox`, `mounts` and `options`: they open the machine."""
+        given = get_given(self.values)
+        return "" if any(each.spec.at_root for each in list_fields(GroupChange) if each.name in given) else self.folder
 
 
 @declares("group.rm", right=WRITE)

@@ -2,11 +2,13 @@
 asked can say that the answer still matters."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from gatepost.core import ids, settings, settings_file
 from gatepost.core.errors import Invalid, NotFound, Unavailable
 from gatepost.core.home import Home
+from gatepost.core.record_changes import parse_texts
 from gatepost.core.settings import Config
 from gatepost.egress import price_list
 from gatepost.egress.audio import ENDPOINT_SETTINGS
@@ -33,7 +35,7 @@ from gatepost.serve.control.arguments.agents.connect import (
     TryConnectArgs,
 )
 from gatepost.serve.control.arguments.gateway.secrets import SetSecretArgs
-from gatepost.serve.control.arguments.rooms.groups import SetGroupArgs
+from gatepost.serve.control.arguments.rooms.groups import GroupChange, SetGroupArgs
 from gatepost.serve.control.connectable_agents import (
     KEYS,
     get_agent,
@@ -153,7 +155,7 @@ async def try_agent(deps: OperationDeps, args: TryConnectArgs) -> TrialOutcome:
         folder=args.folder,
         provider=args.provider,
         model=args.model,
-        options={**_agent_of(deps, args).trial, **_options(deps, args.options), **_endpoint_option(deps, args)},
+        options={**_agent_of(deps, args).trial, **_options(args.options), **_endpoint_option(deps, args)},
         secrets=_trial_secrets(deps, args),
         settings=_model_settings(deps),
         price=price_list.parse_price(args.price) if args.price else None,
@@ -171,9 +173,14 @@ def _trial_secrets(deps: OperationDeps, args: ConnectArgs) -> dict[str, str | No
     return {KEYS[chosen.vendor]: None, name: args.key}
 
 
-def _options(deps: OperationDeps, given: dict[str, str]) -> dict[str, Any]:
-    prefix = group_operations.OPTION
-    return dict(group_operations.parse_value(deps.home, prefix + name, raw) for name, raw in given.items())
+def _options(given: Mapping[str, str]) -> dict[str, Any]:
+    return group_operations.check_options(_parse_options(given))
+
+
+def _parse_options(given: Mapping[str, str]) -> dict[str, Any]:
+    texts = {f"options.{name}": text for name, text in given.items()}
+    found: dict[str, Any] = parse_texts(GroupChange, texts, "group").get("options", {})
+    return found
 
 
 def _model_settings(deps: OperationDeps) -> dict[str, str]:
@@ -209,9 +216,8 @@ async def apply_connection(deps: OperationDeps, args: KeepConnectionArgs) -> Con
         await store_price(deps, args)
         if deps.move_models is not None:
             deps.move_models(settings.load_declared(deps.home.path, *ENDPOINT_SETTINGS, FILE))
-    prefix = group_operations.OPTION
-    values = {"provider": args.provider, "model": args.model}
-    values |= {prefix + name: raw for name, raw in (args.options | _endpoint_option(deps, args)).items()}
+    options = _parse_options(args.options) | _endpoint_option(deps, args)
+    values = GroupChange(provider=args.provider, model=args.model, options=options)
     changes = SetGroupArgs(folder=args.folder, values=values)
     return ConnectResult(await run_within(deps, group_operations.set_values, changes), stored)
 

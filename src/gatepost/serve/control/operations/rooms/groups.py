@@ -1,7 +1,6 @@
 """Groups: add, list, show, set, remove."""
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,6 +8,7 @@ from gatepost.access.tiers import check_folder, tier_of
 from gatepost.core.errors import Invalid, NotFound
 from gatepost.core.home import Home
 from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.record_changes import check_json, get_given
 from gatepost.core.records import extend, replace
 from gatepost.core.settings import Config
 from gatepost.egress.endpoints import OPTIONS as ENDPOINT_OPTIONS
@@ -25,7 +25,7 @@ from gatepost.flow.sessions.sandbox.extra_mounts import (
     parse_mount_request,
     parse_mount_requests,
 )
-from gatepost.flow.sessions.sandbox.group_limits import read_limit
+from gatepost.flow.sessions.sandbox.group_limits import check_limit
 from gatepost.flow.sessions.sandbox.provider_specs import list_provider_names, load_spec
 from gatepost.flow.sessions.session_deps import PROVIDER
 from gatepost.messages.text import clean
@@ -50,12 +50,8 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.schedule import tasks
 from gatepost.store.sessions import groups, sessions, turns, worktrees
-from gatepost.store.sessions.groups import Group
+from gatepost.store.sessions.groups import Group, GroupSettings
 
-_NUMBERS = ("window_messages", "window_chars")
-_TEXTS = ("name", "model")
-_OPEN = {"yes": 1, "no": 0}
-OPTION, LIMIT, MOUNTS = "options.", "limits.", "mounts"
 _LATER = "(a file added since the start is seen after a restart)"
 
 
@@ -124,33 +120,28 @@ def show(db: Db, args: ShowGroupArgs, now: int) -> GroupDetails:
 
 @operation
 async def set_values(deps: OperationDeps, args: SetGroupArgs) -> SetGroupResult:
-    limits, mounts, rest = _split_values(args.values)
-    values = {key: value for name, raw in rest.items() for key, value in [parse_value(deps.home, name, raw)]}
-    bounds = {name: read_limit(deps.config, name, raw) for name, raw in limits.items()}
-    wishes = None if mounts is None else check_mounts(deps.config, deps.home, mounts)
+    given = get_given(args.values)
+    if not given:
+        raise Invalid("values", f"name no setting; there are: {', '.join(GroupSettings.__struct_fields__)}")
+    values = {name: CHECKS[name](deps, value) if name in CHECKS else value for name, value in given.items()}
     if values.get("open") and "/" not in args.folder:
         raise Invalid("open", f"{args.folder} is a world, and worlds have no siblings; open a group below it")
     before = await deps.store.read(groups.get, args.folder)
     freed, notes = reset_model(deps.config, before, values)
     values |= freed
-    if wishes is not None:
+    if "mounts" in values:
         uid = await group_uid(deps.store, deps.config, deps.clock, args.folder)
-        notes += list_unwritable(deps.config, deps.home, wishes, uid)
+        notes += list_unwritable(deps.config, deps.home, values["mounts"], uid)
 
     def update(db: Db) -> SetGroupResult:
         if not groups.update(db, args.folder, values):
             raise NotFound("group", args.folder, "`gatepost group list` shows them")
-        groups.set_limits(db, args.folder, bounds)
-        if wishes is not None:
-            groups.set_mounts(db, args.folder, wishes)
         return extend(SetGroupResult, _get_view(db, args.folder), notes=notes)
 
-    told = {**values, **{LIMIT + name: value for name, value in bounds.items()}}
-    told |= {} if wishes is None else {MOUNTS: list(wishes)}
-    answer = await deps.write(update, values=told)
+    answer = await deps.write(update, values=values)
     deps.events.tools(args.folder)
     deps.events.group(args.folder)
-    if bounds:
+    if "limits" in values:
         for each in await deps.store.read(groups.list_all):
             if each.folder.startswith(args.folder + "/"):  # they may have it from this one
                 deps.events.group(each.folder)
@@ -179,70 +170,57 @@ def list_unwritable(config: Config, home: Home, wishes: Iterable[str], uid: int 
     ]
 
 
-def _split_values(values: dict[str, str]) -> tuple[dict[str, str], str | None, dict[str, str]]:
-    """Limits by their bare names, mounts, and everything else."""
-    limits = {name.removeprefix(LIMIT): raw for name, raw in values.items() if name.startswith(LIMIT)}
-    rest = {name: raw for name, raw in values.items() if name != MOUNTS and not name.startswith(LIMIT)}
-    return limits, values.get(MOUNTS), rest
-
-
-def check_mounts(config: Config, home: Home, text: str) -> tuple[str, ...]:
-    """`/host/path:/workspace/extra/name[:rw],…`, each judged as it will be again when a sandbox starts."""
-    wishes = parse_mount_requests(text)
-    for granted in grant_mounts(config, home, wishes):
+def check_mounts(deps: OperationDeps, texts: Sequence[str]) -> list[str]:
+    """`/host/path:/workspace/extra/name[:rw]`, each judged as it will be again when a sandbox starts."""
+    wishes = parse_mount_requests(texts)
+    for granted in grant_mounts(deps.config, deps.home, wishes):
         key = find_key_file(granted)
         if key:
             place = granted.mount.source
-            raise Invalid(MOUNTS, f"{place} holds {key}, which is where keys are kept; mount a folder below it")
-    return tuple(str(wish) for wish in wishes)
+            raise Invalid("mounts", f"{place} holds {key}, which is where keys are kept; mount a folder below it")
+    return list(map(str, wishes))
 
 
-def parse_value(home: Home, name: str, raw: str) -> tuple[str, Any]:
-    """One `key=value`, judged: (column or option, value). An empty value is the default."""
-    if name.startswith(OPTION) and len(name) > len(OPTION):
-        bare = name.removeprefix(OPTION)
-        if bare in groups.SETTABLE:
-            raise Invalid(name, f"is no provider's option but the group's own: write {bare}=…")
-        vendor = next((vendor for vendor, option in ENDPOINT_OPTIONS.items() if option == bare), "")
-        if vendor and raw:
-            return bare, read_own_base(vendor, raw).url
-        return bare, _parse_option(name, raw) if raw else None
-    if name in _TEXTS:
-        return name, clean(raw)
-    if name == "provider":
-        return name, check_provider(home, raw)
-    if name == "sandbox":
-        if raw and raw not in SANDBOXES:
-            near = did_you_mean(raw, SANDBOXES)
-            raise Invalid("sandbox", f"there is no sandbox {raw!r}; there are: {', '.join(SANDBOXES)} {_LATER}{near}")
-        return name, raw
-    if name in _NUMBERS:
-        if raw and not (raw.isascii() and raw.isdigit() and len(raw) < 10):
-            raise Invalid(name, f"{raw[:40]!r} is no whole number below 10⁹; leave it empty for the gateway's default")
-        return name, int(raw) if raw else None
-    if name == "open":
-        if raw not in ("", *_OPEN):
-            raise Invalid(name, f"{raw[:40]!r} is neither yes (its siblings may watch it) nor no (sealed, the default)")
-        return name, _OPEN.get(raw, 0)
-    keys = ("name", "provider", "model", "sandbox", "open", *_NUMBERS, MOUNTS)
-    known = ", ".join((*keys, f"{LIMIT}<name>"))
-    near = did_you_mean(name, keys)
-    raise Invalid(name, f"is nothing that a group has; it has {known}, and {OPTION}<key> for its provider{near}")
+def _check_limits(deps: OperationDeps, limits: dict[str, int | None]) -> dict[str, int | None]:
+    for name, value in limits.items():
+        check_limit(deps.config, name, value)
+    return limits
 
 
-def _parse_option(name: str, raw: str) -> Any:
-    """JSON where it reads as such, else text."""
-    try:
-        value = json.loads(raw)
-    except ValueError:
-        return clean(raw)
-    except RecursionError:
-        raise Invalid(name, "is too deep") from None
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):
-        raise Invalid(name, "has something in it that JSON cannot say (NaN, half a sign), or is too deep") from None
+def _check_sandbox(deps: OperationDeps, name: str) -> str:
+    if name and name not in SANDBOXES:
+        near = did_you_mean(name, SANDBOXES)
+        raise Invalid("sandbox", f"there is no sandbox {name!r}; there are: {', '.join(SANDBOXES)} {_LATER}{near}")
+    return name
+
+
+def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a provider, judged. None takes one out."""
+    return {name: None if value in ("", None) else _check_option(name, value) for name, value in options.items()}
+
+
+def _check_option(name: str, value: Any) -> Any:
+    if name in GroupSettings.__struct_fields__:
+        raise Invalid(f"options.{name}", f"is no provider's option but the group's own: write {name}=…")
+    vendor = next((vendor for vendor, option in ENDPOINT_OPTIONS.items() if option == name), "")
+    if vendor:
+        return read_own_base(vendor, str(value)).url
+    if isinstance(value, str):
+        return clean(value)
+    check_json(f"options.{name}", value)
     return value
+
+
+# Settings whose values are judged by more than their type.
+CHECKS: dict[str, Callable[[OperationDeps, Any], Any]] = {
+    "name": lambda deps, value: clean(value),
+    "model": lambda deps, value: clean(value),
+    "provider": lambda deps, value: check_provider(deps.home, value),
+    "sandbox": _check_sandbox,
+    "limits": _check_limits,
+    "mounts": check_mounts,
+    "options": lambda deps, value: check_options(value),
+}
 
 
 def check_removable(folder: str) -> None:

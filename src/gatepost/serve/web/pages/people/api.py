@@ -7,7 +7,7 @@ from typing import Any
 from gatepost.core.registry import Registry
 from gatepost.serve.control.arguments.people.api_tokens import ApiTokenView, ListApiTokensArgs
 from gatepost.serve.control.contract import Operation
-from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields
+from gatepost.serve.control.declaration import ArgumentField, get_help, list_fields, list_inputs
 from gatepost.serve.control.openapi import make_openapi
 from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, render_path
 from gatepost.serve.web.dashboard.tables import badge, code, flag, made, make_table, moment, shorten, text
@@ -125,7 +125,7 @@ async def show_operation(request: PageRequest) -> PageView:
         blocks=[
             Facts(items=facts),
             make_table(
-                list_fields(operation.args), ARGUMENT, EmptyState(text="It has no arguments."), title="Arguments"
+                list_inputs(operation.args), ARGUMENT, EmptyState(text="It has no arguments."), title="Arguments"
             ),
             LongText(title="Example", text=render_example(operation)),
             LongText(title="What it answers, as a JSON schema", text=render_answer(request.operations, name)),

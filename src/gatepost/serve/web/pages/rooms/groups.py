@@ -15,9 +15,9 @@ from gatepost.serve.web.dashboard.contract import PageRequest, Section, page, re
 from gatepost.serve.web.dashboard.tables import (
     badge,
     code,
-    flag,
     link,
     made,
+    make_columns,
     make_facts,
     make_table,
     moment,
@@ -40,39 +40,27 @@ from gatepost.serve.web.dashboard.view import (
     Tone,
 )
 from gatepost.store.rights.acl import GrantRow
+from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions.pinned_rules import PinnedRule
 
 NEW = Action(label="New group", operation="group.add", asks=True, tone=Tone.GOOD)
 EMPTY = EmptyState(text="There is no group. A group is a folder with one agent.", action=NEW)
-GROUP = (
-    link("folder", "Group", "/groups/{folder}"),
-    text("name", "Name"),
-    number("tier", "Tier"),
-    made(
+OWN = {
+    "folder": link("folder", "Group", "/groups/{folder}"),
+    "provider": made(
         "provider",
         "Provider",
         lambda group: group.provider or ("as above it" if "/" in group.folder else "default"),
     ),
-    made("model", "Model", lambda group: group.model or "default"),
-    flag("open", "Siblings", "see what is said here"),
-    moment("created_at", "Since"),
-)
-DETAILS = (
-    *GROUP[1:],
-    made("sandbox", "Sandbox", lambda group: group.sandbox or "default"),
-    made(
-        "limits",
-        "Limits",
-        lambda group: ", ".join(f"{name} {value}" for name, value in group.limits.items()) or "the gateway's",
-    ),
-    made("mounts", "Mounts", lambda group: ", ".join(group.mounts) or None),
-)
+}
+GROUP = make_columns(GroupView, OWN)
+DETAILS = make_columns(GroupView, OWN, details=True)[1:]
 PLACE = made(
     "gateway",
     "Files on",
     lambda group: f"{group.gateway}, moves to {group.moves_to}" if group.moves_to else group.gateway,
 )
-ROUTE = (number("seq", "Order"), code("match", "Messages that match"), text("mode", "Conversation"))
+ROUTE = make_columns(Route)
 DESTINATION = (text("name", "Name"), text("kind", "Kind"), code("address", "Where"), code("target_folder", "Group"))
 SESSION = (
     link("id", "Conversation", "/sessions/{id}", shown=lambda session: session.title or session.id),

@@ -1,0 +1,119 @@
+"""A change of a record: some of its fields, as values or as the texts that people write for them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
+
+from gatepost.core.errors import Invalid
+from gatepost.core.name_suggestions import did_you_mean
+from gatepost.core.record_fields import split_notes
+
+S = TypeVar("S", bound=Struct)
+YES, NO = "yes", "no"
+LONGEST_NUMBER, LONGEST_SHOWN = 18, 40  # characters
+
+
+def make_change(record: type[S]) -> type[S]:
+    """Return the record with every field optional. An entry of a table is set by itself; null takes it out."""
+    fields = []
+    for field in structs.fields(record):
+        kind, notes = split_notes(field.type)
+        if get_origin(kind) is dict:
+            name, value = get_args(kind)
+            kind = dict[name, value | None] if value is not Any else kind  # type: ignore[valid-type]
+        fields.append((field.name, Annotated[(kind | UnsetType, *(notes or [Meta()]))], UNSET))
+    return defstruct(  # type: ignore[return-value]  # its fields are those of the record, or not there
+        f"{record.__name__}Change",
+        fields,
+        frozen=True,
+        kw_only=True,
+        forbid_unknown_fields=True,
+        module=record.__module__,
+        namespace={"__doc__": record.__doc__},
+    )
+
+
+def get_given(change: Struct) -> dict[str, Any]:
+    """Return the fields of a change that are there."""
+    values = ((name, getattr(change, name)) for name in change.__struct_fields__)
+    return {name: value for name, value in values if value is not UNSET}
+
+
+def parse_pairs(values: Iterable[str], option: str = "") -> Iterable[tuple[str, str]]:
+    """NAME=VALUE each."""
+    for each in values:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise Invalid(option or each, f"{each!r} is not NAME=VALUE" if option else "is not KEY=VALUE")
+        yield name, value
+
+
+def parse_texts(change: type[Struct], texts: Mapping[str, str], noun: str) -> dict[str, Any]:
+    """Return the values of a change that texts stand for. `limits.files` is an entry of a table; '' is the default.
+
+    `noun`: what the record is, for errors."""
+    fields = {field.name: _get_bare_type(field.type) for field in structs.fields(change)}
+    found: dict[str, Any] = {}
+    for name, text in texts.items():
+        field, dot, entry = name.partition(".")
+        if field not in fields or (dot and get_origin(fields[field]) is not dict):
+            near = did_you_mean(name, fields)
+            raise Invalid(name, f"is nothing that a {noun} has; it has {_list_names(fields)}{near}")
+        kind = fields[field]
+        if get_origin(kind) is not dict:
+            found[field] = _parse(kind, name, text)
+        elif entry:
+            found.setdefault(field, {})[entry] = _parse(_get_bare_type(get_args(kind)[1]), name, text) if text else None
+        else:
+            raise Invalid(name, f"write {name}.NAME=…")
+    return found
+
+
+def _list_names(fields: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}.NAME" if get_origin(kind) is dict else name for name, kind in fields.items())
+
+
+def _get_bare_type(kind: Any) -> Any:
+    """Return a type without notes, None and what stands for nothing."""
+    kind, _ = split_notes(kind)
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    return split_notes(next(each for each in get_args(kind) if each not in (NoneType, UnsetType)))[0]
+
+
+def _parse(kind: Any, name: str, text: str) -> Any:
+    if kind is bool:
+        if text not in ("", YES, NO):
+            raise Invalid(name, f"{text[:LONGEST_SHOWN]!r} is neither {YES} nor {NO}")
+        return text == YES
+    if kind is int:
+        if text and not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER):
+            raise Invalid(name, f"{text[:LONGEST_SHOWN]!r} is no whole number; leave it empty for the default")
+        return int(text) if text else None
+    if get_origin(kind) in (tuple, list):
+        return [each for each in map(str.strip, text.split(",")) if each]
+    return _parse_json(name, text) if kind is Any else text
+
+
+def _parse_json(name: str, text: str) -> Any:
+    """JSON where it reads as such, else text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    except RecursionError:
+        raise Invalid(name, "is too deep") from None
+    check_json(name, value)
+    return value
+
+
+def check_json(name: str, value: Any) -> None:
+    """Raises Invalid for what cannot be kept as JSON."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        why = "has something in it that JSON cannot say (NaN, half a sign), or is too deep"
+        raise Invalid(name, why) from None
