@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from gatepost.core import error_classification, ids
 from gatepost.core.errors import GatepostError, Invalid, NotFound
-from gatepost.core.synced_write import write_synced
+from gatepost.core.files.synced_write import write_synced
 
 TREES = frozenset({"groups", "sessions"})  # below a folder of this name no link is followed
 MOST_ENTRIES = 10_000  # in one folder that is listed

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gatepost.core import synced_write
+from gatepost.core.files import synced_write
+from gatepost.core.files.synced_write import STEP, write_synced
 from gatepost.core.files.untrusted_files import open_untrusted
-from gatepost.core.synced_write import STEP, write_synced
 
 
 @pytest.fixture
