@@ -348,7 +348,7 @@ async def require_ended(channel: RedditAccount, reason: EndReason, words: str) -
         await channel.check()
     await channel.close()
     assert caught.value.reason is reason and words in caught.value.why
-    assert caught.value.way_out and "\n" not in str(caught.value)
+    assert caught.value.remedy and "\n" not in str(caught.value)
 
 
 # The words.

@@ -174,7 +174,7 @@ async def test_a_device_that_the_phone_removed_ends_the_channel_by_name(
     with pytest.raises(ChannelEnded) as ended:
         await asyncio.wait_for(listens, PATIENCE_S)
     assert (while_sending.value.reason, ended.value.reason) == (EndReason.TOKEN, EndReason.TOKEN)
-    assert "link it anew" in ended.value.way_out
+    assert "link it anew" in ended.value.remedy
     assert platform.texts() == []
 
 
@@ -416,7 +416,7 @@ def test_each_state_that_no_retry_mends_ends_the_channel_in_one_line(state: Link
     if state is LinkState.DISCONNECTED:
         assert end is None
     else:
-        assert end is not None and end.way_out and "\n" not in str(end)
+        assert end is not None and end.remedy and "\n" not in str(end)
 
 
 def test_an_answer_becomes_the_error_that_the_delivery_knows() -> None:

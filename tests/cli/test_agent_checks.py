@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 
 def about(run: Run, subject: str) -> list[tuple[str, str, str]]:
     found = run("doctor", "--json").json["findings"]
-    return [(each["level"], each["text"], each["way_out"]) for each in found if each["subject"] == subject]
+    return [(each["level"], each["text"], each["remedy"]) for each in found if each["subject"] == subject]
 
 
 def provider(home: Home, declared: str) -> Path:
@@ -56,9 +56,9 @@ def test_the_programs_of_the_providers_in_use_are_told(run: Run, home: Home, tmp
     assert about(run, "programs") == []
 
     run("group", "set", "acme", "provider=parrot")
-    ((level, text, way_out),) = about(run, "programs")
+    ((level, text, remedy),) = about(run, "programs")
     assert level == "warn" and "parrot is in use and needs the program unheard-of" in text
-    assert way_out.startswith("gatepost connect parrot")
+    assert remedy.startswith("gatepost connect parrot")
 
     (home.path / "programs").mkdir()
     program = tmp_path / "unheard-of"
@@ -85,10 +85,10 @@ def test_a_plug_in_that_sandboxes_cannot_read_is_told(run: Run, home: Home) -> N
     assert about(run, "plug-ins") == []
 
     path.chmod(0o600)
-    ((level, text, way_out),) = about(run, "plug-ins")
+    ((level, text, remedy),) = about(run, "plug-ins")
     assert level == "warn"
     assert str(path) in text and "uid 64123" in text
-    assert way_out == f"chmod -R go+rX {path.parent}"
+    assert remedy == f"chmod -R go+rX {path.parent}"
 
 
 def test_who_may_read_is_told_by_the_mode(tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def test_stranger_08_the_doctor_names_a_folder_that_a_worlds_uid_may_not_write_t
     run("group", "add", "acme")
     run("group", "set", "acme", f"mounts={folder}:/workspace/extra/project:rw")
 
-    ((level, text, way_out),) = about(run, "mounts")
+    ((level, text, remedy),) = about(run, "mounts")
     assert level == "warn" and str(folder) in text
-    uid = int(way_out.split()[1])
+    uid = int(remedy.split()[1])
     os.chown(folder, uid, uid)
     assert about(run, "mounts") == []
 
@@ -158,8 +158,8 @@ def test_stranger_08_the_doctor_names_a_folder_that_a_worlds_uid_may_not_write_t
 def test_the_doctor_says_what_makes_transcripts(run: Run, home: Home, written: str, level: str, said: str) -> None:
     home.path.mkdir(exist_ok=True)
     (home.path / "gatepost.toml").write_text(f"[media]\n{written}\n")
-    ((found, text, way_out),) = about(run, "voice")
-    assert found == level and said in text and bool(way_out) == (level != "ok")
+    ((found, text, remedy),) = about(run, "voice")
+    assert found == level and said in text and bool(remedy) == (level != "ok")
 
 
 @pytest.mark.parametrize(
@@ -173,5 +173,5 @@ def test_the_doctor_says_what_makes_transcripts(run: Run, home: Home, written: s
 def test_the_doctor_says_which_program_speaks(run: Run, home: Home, written: str, level: str, said: str) -> None:
     home.path.mkdir(exist_ok=True)
     (home.path / "gatepost.toml").write_text(f"{written}\n")
-    ((found, text, way_out),) = about(run, "speech")
-    assert found == level and said in text and bool(way_out) == (level != "ok")
+    ((found, text, remedy),) = about(run, "speech")
+    assert found == level and said in text and bool(remedy) == (level != "ok")

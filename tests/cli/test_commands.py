@@ -308,7 +308,7 @@ def test_stranger_01_a_stored_route_that_cannot_be_read_any_more_matches_nothing
     assert "look-around" in faults.pop(number) and set(faults.values()) == {""}
     assert "→ home" in run("route", "test", "web:x", "--text", "lookahead").out
     (warned,) = [each for each in run("doctor", "--json").json["findings"] if each["subject"] == "routes"]
-    assert warned["level"] == "warn" and f"gatepost route rm {number}" in warned["way_out"]
+    assert warned["level"] == "warn" and f"gatepost route rm {number}" in warned["remedy"]
 
 
 def test_a_group_is_given_a_name_for_another_and_loses_it(run: Run) -> None:
@@ -551,7 +551,7 @@ def test_nanoclaw_47_the_doctor_finds_what_is_wrong_and_says_the_way_out(run: Ru
     assert (told.code, told.json["ok"]) == (1, False)
     bad = {(each["subject"], each["level"]): each for each in told.json["findings"] if each["level"] != "ok"}
     assert "'log.levle'; did you mean 'log.level'?" in bad["settings", "fail"]["text"]
-    assert "chmod go-rw" in bad["home", "warn"]["way_out"]
+    assert "chmod go-rw" in bad["home", "warn"]["remedy"]
     assert "late" in bad["ledger", "warn"]["text"]
     assert "'pager'" in bad["channels", "fail"]["text"]
     assert "no socket" in bad["control", "fail"]["text"]

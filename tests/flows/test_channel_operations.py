@@ -172,8 +172,8 @@ def test_a_revoked_token_is_named_in_status_and_doctor_of_a_real_gateway(tmp_pat
 
         (home.path / "tokens").write_text("")
         block_until(lambda: health()["state"] == "ended", "the end is in status")
-        way_out = "set a valid one with `gatepost channel set north --secret token`"
-        line = f"north is ended: beacon no longer accepts the token; {way_out}"
+        remedy = "set a valid one with `gatepost channel set north --secret token`"
+        line = f"north is ended: beacon no longer accepts the token; {remedy}"
         assert line in daemon.gatepost("status").stdout
         assert "north is ended: beacon no longer accepts the token" in daemon.gatepost("doctor").stdout
         assert "a channel has ended" in daemon.gatepost("channel", "logs", "north").stdout

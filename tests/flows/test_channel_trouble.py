@@ -38,7 +38,7 @@ def test_a_revoked_token_and_a_second_poller_are_named_and_nothing_is_lost(
         block_until(lambda: named in desk.daemon.gatepost("status").stdout, f"{fault} in the status")
         assert named in desk.daemon.gatepost("doctor").stdout
         (found,) = [each for each in desk.daemon.json("channel", "list") if each["instance"] == "telegram"]
-        assert found["state"] == "ended" and found["way_out"]
+        assert found["state"] == "ended" and found["remedy"]
         platform.send("meanwhile")  # the platform keeps it
 
         platform.heal()

@@ -97,7 +97,7 @@ async def test_a_revoked_token_ends_the_instance_and_names_the_way_out(
         report = await wait_for_channel(gateway, "north", ChannelState.ENDED)
         await wait_for_channel(gateway, "south", ChannelState.ENDED)
         assert (report.reason, report.error) == (EndReason.TOKEN, "beacon no longer accepts the token")
-        assert "gatepost channel set" in report.way_out
+        assert "gatepost channel set" in report.remedy
         assert "north" not in gateway.channels
         connects = len(platform.connects)
 
@@ -171,7 +171,7 @@ async def test_one_that_cannot_be_made_has_ended_and_the_gateway_starts(
             await wait_for_channel(gateway, "north", ChannelState.UP)
             report = await wait_for_channel(gateway, "heavy", ChannelState.ENDED)
             assert "pip install 'gatepost[heavy]'" in report.error
-            assert "gatepost channel restart heavy" in report.way_out
+            assert "gatepost channel restart heavy" in report.remedy
             await wait_for_channel(gateway, "south", ChannelState.OFF)
 
 

@@ -91,7 +91,7 @@ def test_the_doctor_tells_of_those_that_work_and_those_that_do_not(daemon: Daemo
 
     assert [each["level"] for each in found] == ["ok", "warn"]
     assert found[0]["text"] == "hub has 2 tools"
-    assert "/no/such/server cannot be started" in found[1]["text"] and "[connectors.gone]" in found[1]["way_out"]
+    assert "/no/such/server cannot be started" in found[1]["text"] and "[connectors.gone]" in found[1]["remedy"]
 
 
 @pytest.mark.slow

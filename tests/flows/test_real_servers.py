@@ -204,7 +204,7 @@ async def test_a_certificate_of_an_unknown_authority_ends_the_channel_with_what_
         assert (
             "the certificate of localhost is not valid" in report.error and "unable to get local issuer" in report.error
         )
-        assert "ca_file" in report.way_out
+        assert "ca_file" in report.remedy
 
 
 async def test_a_wrong_password_ends_the_channel_with_what_to_do_and_is_not_tried_again(
@@ -215,4 +215,4 @@ async def test_a_wrong_password_ends_the_channel_with_what_to_do_and_is_not_trie
         report = await wait_for_channel(desk.gateway, desk.instance, ChannelState.ENDED)
         assert (report.reason, report.restarts, report.next_at) == (EndReason.TOKEN, 0, None)
         assert "another word" not in report.error
-        assert "gatepost channel set" in report.way_out
+        assert "gatepost channel set" in report.remedy

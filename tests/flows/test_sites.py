@@ -208,7 +208,7 @@ async def test_a_script_of_a_group_has_no_rights_of_the_visitor(
 
 
 # Each would carry something out without a click. `{away}` listens on TCP and, for WebRTC, on UDP.
-WAYS_OUT = {
+REMEDIES = {
     "location": "location.href = '{away}/?d'",
     "top": "top.location.href = '{away}/?d'",
     "meta": "document.head.insertAdjacentHTML('beforeend', '<meta http-equiv=refresh content=\"0;url={away}/?d\">')",
@@ -246,7 +246,7 @@ async def test_a_private_page_carries_nothing_out_without_a_click(
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     datagrams.bind(("127.0.0.1", port))
     asyncio.get_running_loop().add_reader(datagrams, lambda: arrived.append(f"udp {len(datagrams.recv(2048))}"))
-    for name, way in WAYS_OUT.items():
+    for name, way in REMEDIES.items():
         inner = await open_site(context, daemon, "private")
         script = LEAVE.format(way=way.format(away=f"http://localhost:{port}", port=port))
         with suppress(PlaywrightError):  # it was led away, to an empty page

@@ -73,11 +73,11 @@ class AddCheck(StrEnum):
 
 
 class ChannelEnded(SetupError):
-    """Raised by `listen`, `send` or `check`: no retry will help. `way_out` names what the operator does."""
+    """Raised by `listen`, `send` or `check`: no retry will help. `remedy` names what the operator does."""
 
-    def __init__(self, reason: EndReason, why: str, way_out: str) -> None:
-        super().__init__(f"{why}; {way_out}")
-        self.reason, self.why, self.way_out = reason, why, way_out
+    def __init__(self, reason: EndReason, why: str, remedy: str) -> None:
+        super().__init__(f"{why}; {remedy}")
+        self.reason, self.why, self.remedy = reason, why, remedy
 
 
 class ChannelPulse:

@@ -309,13 +309,13 @@ def _report_failure(
         "where": _render_options(wish),
         "model": found[1] if (found := NO_PRICE.search(outcome.reason)) else wish.model,
     }
-    way_out = _WAYS_OUT[outcome.trouble].format(**facts)
+    remedy = _WAYS_OUT[outcome.trouble].format(**facts)
     if as_json:
-        report = {"ok": False, "agent": chosen.name, "way_out": way_out, "secret": key.name if keeps else ""}
+        report = {"ok": False, "agent": chosen.name, "remedy": remedy, "secret": key.name if keeps else ""}
         output.print_json({**report, **outcome_to_json(outcome)})
         return 1
     output.print_line(f"gatepost: {chosen.name} is not connected ({outcome.trouble}): {outcome.reason}", error=True)
-    output.print_line(f"→ {way_out}", error=True)
+    output.print_line(f"→ {remedy}", error=True)
     if keeps:
         output.print_line(f"{key.name} was not refused, and is kept for the next try", error=True)
     return 1

@@ -24,9 +24,9 @@ from gatepost.core import log
 from gatepost.core.errors import GatepostError, Unavailable
 from gatepost.core.settings import Setting
 from gatepost.flow.channel_health import ChannelHealth
+from gatepost.flow.channel_remedy import render_for_running, reword_for_new
 from gatepost.flow.channel_specs import ChannelSpec, get_last_name
 from gatepost.flow.channel_supervisor import ChannelSurroundings, load_kind, make_secret_reader
-from gatepost.flow.channel_way_out import render_for_running, reword_for_new
 
 CHECK_S = 40.0
 CLOSE_S = 5.0
@@ -108,8 +108,8 @@ async def _ask(question: Callable[[], Awaitable[T]], spec: ChannelSpec, *, is_ne
     except ChannelEnded as error:
         if is_new:
             raise reword_for_new(error) from None
-        way_out = render_for_running(error, spec.instance, spec.kind)
-        raise ChannelEnded(error.reason, error.why, way_out) from None
+        remedy = render_for_running(error, spec.instance, spec.kind)
+        raise ChannelEnded(error.reason, error.why, remedy) from None
     except GatepostError:
         raise
     except Exception as error:  # noqa: BLE001  a library's own error; its text may hold the key, so its name must do

@@ -8,7 +8,7 @@ from msgspec import Struct
 from gatepost.channels.contract import ChannelEnded, ChannelKind, ChannelPulse, ChannelState, EndReason
 from gatepost.core.clock import SECOND, Clock, to_microseconds
 from gatepost.core.log import HIDDEN
-from gatepost.flow.channel_way_out import render_for_running
+from gatepost.flow.channel_remedy import render_for_running
 
 LONGEST_WAIT_S = 60.0
 FIRST_WAIT_S = 1.0
@@ -30,7 +30,7 @@ class ChannelReport(Struct, frozen=True, kw_only=True):
     state: ChannelState
     since_at: int
     error: str = ""  # why it is not well
-    way_out: str = ""  # what somebody must do, of one that has ended
+    remedy: str = ""  # what somebody must do, of one that has ended
     reason: EndReason | None = None
     next_at: int | None = None  # when it is started again
     beat_at: int | None = None  # the last evidence that it receives
@@ -70,7 +70,7 @@ class ChannelHealth:
         self._clock = clock
         self._kind: ChannelKind | None = None
         self.state, self._since = ChannelState.STARTING, clock.now()
-        self._error = self._way_out = ""
+        self._error = self._remedy = ""
         self._reason: EndReason | None = None
         self._next_at: int | None = None
         self._beat_at: int | None = None
@@ -151,12 +151,12 @@ class ChannelHealth:
             self._failing_since = self._clock.monotonic()
         if isinstance(error, ChannelEnded):
             self._set(ChannelState.ENDED, error.why)
-            way_out = render_for_running(error, self.instance, self._kind)
-            self._reason, self._way_out = error.reason, self.scrub(way_out)
+            remedy = render_for_running(error, self.instance, self._kind)
+            self._reason, self._remedy = error.reason, self.scrub(remedy)
         else:
             self._set(ChannelState.ENDED, str(error) or type(error).__name__)
             self._reason = EndReason.SETTING
-            self._way_out = f"mend that, then `gatepost channel restart {self.instance}`"
+            self._remedy = f"mend that, then `gatepost channel restart {self.instance}`"
 
     def record_off(self) -> None:
         self._failing_since = None
@@ -167,7 +167,7 @@ class ChannelHealth:
         if is_new:
             self.state, self._since = state, self._clock.now()
         self._error = self.scrub(error)
-        self._way_out, self._reason, self._next_at = "", None, None
+        self._remedy, self._reason, self._next_at = "", None, None
         if is_new:
             self.on_state(self.instance)
 
@@ -185,7 +185,7 @@ class ChannelHealth:
             state=self.state,
             since_at=self._since,
             error=self._error,
-            way_out=self._way_out,
+            remedy=self._remedy,
             reason=self._reason,
             next_at=self._next_at,
             beat_at=self._beat_at,
@@ -213,5 +213,5 @@ def next_wait(wait_s: float, started: int, last: int | None, now: int) -> float:
 
 def render_trouble(report: ChannelReport) -> str:
     """Return why it is not well, in one line."""
-    way_out = f"; {report.way_out}" if report.way_out else ""
-    return f"{report.state}: {report.error}{way_out}" if report.error else str(report.state)
+    remedy = f"; {report.remedy}" if report.remedy else ""
+    return f"{report.state}: {report.error}{remedy}" if report.error else str(report.state)

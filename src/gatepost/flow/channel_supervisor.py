@@ -168,7 +168,7 @@ class ChannelSupervisor:
             state=there.health.state,
             since_at=there.health.since_at,
             error=f"{where}: {there.health.error}" if there.health.error else "",
-            way_out=there.health.way_out,
+            remedy=there.health.remedy,
             note=where,
         )
 
@@ -197,7 +197,7 @@ class ChannelSupervisor:
     def list_health(self) -> dict[str, DutyHealth]:
         return {
             channel_duty(instance): DutyHealth(
-                report.state, report.since_at, report.error, report.way_out, self._keeps_files(instance)
+                report.state, report.since_at, report.error, report.remedy, self._keeps_files(instance)
             )
             for instance, report in ((each, self._health[each].report()) for each in self._health)
             if (kind := self._kinds.get(instance)) is None or not kind.listens_everywhere

@@ -358,9 +358,9 @@ class CodingAgent(Generic[ClientT, OptionsT, MessageT]):
     def _environment(self) -> dict[str, str]:
         """The way out, and a home that is kept between sandboxes."""
         self._home.mkdir(parents=True, exist_ok=True)
-        return {**self._way_out(), "HOME": str(self._home)}
+        return {**self._remedy(), "HOME": str(self._home)}
 
-    def _way_out(self) -> dict[str, str]:
+    def _remedy(self) -> dict[str, str]:
         run = self._place.router.parent
         if not (run / forwarder.SOCKET).exists():
             raise Misconfigured(f"{self.spec.name} has no endpoint: this sandbox has no way out")

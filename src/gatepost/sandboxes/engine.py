@@ -144,9 +144,9 @@ class Engine(ABC):
     def explain(self, words: str) -> str:
         """Its complaint, with the way out where there is a known one."""
         said = " ".join(words.split())[-400:]
-        for found, way_out in self.complaints.items():
+        for found, remedy in self.complaints.items():
             if found in words.lower():
-                return f"{way_out} ({said})"
+                return f"{remedy} ({said})"
         return f"a trial start failed: {said or 'it said nothing'}"
 
     def _make_place(self, plan: SandboxPlan) -> tuple[ContainerFolder, str]:

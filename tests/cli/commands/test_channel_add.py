@@ -154,8 +154,8 @@ def render(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple | list) else str(value)
 
 
-def render_line(why: str, way_out: str) -> str:
-    return f"gatepost: {why}; {way_out}\n"
+def render_line(why: str, remedy: str) -> str:
+    return f"gatepost: {why}; {remedy}\n"
 
 
 def move_away(name: str, value: Any, port: int) -> Any:

@@ -28,7 +28,7 @@ ANSWER = {"candidates": [{"content": {"role": "model", "parts": [{"text": "here"
 
 
 @pytest.fixture
-async def way_out(tmp_path: Path) -> AsyncIterator[None]:
+async def egress(tmp_path: Path) -> AsyncIterator[None]:
     (tmp_path / "run").mkdir()
 
     async def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,7 +74,7 @@ async def variables(path: Path, provider: str, model: str = "", **options: Any) 
     return {str(name): str(value) for name, value in given.items()}
 
 
-async def test_gemini_asks_googles_host_through_the_way_out(tmp_path: Path, way_out: None) -> None:
+async def test_gemini_asks_googles_host_through_the_way_out(tmp_path: Path, egress: None) -> None:
     given = await variables(tmp_path, "gemini", "gemini-2.5-flash")
 
     assert given["GIVEN"] == "--acp" and given["GEMINI_MODEL"] == "gemini-2.5-flash"
@@ -86,7 +86,7 @@ async def test_gemini_asks_googles_host_through_the_way_out(tmp_path: Path, way_
     [("", "openai", "allow", "auto"), ("claude-sonnet-4-5", "anthropic", "ask", "approve")],
 )
 async def test_goose_asks_the_vendor_of_its_model(
-    tmp_path: Path, way_out: None, model: str, vendor: str, permissions: str, mode: str
+    tmp_path: Path, egress: None, model: str, vendor: str, permissions: str, mode: str
 ) -> None:
     given = await variables(tmp_path, "goose", model, permissions=permissions)
 
@@ -96,7 +96,7 @@ async def test_goose_asks_the_vendor_of_its_model(
     assert given["ANTHROPIC_HOST"] == given["ANTHROPIC_BASE_URL"]
 
 
-async def test_a_command_and_variables_of_the_groups_win(tmp_path: Path, way_out: None) -> None:
+async def test_a_command_and_variables_of_the_groups_win(tmp_path: Path, egress: None) -> None:
     given = await variables(tmp_path, "goose", command="goose acp --with-builtin developer", env="GOOSE_MODE=chat")
 
     assert given["GIVEN"] == "acp --with-builtin developer" and given["GOOSE_MODE"] == "chat"
@@ -125,7 +125,7 @@ async def test_in_a_sandbox_the_program_is_mounted_and_has_the_declared_variable
 @pytest.mark.slow
 @pytest.mark.skipif(GEMINI is None, reason="gemini is not in the folder of test programs")
 async def test_the_real_gemini_answers_and_goes_on_in_its_conversation(
-    tmp_path: Path, way_out: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, egress: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 

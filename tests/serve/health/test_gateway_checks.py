@@ -44,7 +44,7 @@ def test_one_that_is_gone_is_named_until_it_is_forgotten_with_the_groups_that_wa
         ("warn", f"b on first is gone since {iso(NOON - LEASE)}"),
         ("warn", "acme waits for gateway b, which is gone: what is written to it is kept"),
     ]
-    assert "`gatepost gateway forget b`" in found[1].way_out
+    assert "`gatepost gateway forget b`" in found[1].remedy
 
     gateways.remove(db, "b")
     assert [each.subject for each in check_gateways(db, make_own(), NOON, 0)] == ["gateways", "groups"]

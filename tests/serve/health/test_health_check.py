@@ -79,7 +79,7 @@ async def test_a_deaf_channel_is_found_at_once_and_a_well_one_is_not_named(
     reports.append(ChannelReport(instance="tg", kind="telegram", state=state, since_at=1, error="no sign for 90 s"))
     reports.append(ChannelReport(instance="irc", kind="irc", state=ChannelState.UP, since_at=1))
     [found] = await find(health, "channels")
-    assert found.text == "tg is deaf: no sign for 90 s" and "gatepost channel logs tg" in found.way_out
+    assert found.text == "tg is deaf: no sign for 90 s" and "gatepost channel logs tg" in found.remedy
 
 
 async def test_the_checks_run_in_another_thread_and_once_in_half_a_minute(
@@ -122,7 +122,7 @@ async def test_what_went_out_perhaps_is_a_finding(health: HealthCheck, clock: Fi
     await store.write(add)
     [found] = await find(health, "outbox")
     assert found.text.startswith("1 message of the last day went out perhaps")
-    assert "ledger list --state uncertain" in found.way_out
+    assert "ledger list --state uncertain" in found.remedy
 
 
 async def test_open_pages_are_told_of_another_finding_and_of_nothing_else(

@@ -60,7 +60,7 @@ class BlueskySession:
 
     async def _open(self) -> tuple[PlatformHttp, str]:
         if self._http is None:
-            self._http = PlatformHttp("Bluesky", self._url, way_out=WAY_OUT, find_retry_after=_find_retry_after)
+            self._http = PlatformHttp("Bluesky", self._url, remedy=WAY_OUT, find_retry_after=_find_retry_after)
         if not self._access:
             await self._renew("")
         return self._http, self._access

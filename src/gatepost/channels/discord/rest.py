@@ -18,7 +18,7 @@ class DiscordHttp(PlatformHttp):
             "Discord",
             base_url,
             headers={"authorization": f"Bot {token}", "user-agent": agent},
-            way_out=f"make a new token at {PORTAL}, on the page Bot, and set it with `gatepost channel set`",
+            remedy=f"make a new token at {PORTAL}, on the page Bot, and set it with `gatepost channel set`",
             find_retry_after=read_retry_after,
             read_error=read_error,
         )

@@ -78,8 +78,8 @@ async def check_sender(login: MailServerLogin, sender: str) -> None:
             return  # greylisted, or busy: not a matter of rights
         words = " ".join(error.message.split())[:150]
         why = f"{login.host} does not let {login.user} send as {sender} ({error.code} {words})"
-        way_out = "let the mail server allow it, or set the address and the user of one mailbox"
-        raise ChannelEnded(EndReason.RIGHTS, why, way_out) from None
+        remedy = "let the mail server allow it, or set the address and the user of one mailbox"
+        raise ChannelEnded(EndReason.RIGHTS, why, remedy) from None
     except (SMTPException, OSError) as error:
         raise Unavailable(PLATFORM, f"{login.host} broke the connection ({type(error).__name__})") from None
     finally:

@@ -385,7 +385,7 @@ class GitHubComments:
                 "user-agent": "gatepost",
             }
             self._client = PlatformHttp(
-                "GitHub", self._config[API_URL], headers=headers, way_out=WAY_OUT, read_error=read_error
+                "GitHub", self._config[API_URL], headers=headers, remedy=WAY_OUT, read_error=read_error
             )
         return self._client
 

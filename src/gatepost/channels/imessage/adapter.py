@@ -133,7 +133,7 @@ class BlueBubbles:
         if self._client is None:
             ca_file = self._deps.config[CA_FILE]
             self._client = PlatformHttp(
-                "BlueBubbles", self._url, way_out=WAY_OUT, read_error=_read_error, ca_file=ca_file
+                "BlueBubbles", self._url, remedy=WAY_OUT, read_error=_read_error, ca_file=ca_file
             )
         return self._client, password
 

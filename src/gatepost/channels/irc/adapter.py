@@ -117,8 +117,8 @@ class IrcChannel:
         servers."""
         if self._is_nick_taken:
             host, nick = self._deps.config[HOST], self._deps.config[NICK]
-            way_out = "stop the program that has it, or choose another nick"
-            raise ChannelEnded(EndReason.SECOND_POLLER, f"the nick {nick} is in use on {host}", way_out)
+            remedy = "stop the program that has it, or choose another nick"
+            raise ChannelEnded(EndReason.SECOND_POLLER, f"the nick {nick} is in use on {host}", remedy)
 
     async def close(self) -> None:
         if self._reading is not None:

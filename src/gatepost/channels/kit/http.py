@@ -89,13 +89,13 @@ class PlatformHttp:
         *,
         headers: Mapping[str, str] | None = None,
         timeout: float = TIMEOUT_S,
-        way_out: str = "",
+        remedy: str = "",
         find_retry_after: Callable[[httpx2.Response, Any], float | None] | None = None,
         read_error: ReadError | None = None,
         is_own_place: Callable[[str], bool] | None = None,
         ca_file: str | None = None,
     ) -> None:
-        """`way_out`: what the operator does about a token that is refused. `find_retry_after`: where the platform says
+        """`remedy`: what the operator does about a token that is refused. `find_retry_after`: where the platform says
         elsewhere than in the Retry-After header how long to wait. `read_error`: what an answer means, where its status
         does not say it; it is asked about each answer, and None leaves it to the status. `is_own_place`: the addresses
         that `headers` go to, where the API's own origin is not all. `ca_file`: the channel's setting, if it has one; an
@@ -104,7 +104,7 @@ class PlatformHttp:
         check_web_address(base_url)
         parts = urlsplit(self.base_url)
         self._origin, self._headers = (parts.scheme, parts.netloc), dict(headers or {})
-        self._way_out, self._find_retry_after, self._read_error = way_out, find_retry_after, read_error
+        self._remedy, self._find_retry_after, self._read_error = remedy, find_retry_after, read_error
         self._is_own_place = is_own_place or self._is_origin
         self._timeout, self._ca_file, self._is_known = timeout, ca_file, False
         self._making: asyncio.Task[httpx2.AsyncClient] | None = None
@@ -287,7 +287,7 @@ class PlatformHttp:
             return ChannelEnded(
                 EndReason.TOKEN,
                 f"{self.platform} no longer accepts the token ({_find_detail(given.body)[:80] or 'unauthorized'})",
-                self._way_out or "set a valid one with `gatepost channel set`",
+                self._remedy or "set a valid one with `gatepost channel set`",
             )
         return PlatformRefusal(self.platform, given.action, given.status, given.body)
 

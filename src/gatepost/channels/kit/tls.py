@@ -39,8 +39,8 @@ def find_bad_certificate(host: str, error: object) -> ChannelEnded | None:
     if found is None or found.verify_code in OUT_OF_TIME:
         return None
     why = f"the certificate of {host} is not valid ({found.verify_message.rstrip('.')})"
-    way_out = "use the name that stands in it, or set ca_file to the authority that signed it"
-    return ChannelEnded(EndReason.SETTING, why, way_out)
+    remedy = "use the name that stands in it, or set ca_file to the authority that signed it"
+    return ChannelEnded(EndReason.SETTING, why, remedy)
 
 
 def find_certificate_error(error: object) -> ssl.SSLCertVerificationError | None:

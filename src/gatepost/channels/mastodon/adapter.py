@@ -69,7 +69,7 @@ class MastodonChannel:
             "Mastodon",
             url,
             headers=headers,
-            way_out=WAY_OUT,
+            remedy=WAY_OUT,
             find_retry_after=_find_retry_after,
             ca_file=self._deps.config[CA_FILE],
         )

@@ -103,7 +103,7 @@ class RoomKeys:
                 client.blacklist_device(device)
                 LOG.warning(
                     "a new device is not trusted", instance=self._instance, user=user, device=device.id,
-                    way_out="list it in `trusted_devices`",
+                    remedy="list it in `trusted_devices`",
                 )  # fmt: skip
 
     async def is_proved(self, event: Event, room_encrypted: bool) -> bool:

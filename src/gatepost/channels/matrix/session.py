@@ -210,7 +210,7 @@ class MatrixSession:
             self._url,
             headers=headers,
             timeout=REQUEST_S,
-            way_out=WAY_OUT,
+            remedy=WAY_OUT,
             find_retry_after=find_retry_after,
             ca_file=self._deps.config[CA_FILE],
         )

@@ -80,7 +80,7 @@ class MattermostChannel:
                 "Mattermost",
                 url,
                 headers={"Authorization": f"Bearer {token}"},
-                way_out=WAY_OUT,
+                remedy=WAY_OUT,
                 find_retry_after=_find_retry_after,
                 read_error=_read_error,
                 ca_file=self._deps.config[CA_FILE],
@@ -94,8 +94,8 @@ class MattermostChannel:
         http, bot = await self._connect()
         teams = await http.call("GET", "api/v4/users/me/teams", action="list its teams")
         if not teams:
-            why, way_out = f"@{bot.name} is in no team, so nobody can invite it", "add it to a team on the server"
-            raise ChannelEnded(EndReason.RIGHTS, why, way_out)
+            why, remedy = f"@{bot.name} is in no team, so nobody can invite it", "add it to a team on the server"
+            raise ChannelEnded(EndReason.RIGHTS, why, remedy)
         names = ", ".join(str(each.get("display_name", "")) for each in teams[:10])
         return BotIdentity(
             name=f"@{bot.name}",

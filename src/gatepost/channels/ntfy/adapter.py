@@ -213,7 +213,7 @@ class NtfyTopics:
                 "ntfy",
                 self._deps.config[API_URL],
                 headers=headers,
-                way_out=WAY_OUT,
+                remedy=WAY_OUT,
                 timeout=STREAM_S,
                 read_error=_read_error,
                 ca_file=self._deps.config[CA_FILE],
@@ -229,8 +229,8 @@ class NtfyTopics:
         wrong = [name for name in self._topics if not wire.is_topic(name)]
         if wrong or not 0 < len(self._topics) <= MOST_TOPICS:
             why = f"{wrong[0]!r} is no topic" if wrong else f"channels.ntfy.topics has {len(self._topics)} topics"
-            way_out = f"name one to {MOST_TOPICS}, each of letters, digits, - and _"
-            raise ChannelEnded(EndReason.SETTING, why, way_out)
+            remedy = f"name one to {MOST_TOPICS}, each of letters, digits, - and _"
+            raise ChannelEnded(EndReason.SETTING, why, remedy)
 
     def _get_topic(self, address: str) -> str:
         """Only what the operator named: a topic is a password, and an agent shall not try others."""

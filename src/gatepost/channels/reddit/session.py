@@ -76,9 +76,7 @@ class RedditSession:
         name = self._config[USERNAME].removeprefix("u/") or "unknown"
         agent = {"User-Agent": f"python:gatepost:v{__version__} (by /u/{name})"}
         find = self._find_retry_after
-        return PlatformHttp(
-            "Reddit", url, headers=agent, way_out=WAY_OUT, find_retry_after=find, read_error=_read_error
-        )
+        return PlatformHttp("Reddit", url, headers=agent, remedy=WAY_OUT, find_retry_after=find, read_error=_read_error)
 
     # The window.
 

@@ -37,7 +37,7 @@ class DaemonEvent(Struct, frozen=True):
 
 class SignalRpc:
     def __init__(self, url: str, account: str, ca_file: str) -> None:
-        self._http = PlatformHttp("signal-cli", url, way_out=WAY_OUT, ca_file=ca_file)
+        self._http = PlatformHttp("signal-cli", url, remedy=WAY_OUT, ca_file=ca_file)
         self._account, self._ids = account, itertools.count(1)
         self._patience = httpx2.Timeout(25.0, read=KEEPALIVE_S)
 

@@ -300,8 +300,8 @@ class SlackChannel:
         granted = {each.strip() for each in response.headers.get("x-oauth-scopes", "").split(",")}
         missing = tuple(f"{scope} ({why})" for scope, why in SCOPES.items() if scope not in granted)
         if "chat:write" not in granted:
-            way_out = f"add it at {APPS} under OAuth & Permissions, and install the app again"
-            raise ChannelEnded(EndReason.RIGHTS, "the app lacks the scope chat:write", way_out)
+            remedy = f"add it at {APPS} under OAuth & Permissions, and install the app again"
+            raise ChannelEnded(EndReason.RIGHTS, "the app lacks the scope chat:write", remedy)
         if self._mode is SlackMode.SOCKET:
             await self._check_app_token()
         else:

@@ -26,7 +26,7 @@ class SlackHttp(PlatformHttp):
             "Slack",
             base_url,
             headers={"authorization": f"Bearer {token}"},
-            way_out=self._mend,
+            remedy=self._mend,
             read_error=self._read_word,
             is_own_place=self.is_own_place,
         )
@@ -60,8 +60,8 @@ class SlackHttp(PlatformHttp):
             return ChannelEnded(EndReason.TOKEN, f"Slack no longer accepts the {self._what} ({error})", self._mend)
         if error == "missing_scope":
             needed = str(answer.get("needed") or "?")[:100]
-            way_out = f"add it at {APPS} under OAuth & Permissions, and install the app again"
-            return ChannelEnded(EndReason.RIGHTS, f"the app lacks the scope {needed} to {given.action}", way_out)
+            remedy = f"add it at {APPS} under OAuth & Permissions, and install the app again"
+            return ChannelEnded(EndReason.RIGHTS, f"the app lacks the scope {needed} to {given.action}", remedy)
         if error in LIMITED:
             return Unavailable(self.platform, "it asks us to wait", retry_after=given.retry_after)
         if error in BUSY:

@@ -148,7 +148,7 @@ class TeamsSession:
         scheme, host = _get_origin(url)
         origin = f"{scheme}://{host}"
         if origin not in self._clients:
-            self._clients[origin] = PlatformHttp("Microsoft Teams", origin, way_out=WAY_OUT, read_error=read_error)
+            self._clients[origin] = PlatformHttp("Microsoft Teams", origin, remedy=WAY_OUT, read_error=read_error)
         return self._clients[origin]
 
     async def close(self) -> None:

@@ -26,7 +26,7 @@ class TelegramApi:
         self._files_url = f"{base}/file/bot{token}/"
         self._deps = deps
         self.http = PlatformHttp(
-            "Telegram", f"{base}/bot{token}/", way_out=WAY_OUT, find_retry_after=lambda _, answer: find_wait(answer)
+            "Telegram", f"{base}/bot{token}/", remedy=WAY_OUT, find_retry_after=lambda _, answer: find_wait(answer)
         )
         self._moved: dict[int, int] | None = None  # a supergroup: the group that it was
         self._term = 0

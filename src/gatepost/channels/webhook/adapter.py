@@ -102,7 +102,7 @@ class WebhookPosts:
     def _connect(self) -> PlatformHttp:
         if self._client is None:
             ca_file = self._deps.config[CA_FILE]
-            self._client = PlatformHttp(TARGET, self._url, way_out=WAY_OUT, read_error=_read_error, ca_file=ca_file)
+            self._client = PlatformHttp(TARGET, self._url, remedy=WAY_OUT, read_error=_read_error, ca_file=ca_file)
         return self._client
 
 

@@ -374,7 +374,7 @@ class WhatsAppCloud:
                 raise ChannelEnded(EndReason.TOKEN, "channels.whatsapp.token is not set", WAY_OUT)
             headers = {"authorization": f"Bearer {token}"}
             self._clients[origin] = PlatformHttp(
-                "WhatsApp", origin, headers=headers, way_out=WAY_OUT, read_error=read_error
+                "WhatsApp", origin, headers=headers, remedy=WAY_OUT, read_error=read_error
             )
         return self._clients[origin]
 

@@ -22,8 +22,8 @@ def explain_refusal(refusal: PlatformRefusal, number: str) -> ChannelEnded | Non
     if code not in NO_RIGHT and code != DELETED and (code, subcode) != NOT_VISIBLE:
         return None
     why = f"the token has no right to the number {number} (code {code})"
-    way_out = "give the system user the account and whatsapp_business_messaging, or correct phone_number_id"
-    return ChannelEnded(EndReason.RIGHTS, why, way_out)
+    remedy = "give the system user the account and whatsapp_business_messaging, or correct phone_number_id"
+    return ChannelEnded(EndReason.RIGHTS, why, remedy)
 
 
 def check_registered(number: dict[str, Any]) -> None:
@@ -41,8 +41,8 @@ def check_hooks(answer: Any, instance: str) -> None:
         url = hooks.get(level) if isinstance(hooks, dict) else None
         if isinstance(url, str) and url and not urlsplit(url).path.rstrip("/").endswith(f"/channels/{instance}"):
             why = f"another program receives for this number, at {urlsplit(url).hostname}"
-            way_out = f"remove that alternate callback URL of the {level.replace('_', ' ')}, or use another number"
-            raise ChannelEnded(EndReason.SECOND_POLLER, why, way_out)
+            remedy = f"remove that alternate callback URL of the {level.replace('_', ' ')}, or use another number"
+            raise ChannelEnded(EndReason.SECOND_POLLER, why, remedy)
 
 
 def list_notes(number: dict[str, Any]) -> tuple[str, ...]:

@@ -344,9 +344,9 @@ def find_end(status: LinkStatus) -> ChannelEnded | None:
     found = ENDS.get(status.state)
     if found is None:
         return None
-    reason, why, way_out = found
+    reason, why, remedy = found
     detail = " ".join(status.detail.split())
-    return ChannelEnded(reason, f"{why} ({detail})" if detail else why, way_out)
+    return ChannelEnded(reason, f"{why} ({detail})" if detail else why, remedy)
 
 
 def _render_pairing(status: LinkStatus, picture: Path) -> str:

@@ -223,7 +223,7 @@ class XAccount:
         if self._http is None:
             find = self._find_retry_after
             self._http = PlatformHttp(
-                "X", self._config[API_URL], way_out=WAY_OUT, find_retry_after=find, read_error=_read_error
+                "X", self._config[API_URL], remedy=WAY_OUT, find_retry_after=find, read_error=_read_error
             )
         url, asked = self._http.base_url + path, dict(params or {})
         keys, now_s = await self._get_keys(), self._deps.clock.now() // SECOND
@@ -272,9 +272,9 @@ def _find_missing_right(refusal: PlatformRefusal) -> ChannelEnded | None:
     """A refusal that no other key would change."""
     reason = refusal.answer.get("reason") if isinstance(refusal.answer, Mapping) else None
     if refusal.status == 402:
-        why, way_out = "X has no credits of this app left", "buy some at developer.x.com"
+        why, remedy = "X has no credits of this app left", "buy some at developer.x.com"
     elif reason in NO_TIER:
-        why, way_out = f"X does not offer its API to this app ({reason})", "attach it to a project at developer.x.com"
+        why, remedy = f"X does not offer its API to this app ({reason})", "attach it to a project at developer.x.com"
     else:
         return None
-    return ChannelEnded(EndReason.RIGHTS, why, way_out)
+    return ChannelEnded(EndReason.RIGHTS, why, remedy)

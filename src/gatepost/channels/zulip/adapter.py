@@ -68,7 +68,7 @@ class ZulipChannel:
                 "Zulip",
                 config[API_URL],
                 headers={"Authorization": f"Basic {basic}", "User-Agent": "Gatepost"},
-                way_out=WAY_OUT,
+                remedy=WAY_OUT,
                 find_retry_after=_find_retry_after,
                 ca_file=config[CA_FILE],
             )

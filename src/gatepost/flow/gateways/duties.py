@@ -41,7 +41,7 @@ class DutyHealth(Struct, frozen=True):
     state: ChannelState
     since_at: int
     error: str = ""
-    way_out: str = ""
+    remedy: str = ""
     device: bool = False
 
 

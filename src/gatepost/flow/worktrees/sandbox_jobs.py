@@ -111,11 +111,11 @@ class SandboxJobs:
         project: GrantedMount,
         source: GrantedMount | None = None,
         *,
-        way_out: bool = False,
+        network: bool = False,
         keep: Path | None = None,
         limit_s: float | None = None,
     ) -> SandboxJobResult:
-        """Do it, and wait for its end. `way_out`: with the group's network; `keep`: where a bundle is copied to."""
+        """Do it, and wait for its end. `network`: with the group's network; `keep`: where a bundle is copied to."""
         group, parents = await self._find_group(folder)
         command = make_inside_command(
             "worktree.py", WORKSPACE, PROJECT, *([f"{EXTRA}/{source.name}"] if source else [])
@@ -123,7 +123,7 @@ class SandboxJobs:
         given = ("job.json", json.dumps(job).encode())
         name = ids.new(PREFIX)
         try:
-            async with self._sandbox(name, group, parents, command, given, project, source, way_out) as sandbox:
+            async with self._sandbox(name, group, parents, command, given, project, source, network) as sandbox:
                 limits = limits_of(self._config, group, parents)
                 most = limits.disk_mb * 1024 * 1024
                 places = (project.mount.source, self._home.mailbox(name))
@@ -219,7 +219,7 @@ class SandboxJobs:
         given: tuple[str, bytes],
         project: GrantedMount | None = None,
         source: GrantedMount | None = None,
-        way_out: bool = False,
+        network: bool = False,
         file_mb: int = 0,
     ) -> AsyncIterator[Sandbox]:
         """`given`: a file of `in/` and what is in it; `file_mb`: the largest file, if not the group's own limit."""
@@ -230,7 +230,7 @@ class SandboxJobs:
                 f"the program {command[len(PIPE)]} runs within walls only, and the sandbox {chosen!r} has none"
             )
         # Without walls it has the host's own network.
-        command = wrap_with_forwarder(command) if way_out and kind.isolated else command
+        command = wrap_with_forwarder(command) if network and kind.isolated else command
         uid = await find_sandbox_uid(self._store, config, self._clock, group.folder, isolated=kind.isolated)
         await asyncio.to_thread(prepare_folders, home, config, group, name, uid)
         if project is not None:
@@ -256,7 +256,7 @@ class SandboxJobs:
             self._egress, Caller(group.folder, name), lambda pid: any(each.owns(pid) for each in started)
         )
         try:
-            if way_out:
+            if network:
                 await egress.open(home.sockets_of(name) / "egress.sock", plan.uid)
             started.append(await kind.start(plan))
             self._freezer.add(started[0])

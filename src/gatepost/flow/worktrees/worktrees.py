@@ -165,7 +165,7 @@ class Worktrees:
             await asyncio.to_thread(self._make_folder, project, slug, uid)
             source = grant_for_field("source", self._config, self._home, MountRequest(wanted.source, "source"))
             granted = worktree_mount(self._home, project, slug)
-            answer = await self.jobs.run(wanted.folder, job, granted, source, way_out=True)
+            answer = await self.jobs.run(wanted.folder, job, granted, source, network=True)
             if not answer.code:
                 return await self._keep(wanted, project, slug, answer, by)
             if answer.code != "TAKEN":
@@ -243,7 +243,7 @@ class Worktrees:
         async with self._working(found):
             job = {"task": "run", "commands": list(found.setup)}
             granted = worktree_mount(self._home, found.project, found.slug)
-            answer = await self.jobs.run(found.folder, job, granted, way_out=True)
+            answer = await self.jobs.run(found.folder, job, granted, network=True)
         state = SetupState.DONE if answer.ok else SetupState.FAILED
         said = answer.output if answer.ok else answer.output or answer.error
         noted = f"{found.setup_output}\n" if found.setup_output and found.setup_state in NOT_RUN else ""
@@ -368,7 +368,7 @@ class Worktrees:
             await self._must_be_trusted(found)
             granted = worktree_mount(self._home, found.project, found.slug)
             job = {"task": "run", "commands": list(found.teardown)}
-            answer = await self.jobs.run(found.folder, job, granted, way_out=True)
+            answer = await self.jobs.run(found.folder, job, granted, network=True)
         except GatepostError as error:
             return f"the teardown was not run: {error}"
         return "" if answer.ok else f"the teardown failed: {clean(answer.output or answer.error)[-1000:]}"

@@ -104,7 +104,7 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         """How the agent is started, where the group's option `command` does not say it."""
         raise NotImplementedError
 
-    def _get_variables(self, way_out: Mapping[str, str]) -> dict[str, str]:
+    def _get_variables(self, egress: Mapping[str, str]) -> dict[str, str]:
         """How the agent is told its model and the way out, beside the usual variables."""
         return {}
 
@@ -251,10 +251,10 @@ class AcpAgent(CodingAgent[JsonRpcProcess, AcpOptions, protocol.SessionUpdate | 
         usual = super()._environment()
         return {**os.environ, **usual, **self._get_variables(usual), **read_env(self._options.env)}
 
-    def _way_out(self) -> dict[str, str]:
+    def _remedy(self) -> dict[str, str]:
         """It may need none."""
         try:
-            return super()._way_out()
+            return super()._remedy()
         except Misconfigured:
             return {}
 

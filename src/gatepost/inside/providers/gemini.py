@@ -29,6 +29,6 @@ class Gemini(AcpAgent):
     def _get_command(self) -> str:
         return "gemini --acp"
 
-    def _get_variables(self, way_out: Mapping[str, str]) -> dict[str, str]:
+    def _get_variables(self, egress: Mapping[str, str]) -> dict[str, str]:
         model = {"GEMINI_MODEL": self._place.model} if self._place.model else {}
-        return {"GOOGLE_GEMINI_BASE_URL": f"{way_out.get('GATEPOST_TO', 'https:/')}/{HOST}", **model}
+        return {"GOOGLE_GEMINI_BASE_URL": f"{egress.get('GATEPOST_TO', 'https:/')}/{HOST}", **model}

@@ -23,14 +23,14 @@ class Goose(AcpAgent):
     def _get_command(self) -> str:
         return "goose acp"
 
-    def _get_variables(self, way_out: Mapping[str, str]) -> dict[str, str]:
+    def _get_variables(self, egress: Mapping[str, str]) -> dict[str, str]:
         model = self._place.model or self.spec.model
-        base = urlsplit(way_out.get("OPENAI_BASE_URL", ""))
+        base = urlsplit(egress.get("OPENAI_BASE_URL", ""))
         return {
             "GOOSE_PROVIDER": "anthropic" if model.startswith("claude") else "openai",
             "GOOSE_MODEL": model,
             "GOOSE_MODE": "auto" if self._options.permissions == "allow" else "approve",
-            "ANTHROPIC_HOST": way_out.get("ANTHROPIC_BASE_URL", ""),
+            "ANTHROPIC_HOST": egress.get("ANTHROPIC_BASE_URL", ""),
             "OPENAI_HOST": f"{base.scheme}://{base.netloc}",
             "OPENAI_BASE_PATH": f"{base.path.strip('/')}/chat/completions",
         }

@@ -208,16 +208,16 @@ def _voice(home: Home, config: Config) -> Iterator[Finding]:
     model = endpoint.model if endpoint is not None else config[audio.MODEL]
     if speaks:
         text = f"speech is made in a sandbox of its own by {speaks[0]}"
-        way_out = f"install it below /usr, or name it in {PROGRAMS.name}; {speech.COMMAND.name} names it"
+        remedy = f"install it below /usr, or name it in {PROGRAMS.name}; {speech.COMMAND.name} names it"
         found = shutil.which(speaks[0]) or speaks[0] in named
         yield (
-            Finding("ok", "speech", text) if found else Finding("warn", "speech", f"{text}, which is not here", way_out)
+            Finding("ok", "speech", text) if found else Finding("warn", "speech", f"{text}, which is not here", remedy)
         )
     if endpoint is None and command:
         found = shutil.which(command[0]) or command[0] in named
         text = f"transcripts of recordings are made inside each sandbox by {command[0]}"
-        way_out = f"install it below /usr, or mount it; {audio.COMMAND.name} names it"
-        yield Finding("ok", "voice", text) if found else Finding("warn", "voice", f"{text}, which is not here", way_out)
+        remedy = f"install it below /usr, or mount it; {audio.COMMAND.name} names it"
+        yield Finding("ok", "voice", text) if found else Finding("warn", "voice", f"{text}, which is not here", remedy)
     elif not model:
         text = "nothing makes transcripts of recordings: agents get the files alone"
         yield Finding("note", "voice", text, f"{audio.BASE.name} names a server that does, {audio.MODEL.name} a model")
@@ -227,8 +227,8 @@ def _voice(home: Home, config: Config) -> Iterator[Finding]:
         where = endpoint.base.url if endpoint is not None else "the OpenAI endpoint of each group"
         if price is None or (price is listed and not price.minute):
             text = f"{model} is to make transcripts at {where}, and has no price for a minute: it is not asked"
-            way_out = f"set {audio.PRICE.name}" if endpoint is not None else f"give it one in {FILE_OF_PRICES.name}"
-            yield Finding("warn", "voice", text, way_out)
+            remedy = f"set {audio.PRICE.name}" if endpoint is not None else f"give it one in {FILE_OF_PRICES.name}"
+            yield Finding("warn", "voice", text, remedy)
             return
         cost = f"{render_usd(price.minute)} a minute" if price.minute else "at no cost"
         yield Finding("ok", "voice", f"transcripts of recordings are made by {model} at {where}, {cost}")

@@ -19,8 +19,8 @@ def check_reports(reports: Iterable[ChannelReport]) -> Iterator[Finding]:
     """As the running gateway sees those that people write on; web and terminal are part of it."""
     for report in reports:
         if not report.is_well:
-            cure = report.way_out or f"`gatepost channel logs {report.instance}` tells more"
-            yield Finding("fail" if report.way_out else "warn", "channels", _render(report), cure)
+            cure = report.remedy or f"`gatepost channel logs {report.instance}` tells more"
+            yield Finding("fail" if report.remedy else "warn", "channels", _render(report), cure)
         elif (kind := CHANNELS.get(report.kind)) is not None and not kind.always:
             yield Finding("ok", "channels", f"{report.instance} is {report.state}")
             if report.note:

@@ -11,4 +11,4 @@ class Finding(Struct, frozen=True):
     level: FindingLevel
     subject: str
     text: str
-    way_out: str = ""
+    remedy: str = ""

@@ -43,8 +43,8 @@ def judge_lives(own: str, known: Iterable[GatewayRow], now: int) -> Iterator[Fin
             yield Finding("warn", "gateways", text, "a running gateway does so within seconds; start one")
         elif each.name != own:
             text = f"{each.name} on {each.host} is gone{f' since {iso(each.until)}' if each.until else ''}"
-            way_out = f"start it again; if it never comes back: `gatepost gateway forget {each.name}`"
-            yield Finding("warn", "gateways", text, way_out)
+            remedy = f"start it again; if it never comes back: `gatepost gateway forget {each.name}`"
+            yield Finding("warn", "gateways", text, remedy)
 
 
 def judge_places(away: Iterable[AwayWorld]) -> Iterator[Finding]:
@@ -90,4 +90,4 @@ def judge_keys(missing: list[str]) -> Iterator[Finding]:
 
 def judge_differences(own: GatewayIdentity, known: Iterable[GatewayRow], now: int) -> Iterator[Finding]:
     for each in list_differences(own, known, now):
-        yield Finding("warn", "gateways", f"{each.gateway}: {each.what}", each.way_out)
+        yield Finding("warn", "gateways", f"{each.gateway}: {each.what}", each.remedy)

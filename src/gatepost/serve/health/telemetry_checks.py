@@ -25,5 +25,5 @@ def check_telemetry(config: Config) -> Iterator[Finding]:
     if result.fate is Fate.SENT:
         yield Finding("ok", "telemetry", f"{url} takes traces")
         return
-    way_out = f"start it, or mend {ENDPOINT.name}; meanwhile messages go on, and traces wait"
-    yield Finding("warn", "telemetry", f"{url} takes no traces: {result.reason}", way_out)
+    remedy = f"start it, or mend {ENDPOINT.name}; meanwhile messages go on, and traces wait"
+    yield Finding("warn", "telemetry", f"{url} takes no traces: {result.reason}", remedy)

@@ -16,7 +16,7 @@ class GatewayDifference(Struct, frozen=True):
 
     gateway: str
     what: str
-    way_out: str
+    remedy: str
 
 
 def is_living(row: GatewayRow, now: int) -> bool:

@@ -11,7 +11,7 @@ class Refusal(Struct, frozen=True):
     """One that waiting does not mend."""
 
     words: tuple[str, ...]  # all of them are in what is said
-    way_out: str
+    remedy: str
 
 
 REFUSALS = (
@@ -46,7 +46,7 @@ def find_refusal(error: Exception) -> Refusal | None:
 def render_refusal(url: str, error: Exception) -> str:
     """For a person who starts something: what is wrong, and the way out."""
     found = find_refusal(error)
-    return f"the {render_place(url)} does not let us in: {render_error(error)}; {found.way_out if found else LOOK}"
+    return f"the {render_place(url)} does not let us in: {render_error(error)}; {found.remedy if found else LOOK}"
 
 
 def render_away(url: str, error: Exception) -> str:

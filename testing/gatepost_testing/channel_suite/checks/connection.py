@@ -148,7 +148,7 @@ async def require_end(trial: ChannelTrial, reason: EndReason) -> None:
     ended = await trial.wait_for_end()
     assert isinstance(ended, ChannelEnded), f"listen ended with {ended!r}"
     assert ended.reason is reason, f"the reason is {ended.reason}"
-    assert ended.way_out and "\n" not in str(ended), f"it says {str(ended)!r}"
+    assert ended.remedy and "\n" not in str(ended), f"it says {str(ended)!r}"
 
 
 async def check_cursor(trial: ChannelTrial) -> None:
@@ -191,7 +191,7 @@ async def check_wrong_token(trial: ChannelTrial) -> None:
     allow_unchecked(trial, AddCheck.TOKEN, error)
     assert isinstance(error, ChannelEnded), f"it ends with {error!r}"
     assert error.reason is EndReason.TOKEN, f"the reason is {error.reason}"
-    assert error.way_out and "\n" not in str(error)
+    assert error.remedy and "\n" not in str(error)
 
 
 async def check_no_network(trial: ChannelTrial) -> None:

@@ -112,7 +112,7 @@ async def check_token_revoked_while_sending(trial: ChannelTrial) -> None:
         await trial.channel.send(trial.address, trial.make_message(text=WORDS))
     except ChannelEnded as ended:
         assert ended.reason is EndReason.TOKEN, f"the reason is {ended.reason}"
-        assert ended.way_out and "\n" not in str(ended)
+        assert ended.remedy and "\n" not in str(ended)
         return
     if trial.count_shown(WORDS):
         raise CheckImpossible("this platform lets a revoked token send")

@@ -113,7 +113,7 @@ def test_status_and_doctor_name_what_its_failures_paused_and_not_what_somebody_h
     assert [(each["level"], broken in each["text"], "the key is wrong" in each["text"]) for each in found] == [
         ("warn", True, True)
     ]
-    assert f"`gatepost task resume {broken}`" in found[0]["way_out"]
+    assert f"`gatepost task resume {broken}`" in found[0]["remedy"]
 
 
 def test_a_task_is_changed_by_the_options_that_are_named(run: Run) -> None:

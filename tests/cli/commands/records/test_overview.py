@@ -17,7 +17,7 @@ def test_without_a_gateway_it_says_how_to_start_one(run: Callable[..., Any]) -> 
 
 
 def test_what_is_not_well_has_its_way_out_and_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
-    finding = Finding(level="warn", subject="channels", text="tg is deaf\x1b[2J", way_out="restart it")
+    finding = Finding(level="warn", subject="channels", text="tg is deaf\x1b[2J", remedy="restart it")
     found = GatewayOverview(
         extent=OverviewExtent.ALL,
         panic=PanicState(since_at=1_800_000_000 * SECOND, reason="smoke"),

@@ -415,7 +415,7 @@ def test_the_doctor_names_what_is_wrong_with_channels(
         '[channels.east]\nkind = "beacon"\non = false\n'
     )
     found = [each for each in run("doctor", "--json").json["findings"] if each["subject"] == "channels"]
-    told = {each["text"]: each["way_out"] for each in found}
+    told = {each["text"]: each["remedy"] for each in found}
 
     assert told == {
         "north is in gatepost.toml and was also added by `gatepost channel add`; the file counts": (
@@ -432,5 +432,5 @@ def test_the_doctor_names_a_channel_whose_kind_is_gone(run: Run, home: Home, giv
     found = [each for each in run("doctor", "--json").json["findings"] if each["subject"] == "channels"]
 
     assert len(found) == 1 and "there is no channel 'beacon'" in found[0]["text"]
-    assert found[0]["way_out"] == "`gatepost channel rm north`"
+    assert found[0]["remedy"] == "`gatepost channel rm north`"
     assert run("channel", "rm", "north", "--yes").out == "north is removed, with CHANNEL_NORTH_TOKEN\n"

@@ -63,7 +63,7 @@ def test_settings_that_cannot_be_meant_are_refused_by_name(header: str, trusted:
 
 def test_the_doctor_warns_of_a_header_that_nobody_is_trusted_with(given: dict[str, Any]) -> None:
     (found,) = check_sign_in(Config({"web.proxy_user_header": "Remote-User"}))
-    assert found.level == "warn" and "web.trusted_proxies" in found.way_out
+    assert found.level == "warn" and "web.trusted_proxies" in found.remedy
     assert list(check_sign_in(Config(given))) == [] == list(check_sign_in(Config()))
 
 

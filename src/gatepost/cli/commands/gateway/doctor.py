@@ -10,7 +10,7 @@ _SIGNS = {"ok": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print ok and findings (level, subject, text, way_out) as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print ok and findings (level, subject, text, remedy) as JSON.")
 @click.pass_obj
 def command(home: str | None, as_json: bool) -> int:
     """Check the installation and print each finding with the way out. Exit 1 if anything fails."""
@@ -26,6 +26,6 @@ def command(home: str | None, as_json: bool) -> int:
             output.colored(_SIGNS[each.level], "dim" if each.level == "note" else each.level),
             f" {each.subject:<9} {each.text}",
         )
-        if each.way_out:
-            output.print_line(f"  {'':<9} ", output.colored("→ " + each.way_out, "dim"))
+        if each.remedy:
+            output.print_line(f"  {'':<9} ", output.colored("→ " + each.remedy, "dim"))
     return int(failed)

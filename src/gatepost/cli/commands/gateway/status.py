@@ -275,7 +275,7 @@ def _channel_lines(health: list[ChannelReport]) -> list[output.Line]:
     return [
         (
             f"  {'channel':<10} ",
-            output.colored(f"{each.instance} is {render_trouble(each)}", "fail" if each.way_out else "warn"),
+            output.colored(f"{each.instance} is {render_trouble(each)}", "fail" if each.remedy else "warn"),
         )
         for each in health
         if not each.is_well

@@ -34,8 +34,8 @@ def print_health(found: GatewayOverview) -> None:
         output.print_line("  ", output.colored("→ gatepost panic --off", "dim"))
     for each in found.findings:
         output.print_line(output.colored(f"{each.subject}: {each.text}", each.level))
-        if each.way_out:
-            output.print_line("  ", output.colored(f"→ {each.way_out}", "dim"))
+        if each.remedy:
+            output.print_line("  ", output.colored(f"→ {each.remedy}", "dim"))
     if found.homeless:
         output.print_line(f"{found.homeless} requests that are about no group wait; `gatepost permit ls` lists them")
 

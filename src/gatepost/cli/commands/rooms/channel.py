@@ -83,7 +83,7 @@ def _render_age(at: int | None) -> str:
 
 
 def _render_trouble(each: ChannelListItem) -> str:
-    return f"{each.error}; {each.way_out}" if each.way_out else each.error
+    return f"{each.error}; {each.remedy}" if each.remedy else each.error
 
 
 @command.command()

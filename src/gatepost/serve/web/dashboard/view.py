@@ -224,11 +224,11 @@ class FormInput(Struct, frozen=True, kw_only=True):
 
 
 class FormStep(Struct, frozen=True, kw_only=True):
-    """One operation of a form that runs several. `ways_out`: what to do, by the `trouble` that it answers."""
+    """One operation of a form that runs several. `remedies`: what to do, by the `trouble` that it answers."""
 
     operation: str
     label: str
-    ways_out: Mapping[str, str] = field(default_factory=dict)
+    remedies: Mapping[str, str] = field(default_factory=dict)
 
 
 class StepForm(Struct, frozen=True, kw_only=True, tag="steps"):

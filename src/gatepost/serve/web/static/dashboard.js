@@ -309,8 +309,8 @@ async function runStep(form, item, body) {
     const sent = await send(form.dataset.runs + item.dataset.operation, { method: "POST", headers, body });
     const { answer, error } = await sent.json();
     const trouble = answer?.trouble ?? "";
-    const wayOut = JSON.parse(item.dataset.waysOut)[trouble] ?? "";
-    if (!sent.ok || trouble) return showStep(item, "failed", [error ?? answer?.reason, wayOut].filter(Boolean).join(". "));
+    const remedy = JSON.parse(item.dataset.remedies)[trouble] ?? "";
+    if (!sent.ok || trouble) return showStep(item, "failed", [error ?? answer?.reason, remedy].filter(Boolean).join(". "));
     return showStep(item, "passed", describe(answer));
   } catch {
     return showStep(item, "failed", "The gateway does not answer.");

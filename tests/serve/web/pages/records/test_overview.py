@@ -134,7 +134,7 @@ def test_the_lead_answers_whether_everything_is_well(counts: dict[str, int], not
 
 
 def test_a_panic_comes_first_and_can_be_ended_and_findings_are_few() -> None:
-    finding = Finding(level="warn", subject="disk", text="0.5 GB free", way_out="free `some`")
+    finding = Finding(level="warn", subject="disk", text="0.5 GB free", remedy="free `some`")
     findings = [replace(finding, level="fail"), *[finding] * 9]
     notes = list_notes(make_answer(panic=PanicState(since_at=AGO, reason="smoke"), findings=findings, homeless=2), NOW)
     assert notes[0].action is not None and notes[0].action.operation == "panic.off" and notes[0].action.asks
@@ -156,7 +156,7 @@ def test_words_of_strangers_stay_words() -> None:
     last = OverviewMessage(id=1, direction=Direction.IN, by=EVIL, text=EVIL, at=AGO)
     waits = [OverviewWait(who="acme/eng", whom="a person", what=EVIL, count=1, since_at=AGO)]
     agent = make_agent(title=EVIL, last=last, waits=waits, state=AgentStanding.FAILING, failure=EVIL, provider=EVIL)
-    findings = [Finding(level="fail", subject=EVIL, text=EVIL, way_out=EVIL)]
+    findings = [Finding(level="fail", subject=EVIL, text=EVIL, remedy=EVIL)]
     found = make_answer(agent, findings=findings, panic=PanicState(since_at=AGO, reason=EVIL))
     shown = render(
         "fragment.html",

@@ -28,7 +28,7 @@ class ChannelListItem(Struct, frozen=True, kw_only=True):
     state: ChannelState | None
     since_at: int | None = None
     error: str = ""
-    way_out: str = ""
+    remedy: str = ""
     reason: EndReason | None = None
     next_at: int | None = None
     beat_at: int | None = None

@@ -129,7 +129,7 @@ def _make_broken_item(each: BrokenSpec, waiting: int) -> ChannelListItem:
 def _add_report(item: ChannelListItem, report: ChannelReport | None) -> ChannelListItem:
     if report is None:
         return item
-    taken = ("state", "since_at", "error", "way_out", "reason", "next_at", "beat_at", "event_at", "restarts", "note")
+    taken = ("state", "since_at", "error", "remedy", "reason", "next_at", "beat_at", "event_at", "restarts", "note")
     return replace(item, **{name: getattr(report, name) for name in taken})
 
 

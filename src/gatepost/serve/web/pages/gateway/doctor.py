@@ -15,7 +15,7 @@ FINDING = (
     badge("level", "How"),
     code("subject", "What"),
     made("text", "Found", lambda each: each.text),
-    made("way_out", "Way out", lambda each: each.way_out or None),
+    made("remedy", "What to do", lambda each: each.remedy or None),
 )
 
 

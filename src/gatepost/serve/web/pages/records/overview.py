@@ -169,7 +169,7 @@ def _make_homeless(count: int) -> Note:
 
 def _make_note(finding: Finding) -> Note:
     text = f"{finding.subject.capitalize()}: {_cut(finding.text)}"
-    hint = _cut(finding.way_out.replace("`", ""))
+    hint = _cut(finding.remedy.replace("`", ""))
     page_path = SUBJECT_PAGES.get(finding.subject)
     link = Link(LOOK, render_path(page_path)) if page_path else None
     return Note(text=text, hint=hint, tone=Tone.BAD if finding.level == "fail" else Tone.WARN, link=link)

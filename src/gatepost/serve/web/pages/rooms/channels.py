@@ -31,7 +31,7 @@ CHANNEL = (
     text("kind", "Kind"),
     badge("state", "State"),
     text("error", "Trouble"),
-    text("way_out", "Way out"),
+    text("remedy", "What to do"),
     moment("beat_at", "Alive"),
     moment("event_at", "Last message"),
     number("waiting", "Waiting"),

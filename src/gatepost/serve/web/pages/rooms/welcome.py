@@ -30,7 +30,7 @@ KEY_HELP = (
     "From your vendor's page for API keys. It is kept sealed, goes to this vendor alone, and no agent sees it. Empty:"
     " the one that is stored, or none for an endpoint of your own."
 )
-WAYS_OUT = {
+REMEDIES = {
     "sandbox": "The doctor's page says what each sandbox lacks",
     "command": "At a terminal, `gatepost connect acp --command …` names it",
     "library": "At a terminal, `gatepost connect` with its name installs it",
@@ -48,8 +48,8 @@ WAYS_OUT = {
     "price": "Name a model that has one, or give it one, under Further settings",
 }
 STEPS = (
-    FormStep(operation="connect.check", label="Look what is here", ways_out=WAYS_OUT),
-    FormStep(operation="connect.try", label="Ask it for one word", ways_out=WAYS_OUT),
+    FormStep(operation="connect.check", label="Look what is here", remedies=REMEDIES),
+    FormStep(operation="connect.try", label="Ask it for one word", remedies=REMEDIES),
     FormStep(operation="connect.keep", label="Let it answer in the chat"),
 )
 

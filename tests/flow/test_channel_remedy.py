@@ -4,7 +4,7 @@ import pytest
 
 from gatepost.channels.contract import CHANNELS, ChannelEnded, EndReason
 from gatepost.core import registry
-from gatepost.flow.channel_way_out import render_for_running, reword_for_new
+from gatepost.flow.channel_remedy import render_for_running, reword_for_new
 
 
 @pytest.mark.parametrize(

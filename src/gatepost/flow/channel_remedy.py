@@ -13,7 +13,7 @@ _START = re.compile(r"start (?:this|the) channel again|restart (?:this|the) chan
 
 def render_for_running(error: ChannelEnded, instance: str, kind: ChannelKind | None) -> str:
     """Whole commands."""
-    text = error.way_out.replace(_SET, f"`{_render_set(error.reason, instance, kind)}`")
+    text = error.remedy.replace(_SET, f"`{_render_set(error.reason, instance, kind)}`")
     if error.reason is not EndReason.SECOND_POLLER or "`gatepost channel" in text:
         return text
     restart = f"`gatepost channel restart {instance}`"
@@ -31,8 +31,8 @@ def _render_set(reason: EndReason, instance: str, kind: ChannelKind | None) -> s
 def reword_for_new(error: ChannelEnded) -> ChannelEnded:
     """Nothing was added, so there is nothing to set or to restart; and nothing was accepted before."""
     why = error.why.replace("no longer accepts", "does not accept")
-    way_out = _START.sub("add the channel again", _SET_WITH.sub(_render_again, error.way_out))
-    return ChannelEnded(error.reason, why, way_out)
+    remedy = _START.sub("add the channel again", _SET_WITH.sub(_render_again, error.remedy))
+    return ChannelEnded(error.reason, why, remedy)
 
 
 def _render_again(found: re.Match[str]) -> str:
