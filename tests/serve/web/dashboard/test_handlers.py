@@ -10,8 +10,9 @@ from tests.serve.web.test_people import ANN, add_ann, signed_in_as
 
 import gatepost.serve.web.site as site_module
 from gatepost.core.event_bus import EventBus
-from gatepost.serve.web.dashboard import live
+from gatepost.serve.web.dashboard import live, tables
 from gatepost.serve.web.dashboard.handlers import SHOWN_ROWS, cut_tables, find_words
+from gatepost.serve.web.dashboard.tables import make_table
 from gatepost.serve.web.dashboard.view import Column, EmptyState, PageView, Row, TableBlock
 from gatepost.store.port import Db
 from gatepost.store.schedule import tasks
@@ -233,3 +234,16 @@ def test_a_number_that_is_none_or_too_large_shows_the_beginning(given: str) -> N
 def test_words_are_looked_for_in_all_rows_before_they_are_cut() -> None:
     found = find_words(make_view(COUNT), f"row {COUNT - 1}")
     assert [row.cells[0] for row in show(found).rows] == [f"row {COUNT - 1}"]
+
+
+def test_only_the_rows_that_are_shown_are_made() -> None:
+    made: list[int] = []
+
+    def name(number: int) -> str:
+        made.append(number)
+        return f"row {number}"
+
+    table = make_table(range(20_000), (tables.made("name", "Name", name),), EmptyState(text="none"))
+    shown = show(PageView(blocks=[table]), **{"from": "400"})
+    assert [row.cells[0] for row in shown.rows] == [f"row {number}" for number in range(400, 400 + SHOWN_ROWS)]
+    assert made == list(range(400, 400 + SHOWN_ROWS))

@@ -316,11 +316,9 @@ def _parse_first(given: str) -> int:
 
 
 def _cut(table: TableBlock, first: int, query: Mapping[str, str]) -> TableBlock:
-    """A table that fits stays as it is, whatever the address says: it is another one that is long."""
-    if len(table.rows) <= SHOWN_ROWS:
-        return table
-    rest = table.rows[first:] or table.rows
-    if len(rest) <= SHOWN_ROWS:
-        return replace(table, rows=rest)
-    further = {**query, FIRST: str(first + SHOWN_ROWS if table.rows[first:] else SHOWN_ROWS)}
-    return replace(table, rows=rest[:SHOWN_ROWS], more=f"?{urlencode(further)}")
+    """A table that fits has all its rows, whatever the address says: it is another one that is long."""
+    if len(table.rows) <= SHOWN_ROWS or first >= len(table.rows):
+        first = 0
+    end = first + SHOWN_ROWS
+    further = f"?{urlencode({**query, FIRST: str(end)})}" if end < len(table.rows) else table.more
+    return replace(table, rows=list(table.rows[first:end]), more=further)

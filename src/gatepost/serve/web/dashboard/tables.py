@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, overload
 
 from msgspec import Struct
 
@@ -176,6 +176,23 @@ def _make_column(name: str, view: FieldView) -> TableField:
     return _of_value(name, view.title, show, right=view.kind in (ShownAs.NUMBER, ShownAs.MONEY))
 
 
+class LazyRows(Sequence[Row]):
+    """Rows that are made when they are looked at. A page shows some of them, and no one else waits for the rest."""
+
+    def __init__(self, found: Sequence[Answer], make: Callable[[Answer], Row]) -> None:
+        self._found, self._make = found, make
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+    @overload
+    def __getitem__(self, at: slice) -> "LazyRows": ...
+    def __getitem__(self, at: int | slice) -> "Row | LazyRows":
+        return LazyRows(self._found[at], self._make) if isinstance(at, slice) else self._make(self._found[at])
+
+
 def make_table(
     found: Sequence[Answer],
     fields: Sequence[TableField],
@@ -188,12 +205,13 @@ def make_table(
     more: str = "",
     moves: str = "",
 ) -> TableBlock:
+    def make_row(row: Answer) -> Row:
+        cells = tuple(each.show(row) for each in fields)
+        return Row(cells=cells, actions=actions(row), key=key(row), depth=depth(row))
+
     return TableBlock(
         columns=tuple(Column(each.name, each.label, each.right, each.in_files) for each in fields),
-        rows=[
-            Row(cells=tuple(each.show(row) for each in fields), actions=actions(row), key=key(row), depth=depth(row))
-            for row in found
-        ],
+        rows=LazyRows(found, make_row),
         empty=empty,
         title=title,
         more=more,

@@ -1,6 +1,6 @@
 """Contents of a page, as data: a page's file decides what, a template how. No page writes HTML."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -103,7 +103,7 @@ class TableBlock(Struct, frozen=True, kw_only=True, tag="table"):
     that of the key `before`; rows can then be dragged."""
 
     columns: tuple[Column, ...]
-    rows: list[Row]
+    rows: Sequence[Row]
     empty: EmptyState
     title: str = ""
     more: str = ""
