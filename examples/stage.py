@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from gatepost.cli.operation_command import call_operation
 from gatepost.core.home import Home
 from gatepost.serve.control.arguments.records.ledger import ListLedgerArgs
+from gatepost.store.money.ledger import LedgerLine
 from gatepost_testing.daemon import READY, DaemonProcess
 from gatepost_testing.model_script import load_script
 from gatepost_testing.models import ModelEndpoint
@@ -74,10 +74,9 @@ class Stage:
         words += ["--thread", thread] if thread else []
         return int(self.daemon.json(*words)["message"])
 
-    def list_rows(self) -> list[dict[str, Any]]:
+    def list_rows(self) -> list[LedgerLine]:
         """The ledger, oldest first: what `gatepost ledger list` prints, without a process for each look."""
-        rows: list[dict[str, Any]] = call_operation(Home(self.home), ListLedgerArgs, {"limit": NEWEST_ROWS})
-        return rows
+        return call_operation(Home(self.home), ListLedgerArgs, {"limit": NEWEST_ROWS})
 
     def wait_for_answer(self, address: str, text: str = "") -> str:
         """The next thing that is said in a room, and has `text` in it. It is printed, and so is what came before it."""
@@ -85,14 +84,14 @@ class Stage:
 
         def look() -> bool:
             for row in self.list_rows():
-                if row["direction"] != "out" or row["address"] != address or row["id"] in self._shown:
+                if row.direction != "out" or row.address != address or row.id in self._shown:
                     continue
-                if row["state"] != "sent":
+                if row.state != "sent":
                     continue
-                self._shown.add(row["id"])
-                print(_render_answer(address, row["text"]), flush=True)
-                if text in row["text"]:
-                    found.append(row["text"])
+                self._shown.add(row.id)
+                print(_render_answer(address, row.text), flush=True)
+                if text in row.text:
+                    found.append(row.text)
                     return True
             return False
 
@@ -101,7 +100,7 @@ class Stage:
 
     def list_said(self, address: str) -> list[str]:
         """Everything that agents said in a room."""
-        return [row["text"] for row in self.list_rows() if row["direction"] == "out" and row["address"] == address]
+        return [row.text for row in self.list_rows() if row.direction == "out" and row.address == address]
 
     def wait_until(self, holds: Callable[[], object], what: str) -> None:
         bound = time.monotonic() + PATIENCE_S
@@ -149,8 +148,8 @@ def open_stage(folder: Path, more_settings: str = "") -> Iterator[Stage]:
         home.mkdir(mode=0o700)
         for file in folder.glob("*.toml"):
             shutil.copy(file, home)
-        with (home / "gatepost.toml").open("a", encoding="utf-8") as file:
-            file.write(more_settings)
+        with (home / "gatepost.toml").open("a", encoding="utf-8") as settings_file:
+            settings_file.write(more_settings)
         shutil.copytree(folder / "groups", home / "groups")
         stage = Stage(folder, home, **settings)
         stage.title("Set up: what setup.sh does")

@@ -3,7 +3,8 @@
 import os
 import sys
 from pathlib import Path
-from typing import Any
+
+from gatepost.store.money.ledger import LedgerLine
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -13,9 +14,9 @@ from stage import Stage, play  # noqa: E402  from the folder above
 ROOM = "terminal:morning"
 
 
-def list_silent_runs(stage: Stage) -> list[dict[str, Any]]:
+def list_silent_runs(stage: Stage) -> list[LedgerLine]:
     """Those that are over, oldest first."""
-    return [row for row in stage.list_rows() if row["event"] == "task" and row["state"] == "silent"]
+    return [row for row in stage.list_rows() if row.event == "task" and row.state == "silent"]
 
 
 def wait_for_silent_run(stage: Stage) -> None:

@@ -131,7 +131,7 @@ def get_room(number: int) -> str:
 
 def find_state(stage: Stage, text: str) -> str:
     """What became of a message."""
-    return next((str(row["state"]) for row in stage.list_rows() if row["text"] == text), "")
+    return next((str(row.state) for row in stage.list_rows() if row.text == text), "")
 
 
 def post_forged(url: str) -> int:

@@ -5,6 +5,7 @@ import pytest
 from gatepost.access.senders import check_sender, is_person, is_program, rights_by_acl, rights_of
 from gatepost.store.people.users import SenderRoles
 from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rooms.rooms import RoomPolicy
 
 STRANGER = SenderRoles(known=False)
 OWNER = SenderRoles(True, (("owner", ""),))
@@ -34,28 +35,28 @@ def test_a_role_holds_for_all_below_and_a_membership_for_one_group(
 
 
 def test_a_strict_room_lets_in_those_who_belong() -> None:
-    assert [check_sender("strict", rights).allowed for rights in ("owner", "admin", "member", "guest")] == [
+    assert [check_sender(RoomPolicy.STRICT, rights).allowed for rights in ("owner", "admin", "member", "guest")] == [
         True,
         True,
         True,
         False,
     ]
-    assert check_sender("strict", "guest").reason == "unknown_sender_strict"
+    assert check_sender(RoomPolicy.STRICT, "guest").reason == "unknown_sender_strict"
 
 
 def test_a_room_that_asks_for_approval_is_closed_until_somebody_can_be_asked() -> None:
-    assert not check_sender("request_approval", "guest").allowed
-    assert check_sender("request_approval", "guest").reason == "unknown_sender_request_approval"
+    assert not check_sender(RoomPolicy.REQUEST_APPROVAL, "guest").allowed
+    assert check_sender(RoomPolicy.REQUEST_APPROVAL, "guest").reason == "unknown_sender_request_approval"
 
 
 def test_a_public_room_is_open_and_an_unreadable_policy_is_not() -> None:
-    assert check_sender("public", "guest").allowed
+    assert check_sender(RoomPolicy.PUBLIC, "guest").allowed
     assert not check_sender("pubic", "guest").allowed
 
 
 def test_root_is_for_owners_whatever_the_room_says() -> None:
-    assert check_sender("public", "owner", "root").allowed
-    assert check_sender("public", "admin", "root").reason == "root_is_for_owners"
+    assert check_sender(RoomPolicy.PUBLIC, "owner", "root").allowed
+    assert check_sender(RoomPolicy.PUBLIC, "admin", "root").reason == "root_is_for_owners"
 
 
 def test_agents_and_the_gateway_are_no_people() -> None:

@@ -3,6 +3,7 @@ and that a command of a menu arrives as if its person had typed it."""
 
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -58,7 +59,7 @@ def test_one_function_maps_or_leaves_out_what_a_platform_does_not_take() -> None
     assert [(each.shown, each.name) for each in prefixed] == [("gp_me", "me")]
 
 
-def _fields(rules: CommandRules) -> dict[str, object]:
+def _fields(rules: CommandRules) -> dict[str, Any]:
     return {name: getattr(rules, name) for name in rules.__struct_fields__}
 
 

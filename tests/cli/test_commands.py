@@ -24,19 +24,23 @@ from gatepost.core.process import home_lock
 from gatepost.core.records import replace
 from gatepost.core.settings import Config
 from gatepost.flow.intake.engagement import make_engagement
+from gatepost.messages.inbound import Direction, MessageKind
+from gatepost.messages.outbound import Op
 from gatepost.serve.control.operations.records.ledger import find_trace
 from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.messages import NewMessage
-from gatepost.store.messages.outbox import NewEffect
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.money import costs
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.rooms import engagements, rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.routes import NEVER_ENDS
 from gatepost.store.sessions import groups, sessions, turn_claims, turns
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
 
 Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
@@ -54,14 +58,14 @@ def db(home: Home, empty_store: Path) -> Iterator[Db]:
 def ask(db: Db, text: str, platform_id: str, now: int) -> tuple[int, str]:
     """A message that waits for the group `home`."""
     groups.add(db, "home", "Home", "", now)
-    session = sessions.find_or_add(db, "per-thread", "home", "web", "web:home", "", now)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "home", "web", "web:home", "", now)
     message_id = messages.accept(
         db,
         NewMessage(
             instance="web",
             address="web:home",
-            direction="in",
-            kind="chat",
+            direction=Direction.IN,
+            kind=MessageKind.CHAT,
             sender="web:user/9",
             sender_name="Ada",
             text=text,
@@ -82,14 +86,14 @@ def answer(db: Db, session_id: str, text: str, now: int) -> None:
     rows = tuple(entry.id for entry, _ in inbox.list_for_turn(db, claim.turn.id))
     turns.begin(db, claim.turn.id, claim.turn.epoch, rows, now + 1000)
     new = NewEffect(
-        key="k1", op="send", origin="result", instance="web", address="web:home", text=text,
+        key="k1", op=Op.SEND, origin=EffectOrigin.RESULT, instance="web", address="web:home", text=text,
         payload={"text": text}, folder="home", session_id=session_id, turn_id=claim.turn.id,
     )  # fmt: skip
     outbox.add(db, new, now + 20_000)
     turns.finish(db, claim.turn.id, claim.turn.epoch, "{}", now + 21_000)
     effect = outbox.claim_head(db, "web", "web:home", "run-1", now + 22_000, 60_000_000)
     assert effect is not None
-    outbox.record_outcome(db, effect.id, "sent", "", now + 23_000, "p2")
+    outbox.record_outcome(db, effect.id, EffectState.SENT, "", now + 23_000, "p2")
 
 
 def test_an_empty_ledger_is_accounted_for(run: Run, db: Db) -> None:
@@ -245,7 +249,7 @@ def test_no_text_of_others_reaches_the_terminal_raw(run: Run, db: Db, home: Home
     inbox.refuse(db, message_id, "home", "guest", HOSTILE, 1_000_000)
     groups.add(db, "acme", HOSTILE, "", 1)
     groups.update(db, "acme", {"model": HOSTILE, "options": {"speed": HOSTILE}})
-    rooms.add(db, "web", "web:x\u202e", HOSTILE, False, "strict", 1)
+    rooms.add(db, "web", "web:x\u202e", HOSTILE, False, RoomPolicy.STRICT, 1)
     users.add(db, "web:user/\u202e", HOSTILE, 1)
     audit.append(db, audit.AuditRecord(1, HOSTILE, HOSTILE, "done", {"text": HOSTILE}))
     line = json.dumps({"timestamp": "2027", "level": "info", "event": HOSTILE, "x": HOSTILE}, ensure_ascii=False)
@@ -538,7 +542,9 @@ def test_the_status_counts_open_sessions(run: Run, db: Db) -> None:
 
 def test_nanoclaw_47_the_doctor_finds_what_is_wrong_and_says_the_way_out(run: Run, db: Db, home: Home) -> None:
     ask(db, "hello", "p1", 1_000_000)
-    new = NewEffect(key="k", op="send", origin="tool", instance="pager", address="pager:x", payload={"text": "x"})
+    new = NewEffect(
+        key="k", op=Op.SEND, origin=EffectOrigin.TOOL, instance="pager", address="pager:x", payload={"text": "x"}
+    )
     outbox.add(db, new, 1_000_000)
     ask(db, "and later", "p2", 121_000_000)  # when the first was late already
     (home.path / "gatepost.toml").write_text("[log]\nlevle = 'debug'\n")

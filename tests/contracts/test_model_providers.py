@@ -14,6 +14,7 @@ from gatepost.inside.providers.contract import (
     ConversationStarted,
     DraftText,
     Item,
+    ItemKind,
     Misconfigured,
     Provider,
     ProviderContext,
@@ -96,7 +97,7 @@ async def provider(name: str, place: ProviderContext) -> AsyncIterator[Provider]
 
 def a_batch(*texts: str, turn: str = "t-1", first: int = 1, continued: bool = False) -> Batch:
     items = tuple(
-        Item(row=seq + 100, seq=seq, kind="chat", sender="Ann", text=text, content={"text": text})
+        Item(row=seq + 100, seq=seq, kind=ItemKind.CHAT, sender="Ann", text=text, content={"text": text})
         for seq, text in enumerate(texts, first)
     )
     return Batch(turn=turn, prompt="\n".join(texts), items=items, continued=continued)
@@ -227,7 +228,7 @@ async def test_only_a_harmless_call_is_made_again_when_its_result_was_lost(
         if isinstance(event, ToolUse):
             break  # as a process that ends here
     after = find_provider(name, None)(place)
-    note = Item(row=900, seq=9, kind="system", sender="", text="", content={"event": "continued", "done": []})
+    note = Item(row=900, seq=9, kind=ItemKind.SYSTEM, sender="", text="", content={"event": "continued", "done": []})
     batch = Batch(turn="t-1", prompt="it broke off", items=(note,), continued=True)
     events = await read_all(after.query(batch, conversation))
 

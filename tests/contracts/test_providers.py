@@ -12,6 +12,7 @@ from gatepost.inside.providers.contract import (
     Batch,
     ConversationStarted,
     Item,
+    ItemKind,
     Provider,
     Text,
     TurnFailed,
@@ -43,7 +44,9 @@ def provider(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 
 
 def a_batch(*texts: str, turn: str = "t-1", first: int = 1) -> Batch:
-    items = tuple(Item(row=seq, seq=seq, kind="chat", sender="Ann", text=text) for seq, text in enumerate(texts, first))
+    items = tuple(
+        Item(row=seq, seq=seq, kind=ItemKind.CHAT, sender="Ann", text=text) for seq, text in enumerate(texts, first)
+    )
     return Batch(turn=turn, prompt="\n".join(texts), items=items)
 
 

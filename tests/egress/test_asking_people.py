@@ -38,6 +38,7 @@ from gatepost.store.rights import egress, requests, waiting_requests
 from gatepost.store.rights.requests import AnswerLasts, Request, RequestState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.call import Caller
 
 FOLDER, BOSS = "acme/eng", "fake:user/boss"
@@ -53,7 +54,7 @@ def settle(db: Db, now: int) -> str:
     users.add_role(db, BOSS, UserRole.OWNER, "", "test", now)
     direct_rooms.add(db, BOSS, "fake", "fake:direct/boss", now)
     groups.update(db, "acme", {"options": {"egress": "ask"}})
-    return sessions.find_or_add(db, "per-thread", FOLDER, "fake", "fake:room/1", "", now).id
+    return sessions.find_or_add(db, SessionMode.PER_THREAD, FOLDER, "fake", "fake:room/1", "", now).id
 
 
 def decide_all(db: Db, choice: AnswerChoice, by: str = BOSS) -> list[Decision]:

@@ -21,7 +21,7 @@ from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.serve import room_events
 from gatepost.store.messages import inbox
 from gatepost.store.money import budgets, costs
-from gatepost.store.money.budgets import BudgetScope
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
@@ -159,7 +159,9 @@ async def test_a_budget_that_the_bytes_of_the_prompt_do_not_fit_is_used_all_the_
 ) -> None:
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         now, limit = gateway.clock.now(), parse_usd("0.40", "")
-        await gateway.store.write(budgets.put, BudgetScope("group", "home"), Period.DAY, limit, "test", now)
+        await gateway.store.write(
+            budgets.put, BudgetScope(BudgetScopeKind.GROUP, "home"), Period.DAY, limit, "test", now
+        )
         await channel.say("hello")
         await channel.wait_for(1, timeout=PATIENCE)
         await wait_until_settled(gateway)
@@ -177,7 +179,7 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_told_in_plain_words
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, endpoint) as gateway:
         now = gateway.clock.now()
         await gateway.store.write(
-            budgets.put, BudgetScope("group", "home"), Period.DAY, parse_usd("0.01", ""), "test", now
+            budgets.put, BudgetScope(BudgetScopeKind.GROUP, "home"), Period.DAY, parse_usd("0.01", ""), "test", now
         )
         for _ in range(2):
             receipt = await channel.say("hello")

@@ -13,6 +13,7 @@ from gatepost.flow.intake.commands.conversation import BEGUN
 from gatepost.flow.intake.commands.stop import FOR_OTHERS
 from gatepost.flow.sessions import compaction
 from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, pinned_rules
 from gatepost_testing.channel import FakeChannel
@@ -37,7 +38,7 @@ SCRIPT: dict[str, Any] = {
 def add_people(db: Db) -> None:
     for user in (ADA, BOB, ADMIN):
         users.add(db, user, "", 1)
-    users.add_role(db, ADMIN, "admin", "home", "test", 1)
+    users.add_role(db, ADMIN, UserRole.ADMIN, "home", "test", 1)
     for user in (ADA, BOB):
         users.add_member(db, user, "home", "test", 1)
 

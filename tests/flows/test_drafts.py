@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,7 @@ async def write(gateway: Gateway, text: str) -> None:
 
 
 @asynccontextmanager
-async def a_gateway(path: Path, script: ScriptBuilder = SCRIPT, **given: object) -> AsyncIterator[Gateway]:
+async def a_gateway(path: Path, script: ScriptBuilder = SCRIPT, **given: Any) -> AsyncIterator[Gateway]:
     script.write(Home(path).group("home")).chmod(0o644)
     async with running_gateway(path, **given) as gateway:
         yield gateway

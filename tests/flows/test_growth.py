@@ -19,6 +19,7 @@ from gatepost.store.engine.migrate import migrate
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.schedule import retention
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.clock import FixedClock
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
@@ -135,7 +136,9 @@ def test_stranger_23_no_portion_of_a_sweep_reads_more_in_an_old_store(tmp_path: 
             connection = connect(path)
             db = SqliteDb(connection)
             groups.add(db, "home", "home", "scripted", 1)
-            _bench("aged").age(connection, sessions.find_or_add(db, "shared", "home", "fake", ROOM, "", 1), pairs, 1)
+            _bench("aged").age(
+                connection, sessions.find_or_add(db, SessionMode.SHARED, "home", "fake", ROOM, "", 1), pairs, 1
+            )
             counted.most.clear()
             for remove in (retention.remove_messages, retention.remove_steps):
                 assert remove(db, 0, 2**60, 20).removed == 20

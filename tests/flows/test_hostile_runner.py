@@ -3,6 +3,7 @@ nor follows, and the next message of the same room is answered."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from gatepost.store.messages import inbox, outbox
 from gatepost.store.money import ledger
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions, turn_claims, turns
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
@@ -57,7 +59,7 @@ class Liar:
 """
 
 
-def frame(kind: str, **fields: object) -> str:
+def frame(kind: str, **fields: Any) -> str:
     return "say " + json.dumps({"type": kind, "id": 900, "turn": "@TURN@", "epoch": 1, **fields})
 
 
@@ -143,7 +145,7 @@ async def _turn_in(gateway: Gateway) -> str:
     now = gateway.clock.now()
 
     def begin(db: Db) -> str:
-        session = sessions.find_or_add(db, "per-thread", "home", "fake", ROOM, "", now)
+        session = sessions.find_or_add(db, SessionMode.PER_THREAD, "home", "fake", ROOM, "", now)
         message_id = add_arrival(db, now, address=ROOM, text="hi", platform_id="v")
         inbox.enqueue(db, message_id, session.id, "home", "member", now)
         claim = turn_claims.claim(db, session.id, "liar", "somebody", now, 3_600_000_000, 1, ready=True)

@@ -12,7 +12,7 @@ import pytest
 from gatepost.flow.sessions.notices import INTERRUPTED
 from gatepost.flow.sessions.sandbox.provider_specs import load_spec
 from gatepost.inside.media import MediaHandling
-from gatepost.messages.inbound import Attachment
+from gatepost.messages.inbound import Attachment, AttachmentKind
 from gatepost.store.money import costs
 from gatepost_testing.agent_profiles import AGENTS, PATIENCE, AgentProfile, run_agent_gateway
 from gatepost_testing.channel import FakeChannel
@@ -33,16 +33,18 @@ def png() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b"")
 
 
-PICTURE = Attachment(name="a.jpg", mime="image/jpeg", kind="image", data=png())
+PICTURE = Attachment(name="a.jpg", mime="image/jpeg", kind=AttachmentKind.IMAGE, data=png())
 PDF = Attachment(
     name="b.pdf",
     mime="application/pdf",
-    kind="file",
+    kind=AttachmentKind.FILE,
     data=b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>",
 )
-NOTE = Attachment(name="c.txt", mime="text/plain", kind="file", data=b"plain words")
-VOICE = Attachment(name="d.ogg", mime="audio/ogg", kind="audio", data=b"OggS" + bytes(2000))
-WAV = Attachment(name="e.wav", mime="audio/wav", kind="audio", data=b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(100))
+NOTE = Attachment(name="c.txt", mime="text/plain", kind=AttachmentKind.FILE, data=b"plain words")
+VOICE = Attachment(name="d.ogg", mime="audio/ogg", kind=AttachmentKind.AUDIO, data=b"OggS" + bytes(2000))
+WAV = Attachment(
+    name="e.wav", mime="audio/wav", kind=AttachmentKind.AUDIO, data=b"RIFF\x24\x00\x00\x00WAVEfmt " + bytes(100)
+)
 MARK = b64encode(PICTURE.data)[:24]  # how the picture begins, as it is sent
 CONTINUED: dict[str, Any] = {
     "tools": True,

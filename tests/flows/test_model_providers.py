@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
-from gatepost.messages.inbound import Attachment
+from gatepost.messages.inbound import Attachment, AttachmentKind
 from gatepost.store.messages import inbox
 from gatepost.store.sessions import groups, turns
 from gatepost_testing.channel import FakeChannel
@@ -267,8 +267,8 @@ async def test_a_picture_is_shown_to_the_model_also_in_later_turns(
     tmp_path: Path, channel: FakeChannel, provider: str
 ) -> None:
     async with ModelEndpoint() as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
-        picture = Attachment(name="a.jpg", mime="image/jpeg", kind="image", data=PNG)
-        note = Attachment(name="a.txt", mime="text/plain", kind="file", data=b"plain words")
+        picture = Attachment(name="a.jpg", mime="image/jpeg", kind=AttachmentKind.IMAGE, data=PNG)
+        note = Attachment(name="a.txt", mime="text/plain", kind=AttachmentKind.FILE, data=b"plain words")
         await channel.say("look", attachments=(picture, note))
         await channel.wait_for(1)
         await wait_until_settled(gateway)

@@ -18,6 +18,7 @@ from gatepost.serve.control.contract import OPERATIONS, OperationDeps
 from gatepost.store.messages import inbox, message_steps
 from gatepost.store.money import ledger
 from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, switches
 from gatepost_testing.channel import FakeChannel
@@ -259,7 +260,7 @@ async def test_stranger_01_a_stop_by_message_ends_a_turn_while_the_writer_is_stu
 ) -> None:
     def welcome(db: Db) -> None:
         users.add(db, OWNER, "owner", 1)
-        users.add_role(db, OWNER, "owner", "", "test", 1)
+        users.add_role(db, OWNER, UserRole.OWNER, "", "test", 1)
 
     await gateway.store.write(welcome)
     running = await channel.say("hang")

@@ -23,6 +23,7 @@ from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, replays, sessions
 from gatepost.store.sessions.replays import ReplayedTurn, TurnOutcome
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.call import ReplayWish
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
@@ -205,7 +206,7 @@ async def test_a_replay_is_bounded_and_has_something_to_repeat(tmp_path: Path) -
 
 def _fill(db: Db, many: int) -> None:
     for number in range(many):
-        made = sessions.find_or_add(db, "shared", "home", replays.INSTANCE, f"replay:{number}", "", 1)
+        made = sessions.find_or_add(db, SessionMode.SHARED, "home", replays.INSTANCE, f"replay:{number}", "", 1)
         replays.add(db, replays.Replay(made.id, "s-1", "home", {}, "operator", 1), [], "{}")
 
 

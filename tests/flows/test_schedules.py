@@ -25,7 +25,7 @@ from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import Firing
 from gatepost.store.schedule.tasks import Task
 from gatepost.store.sessions import due_sessions, sessions
-from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost_testing.channel import FakeChannel, SendFault
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
 from gatepost_testing.waiting import PATIENCE_S, until
@@ -48,7 +48,7 @@ async def a_gateway(path: Path, channel: FakeChannel, **given: Any) -> AsyncIter
         await open_room(gateway, "fake", ROOM)
 
         def settle(db: Db) -> None:
-            sessions.find_or_add(db, "per-thread", "home", "fake", ROOM, "", gateway.clock.now())
+            sessions.find_or_add(db, SessionMode.PER_THREAD, "home", "fake", ROOM, "", gateway.clock.now())
             direct_rooms.add(db, "fake:user/7", "fake", DIRECT, gateway.clock.now())
             acl.put(
                 db, AclRow(id=0, principal="fake:user/7", action="op:tasks.write", scope="home"), gateway.clock.now()

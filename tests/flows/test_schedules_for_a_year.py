@@ -24,6 +24,7 @@ from gatepost.store.port import Db, Store
 from gatepost.store.schedule import tasks
 from gatepost.store.schedule.tasks import MissedPolicy
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.clock import FixedClock
 from gatepost_testing.empty_database import EmptyDatabase
@@ -173,7 +174,7 @@ async def simulate(
 
     def prepare(db: Db) -> list[str]:
         groups.add(db, "acme", "Acme", "", start)
-        sessions.find_or_add(db, "shared", "acme", INSTANCE, ROOM, "", start)
+        sessions.find_or_add(db, SessionMode.SHARED, "acme", INSTANCE, ROOM, "", start)
         made = []
         for number, rule in enumerate(rules):
             asked = TaskRequest(

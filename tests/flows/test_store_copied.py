@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def copy(old: StorePlace, new: StorePlace) -> dict[str, CopiedTable]:
     return {each.name: each for each in found}
 
 
-async def talk(path: Path, text: str, **settings: object) -> list[str]:
+async def talk(path: Path, text: str, **settings: Any) -> list[str]:
     """Say one thing and wait for its answer; the sessions that there are then."""
     channel = FakeChannel()
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **settings) as gateway:

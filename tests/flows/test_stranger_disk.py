@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def settings(kind: str = "bubblewrap", **given: int) -> dict[str, object]:
+def settings(kind: str = "bubblewrap", **given: int) -> dict[str, Any]:
     return {"sandbox__kind": kind, "sessions__provider": "looker", "sessions__tries": 1, **given}
 
 

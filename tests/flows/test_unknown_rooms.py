@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def settle_people(db: Db, now: int) -> None:
 
 
 @asynccontextmanager
-async def asking_gateway(home: Path, channel: FakeChannel, **given: object) -> AsyncIterator[Gateway]:
+async def asking_gateway(home: Path, channel: FakeChannel, **given: Any) -> AsyncIterator[Gateway]:
     async with running_gateway(home, {"fake": (channel.kind, channel)}, **given) as gateway:
         await gateway.store.write(settle_people, gateway.clock.now())
         for folder in ("home", "acme"):

@@ -17,7 +17,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.core.periods import Period
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.money import budgets, costs, reservations
-from gatepost.store.money.budgets import BudgetScope
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, egress, secrets
 from gatepost.store.sessions import groups
@@ -99,7 +99,9 @@ async def test_what_does_not_fit_the_budget_is_not_asked_and_the_room_is_told_on
     channel = FakeChannel()
     async with ModelEndpoint(SCRIPT) as endpoint, a_gateway(tmp_path / "h", channel, provider, endpoint) as gateway:
         limit, now = parse_usd("0.000001", "daily"), gateway.clock.now()
-        await gateway.store.write(budgets.put, BudgetScope("group", "home"), Period.DAY, limit, "test", now)
+        await gateway.store.write(
+            budgets.put, BudgetScope(BudgetScopeKind.GROUP, "home"), Period.DAY, limit, "test", now
+        )
         for _ in range(3):
             await channel.say("hello")
             await wait_until_settled(gateway, 40)

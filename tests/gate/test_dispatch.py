@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -26,6 +27,7 @@ from gatepost.store.messages import destinations
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import sessions, turns
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turns import Turn
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import Body, ForwardedResult, Tool, tool
@@ -94,7 +96,7 @@ async def writing_behind(dispatch: Dispatch) -> AsyncIterator[None]:
             await task
 
 
-async def details(store: SqliteStore) -> list[dict[str, object]]:
+async def details(store: SqliteStore) -> list[dict[str, Any]]:
     rows = await store.read(audit.list_latest, 100)
     return [json.loads(row[5]) for row in reversed(rows)]
 
@@ -237,7 +239,9 @@ async def test_without_a_turn_it_is_the_room_of_the_session_unless_that_spans_ro
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, tools=SMALL, turn=False)
     assert (await agent.call("where")).text == f"{PLATFORM} {ROOM} "
-    spanning = await GateAgent.create(tmp_path, store, "acme/all", tools=SMALL, turn=False, mode="agent-shared")
+    spanning = await GateAgent.create(
+        tmp_path, store, "acme/all", tools=SMALL, turn=False, mode=SessionMode.AGENT_SHARED
+    )
     answer = await spanning.call("where")
     assert answer.failed
     assert "chatJid" in answer.text
@@ -247,7 +251,7 @@ async def test_a_room_of_another_group_is_refused_as_one_that_is_not_there(tmp_p
     agent = await GateAgent.create(tmp_path, store, tools=SMALL)
 
     def elsewhere(db: Db) -> None:
-        sessions.find_or_add(db, "per-thread", "acme/ops", PLATFORM, OTHER, "", 1)
+        sessions.find_or_add(db, SessionMode.PER_THREAD, "acme/ops", PLATFORM, OTHER, "", 1)
 
     await GateAgent.create(tmp_path, store, "acme/ops", tools=SMALL)
     await store.write(elsewhere)
@@ -267,7 +271,7 @@ async def test_a_room_with_a_live_session_of_this_group_is_reached(tmp_path: Pat
     agent = await GateAgent.create(tmp_path, store, tools=SMALL)
 
     def other(db: Db) -> str:
-        return sessions.find_or_add(db, "per-thread", "acme/eng", PLATFORM, OTHER, "", 1).id
+        return sessions.find_or_add(db, SessionMode.PER_THREAD, "acme/eng", PLATFORM, OTHER, "", 1).id
 
     session_id = await store.write(other)
     assert not (await agent.call("where", chatJid=OTHER)).failed
@@ -460,7 +464,7 @@ async def complain(call: ToolCall, size: int) -> str:
     ],
 )
 async def test_stranger_new_no_answer_of_any_tool_is_larger_than_the_bound(
-    name: str, fits: dict[str, object], not_: dict[str, object], tmp_path: Path, store: SqliteStore
+    name: str, fits: dict[str, Any], not_: dict[str, Any], tmp_path: Path, store: SqliteStore
 ) -> None:
     agent = await GateAgent.create(tmp_path, store, tools=LARGE)
     answer = await agent.call(name, **fits)

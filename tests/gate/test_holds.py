@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.sessions import groups, sessions, turns
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.call import ToolCall
 from gatepost.tools.contract import TOOLS, Body, Tool, tool
 from gatepost_testing.clock import NOON
@@ -110,17 +112,17 @@ class HeldAgent:
         await store.write(add)
         return cls(agent, tools)
 
-    async def call(self, name: str, **arguments: object) -> ToolAnswer:
+    async def call(self, name: str, **arguments: Any) -> ToolAnswer:
         return await self.agent.call(name, **arguments)
 
-    async def is_held(self, name: str, **arguments: object) -> bool:
+    async def is_held(self, name: str, **arguments: Any) -> bool:
         answer = await self.call(name, **arguments)
         return "waits for a person's decision" in answer.text
 
     async def last(self) -> Request:
         return (await self.agent.store.read(waiting_requests.list_pending))[-1]
 
-    async def decide(self, choice: AnswerChoice, given: dict[str, object] | None = None) -> Request:
+    async def decide(self, choice: AnswerChoice, given: dict[str, Any] | None = None) -> Request:
         request = await self.last()
         now, reach = self.deps.clock.now(), self.deps.reach
         await self.agent.store.write(
@@ -137,7 +139,7 @@ class HeldAgent:
         path.write_text(text)
         return path
 
-    async def say(self, text: str, files: Sequence[dict[str, object]] = ()) -> OutboxEffect:
+    async def say(self, text: str, files: Sequence[dict[str, Any]] = ()) -> OutboxEffect:
         """Something that the agent said before."""
         session = self.agent.session
         new = NewEffect(
@@ -340,7 +342,7 @@ async def test_many_sessions_of_one_group_do_not_flood_who_decides(tmp_path: Pat
     def ask_elsewhere(db: Db) -> None:
         for number in range(MOST_WAITING_IN_GROUP):
             room = f"fake:room/{number // 8 + 10}"
-            session = sessions.find_or_add(db, "per-thread", "acme/eng", "fake", room, "", NOON)
+            session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme/eng", "fake", room, "", NOON)
             new = NewRequest(
                 kind=RequestKind.CALL, name=str(number), folder="acme/eng", session_id=session.id, tool="echo", input={}
             )
@@ -475,7 +477,7 @@ async def test_a_file_that_is_rewritten_after_the_card_is_sent_as_it_was_seen(
     ],
 )
 async def test_files_of_other_tools_go_as_they_were_seen_as_well(
-    tmp_path: Path, store: SqliteStore, name: str, arguments: dict[str, object]
+    tmp_path: Path, store: SqliteStore, name: str, arguments: dict[str, Any]
 ) -> None:
     agent = await HeldAgent.create(tmp_path, store, f"hold {name}", tools=TOOLS)
     await store.write(lambda db: groups.add(db, "acme/eng/sre", "SRE", "scripted", NOON))
@@ -637,7 +639,7 @@ async def test_a_task_that_was_allowed_is_not_changed_without_a_person(tmp_path:
     ],
 )
 async def test_an_agent_does_not_have_itself_asked_to_speak_where_that_is_held(
-    tmp_path: Path, store: SqliteStore, name: str, arguments: dict[str, object]
+    tmp_path: Path, store: SqliteStore, name: str, arguments: dict[str, Any]
 ) -> None:
     """What it answers there is no call."""
     agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={ROOM})", tools=TOOLS, folder="acme")
@@ -694,7 +696,7 @@ async def test_nobody_allows_a_forward_that_no_card_shows_whole(tmp_path: Path, 
 
 @pytest.mark.parametrize(("name", "more"), [("edit", {"content": "The salaries"}), ("delete", {})])
 async def test_the_source_of_an_allowed_forward_is_not_changed_until_it_has_left(
-    tmp_path: Path, store: SqliteStore, name: str, more: dict[str, object]
+    tmp_path: Path, store: SqliteStore, name: str, more: dict[str, Any]
 ) -> None:
     agent = await HeldAgent.create(tmp_path, store, f"hold speak(jid={OTHER})", tools=TOOLS)
     await store.write(destinations.add_room, "acme/eng", "other", PLATFORM, OTHER, "", NOON)
@@ -739,7 +741,7 @@ async def test_the_card_of_a_prototype_shows_its_tasks_and_instructions(tmp_path
     ],
 )
 async def test_an_answer_that_lasts_speaks_of_the_same_call_where_no_parameter_names_a_place(
-    tmp_path: Path, store: SqliteStore, name: str, first: dict[str, object], other: dict[str, object]
+    tmp_path: Path, store: SqliteStore, name: str, first: dict[str, Any], other: dict[str, Any]
 ) -> None:
     agent = await HeldAgent.create(tmp_path, store, f"hold {name}", tools=TOOLS, folder="acme")
     assert await agent.is_held(name, **first)

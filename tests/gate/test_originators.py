@@ -24,7 +24,7 @@ from gatepost.store.rights.secrets import SecretReader
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import agents, groups, sessions, turn_claims, turns
 from gatepost.store.sessions.agents import NewAgent
-from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.store.sessions.turns import Turn
 from gatepost_testing.gate_agent import MINUTE, ROOM, GateAgent
 
@@ -59,7 +59,7 @@ async def limit(store: SqliteStore, micro: int) -> None:
 
 def _session(db: Db, folder: str, address: str) -> Session:
     groups.add(db, folder, folder, "scripted", NOW)
-    return sessions.find_or_add(db, "per-thread", folder, "fake", address, "", NOW)
+    return sessions.find_or_add(db, SessionMode.PER_THREAD, folder, "fake", address, "", NOW)
 
 
 async def _begin(store: SqliteStore, session: Session) -> Turn:

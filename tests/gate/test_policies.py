@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from gatepost.core.registry import load_package
 from gatepost.flow import grant_changes
@@ -100,7 +101,7 @@ async def test_a_list_can_be_cut_to_subjects_and_what_is_cut_cannot_be_called(
     assert (await agent.call("send", text="hi")).code == INVALID_PARAMS
 
 
-async def refused(agent: GateAgent, tool: str, **arguments: object) -> bool:
+async def refused(agent: GateAgent, tool: str, **arguments: Any) -> bool:
     answer = await agent.call(tool, **arguments)
     return answer.failed or bool(answer.code)
 

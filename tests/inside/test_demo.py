@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gatepost.inside import providers
-from gatepost.inside.providers.contract import Batch, Item, Text, ToolUse
+from gatepost.inside.providers.contract import Batch, Item, ItemKind, Text, ToolUse
 from gatepost.inside.providers.demo import Demo, _first_sentence, read_notes, write_notes
 from gatepost_testing.provider_context import make_context
 
@@ -24,7 +24,7 @@ def demo(tmp_path: Path) -> Demo:
 
 
 def an_item(seq: int, text: str) -> Item:
-    return Item(row=seq, seq=seq, kind="chat", sender="Ann", text=text)
+    return Item(row=seq, seq=seq, kind=ItemKind.CHAT, sender="Ann", text=text)
 
 
 async def ask(demo: Demo, *texts: str) -> list[str]:
@@ -65,8 +65,8 @@ async def test_it_names_the_files_that_it_got(demo: Demo) -> None:
     photo = {"type": "image", "name": "a `b`\n.png", "mimeType": "image/png", "size": 34_816, "path": "in/1/a"}
     plan = {"type": "file", "name": "plan.pdf", "mimeType": "application/pdf", "size": 3_145_728, "path": "in/1/b"}
     items = (
-        Item(row=1, seq=1, kind="chat", sender="Ann", text="", content={"attachments": [photo]}),
-        Item(row=2, seq=2, kind="chat", sender="Ann", text="see these", content={"attachments": [photo, plan]}),
+        Item(row=1, seq=1, kind=ItemKind.CHAT, sender="Ann", text="", content={"attachments": [photo]}),
+        Item(row=2, seq=2, kind=ItemKind.CHAT, sender="Ann", text="see these", content={"attachments": [photo, plan]}),
     )
     events = [event async for event in demo.query(Batch(turn="t-1", prompt="", items=items), "")]
     alone, both = [event.text for event in events if isinstance(event, Text)]
@@ -139,7 +139,12 @@ async def test_without_its_tools_it_still_answers(demo: Demo) -> None:
 
 async def test_a_continued_turn_answers_only_what_was_not_answered(demo: Demo) -> None:
     note = Item(
-        row=9, seq=9, kind="system", sender="", text="", content={"event": "continued", "done": [{"inReplyTo": 1}]}
+        row=9,
+        seq=9,
+        kind=ItemKind.SYSTEM,
+        sender="",
+        text="",
+        content={"event": "continued", "done": [{"inReplyTo": 1}]},
     )
     batch = Batch(turn="t-1", prompt="", items=(an_item(1, "a"), an_item(2, "b"), note), continued=True)
     events = [event async for event in demo.query(batch, "")]

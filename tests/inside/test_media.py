@@ -16,7 +16,7 @@ from gatepost.inside.media import (
     list_attachments,
     read_block,
 )
-from gatepost.inside.providers.contract import Item
+from gatepost.inside.providers.contract import Item, ItemKind
 from gatepost.inside.runner import find_provider
 from gatepost_testing.provider_context import make_context
 
@@ -119,7 +119,7 @@ def test_a_file_that_is_not_what_it_is_called_is_what_its_bytes_say(tmp_path: Pa
 def test_files_are_found_where_they_lie_whatever_a_stranger_calls_them(tmp_path: Path) -> None:
     place = make_context(tmp_path, agent=tmp_path, start=tmp_path, state=tmp_path, router=tmp_path, name="")
     given = [{"name": "../../etc/passwd"}, {"name": ""}, "odd", {"name": "b.png"}]
-    item = Item(row=7, seq=1, kind="chat", sender="", text="", content={"attachments": given})
+    item = Item(row=7, seq=1, kind=ItemKind.CHAT, sender="", text="", content={"attachments": given})
 
     assert list_attachments(place, item) == [tmp_path / "in/files/7/passwd", tmp_path / "in/files/7/b.png"]
-    assert list_attachments(place, Item(row=7, seq=1, kind="chat", sender="", text="")) == []
+    assert list_attachments(place, Item(row=7, seq=1, kind=ItemKind.CHAT, sender="", text="")) == []

@@ -13,6 +13,7 @@ from gatepost.inside.providers.contract import (
     ConversationStarted,
     Event,
     Item,
+    ItemKind,
     Misconfigured,
     PermissionRequest,
     ProviderContext,
@@ -27,6 +28,7 @@ from gatepost.inside.providers.contract import (
 )
 from gatepost.inside.providers.scripted import LOOK_S, Scripted
 from gatepost.inside.script_format import CompletedEffect, CompletedEffects, Script, ScriptStep, ScriptTurn, read_script
+from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost_testing.provider_context import make_context, read_all
 
 if TYPE_CHECKING:
@@ -208,12 +210,12 @@ async def test_an_error_ends_the_turn_and_can_be_limited(place: ProviderContext)
     agent = scripted(place, {"default": [{"error": error}, {"say": "fine"}]})
 
     events = await read_all(agent.query(a_batch(an_item(1, "a"), an_item(2, "b")), ""))
-    assert events[1:] == [TurnFailed("overloaded", "retryable", 2.0)]
+    assert events[1:] == [TurnFailed("overloaded", TurnErrorClass.RETRYABLE, 2.0)]
     conversation = events[0].conversation if isinstance(events[0], ConversationStarted) else ""
     again = a_batch(continued(), continued=True)
     assert (await read_all(agent.query(again, conversation)))[1:] == [
         Text("fine", 1),
-        TurnFailed("overloaded", "retryable", 2.0),
+        TurnFailed("overloaded", TurnErrorClass.RETRYABLE, 2.0),
     ]
 
 
@@ -310,10 +312,10 @@ async def test_a_script_in_the_options_wins_over_the_file(place: ProviderContext
 
 
 def test_system_notes_match_only_turns_that_ask_for_them() -> None:
-    script = Script(turns=[ScriptTurn(do=[]), ScriptTurn(do=[], kind="system")])
+    script = Script(turns=[ScriptTurn(do=[]), ScriptTurn(do=[], kind=ItemKind.SYSTEM)])
 
-    assert script.choose("system", "x", set())[0] == 1
-    assert script.choose("chat", "x", set())[0] == 0
+    assert script.choose(ItemKind.SYSTEM, "x", set())[0] == 1
+    assert script.choose(ItemKind.CHAT, "x", set())[0] == 0
 
 
 def test_what_was_said_accounts_for_each_step_once() -> None:

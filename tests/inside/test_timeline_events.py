@@ -1,7 +1,7 @@
 """What a request is called outside: no answer to one can reach another."""
 
 from gatepost.inside.acp.protocol import input_of, key_of
-from gatepost.inside.providers.contract import PermissionRequest, Question
+from gatepost.inside.providers.contract import PermissionRequest, PermissionRequestKind, Question
 from gatepost.inside.timeline_events import LARGEST_EVENT, describe
 
 
@@ -15,7 +15,7 @@ def test_a_request_has_its_name_by_what_it_says_as_well() -> None:
         PermissionRequest("1", "Bash", {"command": "ls"}),
         PermissionRequest("0", "Bash", {"command": "rm"}),
         PermissionRequest("0", "Write", {"command": "ls"}),
-        PermissionRequest("0", "Bash", {"command": "ls"}, "plan"),
+        PermissionRequest("0", "Bash", {"command": "ls"}, PermissionRequestKind.PLAN),
         PermissionRequest("0", "Bash", {"command": "ls"}, follow_up="more"),
         PermissionRequest("0", "Bash", {"command": "ls"}, next_mode="more"),
         Question("0", "ls"),

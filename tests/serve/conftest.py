@@ -17,16 +17,18 @@ from gatepost.channels.web import WebChannel
 from gatepost.core.clock import Clock, SystemClock
 from gatepost.core.home import Home
 from gatepost.core.settings import Config
-from gatepost.messages.inbound import Inbound, Receipt
+from gatepost.messages.inbound import Direction, Inbound, MessageKind, Receipt
 from gatepost.messages.outbound import Op, Outbound
 from gatepost.serve import password_hashing
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.messages import NewMessage
-from gatepost.store.messages.outbox import NewEffect
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.port import Db
 from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions, turn_claims, turn_failures, turns
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turn_failures import FailureCause
 
 FOLDER = "home"
@@ -65,7 +67,7 @@ class Answerer:
     def _accept(self, db: Db, inbound: Inbound) -> Receipt:
         now = self.clock.now()
         groups.add(db, FOLDER, "Home", "demo", now)
-        rooms.add(db, self.hub.instance, inbound.address, "", True, "strict", now)
+        rooms.add(db, self.hub.instance, inbound.address, "", True, RoomPolicy.STRICT, now)
         attachments = [
             {
                 "name": one.name,
@@ -79,8 +81,8 @@ class Answerer:
             instance=self.hub.instance,
             address=inbound.address,
             thread=inbound.thread,
-            direction="in",
-            kind="chat",
+            direction=Direction.IN,
+            kind=MessageKind.CHAT,
             verb=inbound.verb,
             sender=inbound.sender,
             text=inbound.text,
@@ -92,14 +94,14 @@ class Answerer:
         )
         message_id = messages.accept(db, new, now)
         if message_id is None:
-            known = messages.find(db, self.hub.instance, inbound.address, "in", inbound.platform_id)
+            known = messages.find(db, self.hub.instance, inbound.address, Direction.IN, inbound.platform_id)
             assert known is not None
             return Receipt(message_id=known.id, new=False, state=inbox.list_for_message(db, known.id)[0].state)
         if inbound.text == "refuse me":
             inbox.refuse(db, message_id, FOLDER, "guest", "nobody is wired to this room", now)
             return Receipt(message_id=message_id, new=True, state="refused", reason="nobody is wired to this room")
         session = sessions.find_or_add(
-            db, "per-thread", FOLDER, self.hub.instance, inbound.address, inbound.thread, now
+            db, SessionMode.PER_THREAD, FOLDER, self.hub.instance, inbound.address, inbound.thread, now
         )
         inbox.enqueue(db, message_id, session.id, FOLDER, "owner", now)
         return Receipt(message_id=message_id, new=True, state="queued")
@@ -163,7 +165,7 @@ class Answerer:
         new = NewEffect(
             key=key,
             op=op,
-            origin="result",
+            origin=EffectOrigin.RESULT,
             instance=self.hub.instance,
             address=address,
             thread=thread,
@@ -183,7 +185,7 @@ class Answerer:
         effect = await self.store.read(outbox.find_by_key, key)
         assert effect is not None
         await self.store.write(
-            lambda db: outbox.record_outcome(db, effect.id, "sent", "", self.clock.now(), platform_id)
+            lambda db: outbox.record_outcome(db, effect.id, EffectState.SENT, "", self.clock.now(), platform_id)
         )
         self.hub.ring(address)
 

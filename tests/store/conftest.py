@@ -9,7 +9,7 @@ from gatepost.store.messages import inbox, outbox
 from gatepost.store.messages.outbox import NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions, turn_claims, turn_failures, turns
-from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.store.sessions.turn_claims import TurnClaim
 from gatepost.store.sessions.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
 from gatepost.store.sessions.turns import Turn
@@ -113,7 +113,7 @@ class Desk:
 def make_desk(db: Db) -> Desk:
     if groups.get(db, "acme") is None:
         groups.add(db, "acme", "Acme", "", NOON)
-    return Desk(db, sessions.find_or_add(db, "shared", "acme", *ROOM, "", NOON))
+    return Desk(db, sessions.find_or_add(db, SessionMode.SHARED, "acme", *ROOM, "", NOON))
 
 
 @pytest.fixture

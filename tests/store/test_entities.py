@@ -5,6 +5,7 @@ import pytest
 from gatepost.store.messages import destinations
 from gatepost.store.port import Db
 from gatepost.store.rooms import rooms, routes
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups
 from gatepost_testing.store_errors import INTEGRITY_ERRORS
 
@@ -58,12 +59,12 @@ def test_routes_stand_in_the_order_of_seq_then_id(db: Db) -> None:
 
 
 def test_two_bots_see_one_chat_as_two_rooms(db: Db) -> None:
-    one = rooms.add(db, "bot-1", "fake:1", "Ops", False, "strict", 1)
-    two = rooms.add(db, "bot-2", "fake:1", "Ops", False, "public", 1)
+    one = rooms.add(db, "bot-1", "fake:1", "Ops", False, RoomPolicy.STRICT, 1)
+    two = rooms.add(db, "bot-2", "fake:1", "Ops", False, RoomPolicy.PUBLIC, 1)
     assert one.id != two.id
-    assert rooms.add(db, "bot-1", "fake:1", "Renamed", False, "public", 2) == one
+    assert rooms.add(db, "bot-1", "fake:1", "Renamed", False, RoomPolicy.PUBLIC, 2) == one
     assert rooms.list_instances(db, "fake:1") == ["bot-1", "bot-2"]
-    assert rooms.set_policy(db, "bot-1", "fake:1", "public")
+    assert rooms.set_policy(db, "bot-1", "fake:1", RoomPolicy.PUBLIC)
 
 
 def test_a_destinations_name_leads_to_one_place(db: Db) -> None:

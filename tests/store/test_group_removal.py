@@ -2,8 +2,9 @@
 
 from gatepost.core.records import replace
 from gatepost.store.money import budgets
-from gatepost.store.money.budgets import BudgetScope, Period
+from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind, Period
 from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclEffect, AclRow
@@ -22,9 +23,9 @@ def test_stranger_14_a_new_group_of_the_same_name_inherits_no_right_and_every_li
         acl.put(db, allow(f"folder:{folder}", "**"), 1)
         acl.put(db, allow("telegram:user/9", folder), 1)
         acl.put(db, replace(allow(f"folder:{folder}", "**"), action="mcp:post", effect=AclEffect.DENY), 1)
-        budgets.put(db, BudgetScope("group", folder), Period.DAY, 5_000_000, "operator", 1)
+        budgets.put(db, BudgetScope(BudgetScopeKind.GROUP, folder), Period.DAY, 5_000_000, "operator", 1)
         users.add(db, "telegram:user/9", "Ada", 1)
-        users.add_role(db, "telegram:user/9", "admin", folder, "operator", 1)
+        users.add_role(db, "telegram:user/9", UserRole.ADMIN, folder, "operator", 1)
     assert groups.remove(db, "acme")
     groups.add(db, "acme", "another", "", 2)
 

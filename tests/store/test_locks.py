@@ -14,6 +14,7 @@ from gatepost.store.port import Db, LockKind
 from gatepost.store.rights import audit
 from gatepost.store.rights.audit import AuditRecord
 from gatepost.store.sessions import groups, sessions, timeline
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.timeline import TimelineKind
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.waiting import PATIENCE_S
@@ -41,7 +42,7 @@ async def server(emptied: "EmptyDatabase") -> "AsyncIterator[PostgresStore]":
 
 def add_session(db: Db) -> str:
     groups.add(db, "acme", "Acme", "", NOON)
-    return sessions.find_or_add(db, "shared", "acme", *ROOM, "", NOON).id
+    return sessions.find_or_add(db, SessionMode.SHARED, "acme", *ROOM, "", NOON).id
 
 
 async def test_calls_of_four_writers_never_pass_a_budget_together(server: "PostgresStore") -> None:

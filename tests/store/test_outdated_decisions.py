@@ -11,13 +11,15 @@ from typing import TypeVar
 import psycopg
 import pytest
 
+from gatepost.messages.outbound import Op
 from gatepost.store.messages import inbox, outbox
-from gatepost.store.messages.outbox import NewEffect, OutboxEffect
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.postgres.connection import open_connection
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.sessions import groups, sessions, turn_claims
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turn_claims import TurnClaim
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.empty_database import EmptyDatabase
@@ -59,8 +61,8 @@ def _is_anybody_waiting(watching: psycopg.Connection) -> bool:
 def add_effect(db: Db, number: int) -> int:
     new = NewEffect(
         key=f"k{number}",
-        op="send",
-        origin="result",
+        op=Op.SEND,
+        origin=EffectOrigin.RESULT,
         instance=ROOM[0],
         address=ROOM[1],
         text="hi",
@@ -84,7 +86,7 @@ async def test_what_was_withdrawn_meanwhile_is_not_sent(server: PostgresStore) -
 def add_message(db: Db, name: str) -> tuple[str, int]:
     if groups.get(db, "acme") is None:
         groups.add(db, "acme", "Acme", "", NOON)
-    session = sessions.find_or_add(db, "shared", "acme", *ROOM, "", NOON)
+    session = sessions.find_or_add(db, SessionMode.SHARED, "acme", *ROOM, "", NOON)
     message_id = add_arrival(db, NOON, instance=ROOM[0], address=ROOM[1], platform_id=name, text=name)
     return session.id, inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)
 

@@ -8,8 +8,10 @@ from typing import Any
 import apsw
 import pytest
 
+from gatepost.messages.inbound import Direction
 from gatepost.store.engine.sqlite_db import SqliteDb
 from gatepost.store.messages import destinations, inbox, mailbox_rows, messages, outbox
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.money import costs, ledger
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, requests, waiting_requests
@@ -71,7 +73,7 @@ ASKED: dict[str, Ask] = {
     "renew": lambda db: turns.renew_lease(db, "t", 1, 1, 1),
     "prompts_waiting": lambda db: agents.count_waiting(db, "s"),
     "by_seq": lambda db: messages.find_by_seq(db, "s", 1),
-    "find": lambda db: messages.find(db, "i", "a", "in", "p"),
+    "find": lambda db: messages.find(db, "i", "a", Direction.IN, "p"),
     "latest_in_room": lambda db: messages.list_latest_in_room(db, "i", "a", None, 10),
     "in_room_after": lambda db: messages.list_in_room(db, "i", "a", 1, 10),
     "learn_platform_id": lambda db: messages.set_platform_id(db, 1, "p"),
@@ -89,7 +91,7 @@ ASKED: dict[str, Ask] = {
     "by_tools": lambda db: outbox.count_by_tools(db, "s", None),
     "by_tools_in_turn": lambda db: outbox.count_by_tools(db, "s", "t"),
     "withdraw_results": lambda db: outbox.cancel_results(db, "t", "", 1),
-    "give_way": lambda db: outbox.supersede_edits(db, "t", "status", 1),
+    "give_way": lambda db: outbox.supersede_edits(db, "t", EffectOrigin.STATUS, 1),
     "said_in_turn": lambda db: outbox.list_texts_in_turn(db, "t", "i", "a", "x", 1),
     "has_done_any": lambda db: outbox.has_done_any(db, "t"),
     "done_in_turn": lambda db: outbox.list_done_in_turn(db, "t", 10, 10),

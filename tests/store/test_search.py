@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gatepost.core.clock import DAY, SystemClock
 from gatepost.core.errors import Invalid
+from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store import search
 from gatepost.store.engine import migrate
 from gatepost.store.engine.full_text import LOOKED_AT
@@ -17,10 +18,12 @@ from gatepost.store.engine.sqlite_db import AT_ONCE, SqliteDb, connect
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox, messages
 from gatepost.store.messages import snippets as snippets_of
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
 
 ROOT = Subtree("root", everything=True)
@@ -31,7 +34,7 @@ def say(
     db: Db, text: str, room: str = "fake:room/1", sender: str = "fake:user/1", at: int = 5, folder: str = ""
 ) -> int:
     message_id = add_arrival(db, at, address=room, sender=sender, text=text, platform_id=str(next(_ids)))
-    inbox.refuse(db, message_id, folder, "guest", "", at, state="observed")
+    inbox.refuse(db, message_id, folder, "guest", "", at, state=InboxState.OBSERVED)
     return message_id
 
 
@@ -47,7 +50,7 @@ def snippets(db: Db, query: str) -> list[str]:
 
 def talk(db: Db, folder: str, room: str) -> None:
     groups.add(db, folder, folder, "scripted", 1)
-    sessions.find_or_add(db, "per-thread", folder, "fake", room, "", 1)
+    sessions.find_or_add(db, SessionMode.PER_THREAD, folder, "fake", room, "", 1)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_no_hit_is_ever_of_a_room_that_the_caller_may_not_read(
         db.run(f"DELETE FROM {table}")
     for folder, number in held:
         groups.add(db, folder, folder, "scripted", 1)
-        sessions.find_or_add(db, "per-thread", folder, "fake", f"fake:room/{number}", "", 1)
+        sessions.find_or_add(db, SessionMode.PER_THREAD, folder, "fake", f"fake:room/{number}", "", 1)
     for number, text in said:
         say(db, text, f"fake:room/{number}")
     search.index(db)
@@ -252,7 +255,7 @@ def test_a_store_that_has_messages_is_indexed_when_it_is_brought_up_to_date(
         " VALUES ('fake', 'fake:room/1', 'in', 'p', 'chat', 'fake:user/1', 'an old 会議', 5, 5)"
     )
     ((number,),) = db.rows("SELECT id FROM messages")
-    inbox.refuse(db, number, "", "guest", "", 5, state="observed")
+    inbox.refuse(db, number, "", "guest", "", 5, state=InboxState.OBSERVED)
     monkeypatch.undo()
     migrate.migrate(path, SystemClock())
     assert not search.is_behind(db)
@@ -346,8 +349,8 @@ def test_a_room_that_is_shared_out_shows_each_part_its_own(db: Db) -> None:
         new = NewMessage(
             instance="fake",
             address="fake:room/1",
-            direction="out",
-            kind="chat",
+            direction=Direction.OUT,
+            kind=MessageKind.CHAT,
             verb="send",
             sender="",
             text="coffee",
@@ -361,7 +364,7 @@ def test_a_room_that_is_shared_out_shows_each_part_its_own(db: Db) -> None:
             (folder, said),
         )
     both = say(db, "tea", folder="beta")
-    inbox.refuse(db, both, "acme/eng", "guest", "", 5, state="observed")
+    inbox.refuse(db, both, "acme/eng", "guest", "", 5, state=InboxState.OBSERVED)
     assert set(found(db, "tea", Subtree("acme"))) == {given["acme"], given["acme/eng"], both}
     assert set(found(db, "tea", Subtree("acme/eng"))) == {given["acme/eng"], both}
     assert set(found(db, "tea", Subtree("beta"))) == {given["beta"], both}

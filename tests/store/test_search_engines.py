@@ -8,10 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatepost.core.errors import Invalid
+from gatepost.messages.inbound import Direction
 from gatepost.store import search
 from gatepost.store.engine.full_text import LOOKED_AT
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.messages import inbox, messages
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.port import Db
 from gatepost.store.search import SearchQuery, Subtree
@@ -118,7 +120,7 @@ def fill(db: Db) -> None:
         new = NewMessage(
             instance="fake",
             address=f"fake:room/{number % 3}",
-            direction="in",
+            direction=Direction.IN,
             sender=f"fake:user/{number % 2}",
             text=text,
             at=number,
@@ -126,7 +128,7 @@ def fill(db: Db) -> None:
         )
         message_id = messages.accept(db, new, number)
         assert message_id == number + 1
-        inbox.refuse(db, message_id, "", "guest", "", number, state="observed")
+        inbox.refuse(db, message_id, "", "guest", "", number, state=InboxState.OBSERVED)
     while search.index(db):
         pass
 

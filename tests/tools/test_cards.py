@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from gatepost_testing.outbox_harness import OutboxHarness
 
 load_package("gatepost.tools")
 
-GOOD: dict[str, object] = {
+GOOD: dict[str, Any] = {
     "title": "The build",
     "text": "It **passed**.",
     "fields": [{"name": "tests", "value": "2000"}, {"name": "time", "value": "4 min"}],
@@ -109,7 +110,7 @@ async def test_the_same_call_twice_is_one_card_and_its_number_names_it(agent: Ga
         ({"buttons": [{"label": "l", "url": "https://a.b/\n"}]}, "buttons: item 1: url: an http"),
     ],
 )
-async def test_bad_input_is_named_and_nothing_is_sent(given: dict[str, object], why: str, agent: GateAgent) -> None:
+async def test_bad_input_is_named_and_nothing_is_sent(given: dict[str, Any], why: str, agent: GateAgent) -> None:
     answer = await agent.call("send_card", **{**GOOD, **given})
     assert answer.failed
     assert answer.text.startswith(why)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ async def test_the_same_call_is_booked_once(agent: GateAgent) -> None:
         ({"provider": "x", "model": "y", "cost_usd": 1, "input_tokens": -1}, "input_tokens"),
     ],
 )
-async def test_bad_input_is_named(agent: GateAgent, arguments: dict[str, object], field: str) -> None:
+async def test_bad_input_is_named(agent: GateAgent, arguments: dict[str, Any], field: str) -> None:
     answer = await agent.call("log_external_cost", **arguments)
 
     assert answer.code == INVALID_PARAMS

@@ -39,7 +39,16 @@ async def add_route(
     def add(db: Db) -> int:
         folder = target.partition("#")[0]
         groups.add(db, folder, folder, "", NOON)
-        new = Route(match, target, "test", NOON, seq=seq, folder=folder, ttl_s=ttl_s, also=also)
+        new = Route(
+            match=match,
+            target=target,
+            created_by="test",
+            created_at=NOON,
+            seq=seq,
+            folder=folder,
+            ttl_s=ttl_s,
+            also=also,
+        )
         return routes.add(db, new).id
 
     return await store.write(add)

@@ -15,7 +15,7 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox, messages
 from gatepost.store.port import Db
 from gatepost.store.sessions import errands, groups, sessions
-from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.tools.group_sessions import LARGEST_INJECTED, MOST_INJECTED
 from gatepost_testing.gate_agent import ROOM, GateAgent
 
@@ -31,7 +31,7 @@ def told(answer: ToolAnswer) -> dict[str, Any]:
 
 def _talk(db: Db, folder: str, address: str) -> Session:
     groups.add(db, folder, folder, "", 1)
-    return sessions.find_or_add(db, "per-thread", folder, "fake", address, "", 1)
+    return sessions.find_or_add(db, SessionMode.PER_THREAD, folder, "fake", address, "", 1)
 
 
 async def test_the_conversations_of_the_own_part_of_the_tree_are_listed(tmp_path: Path, store: SqliteStore) -> None:

@@ -19,6 +19,7 @@ from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.messages.inbound import CLICK, Direction, Inbound
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, messages, outbox, room_history
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.messages import NewMessage
 from gatepost.store.messages.outbox import OUTBOX, EffectState
 from gatepost.store.messages.room_history import Cursor
@@ -27,6 +28,7 @@ from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.search import Subtree
 from gatepost.store.sessions import due_sessions, groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.contract import TOOLS
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.channel import FakeChannel
@@ -35,7 +37,7 @@ from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 
 load_package("gatepost.tools")
 
-LOOKS: dict[str, dict[str, object]] = {
+LOOKS: dict[str, dict[str, Any]] = {
     "inspect_messages": {},
     "get_history": {},
     "get_thread": {"topic": ""},
@@ -67,13 +69,13 @@ def _said(db: Db, text: str, at: int, room: str = ROOM, thread: str = "", reason
         platform_id=f"p-{text[:40]}",
         folder=folder,
     )
-    inbox.refuse(db, message_id, "", "guest", reason, at, state="refused" if reason else "silent")
+    inbox.refuse(db, message_id, "", "guest", reason, at, state=InboxState.REFUSED if reason else "silent")
     return message_id
 
 
 def _talk(db: Db, folder: str, room: str) -> None:
     groups.add(db, folder, folder, "scripted", 1)
-    sessions.find_or_add(db, "per-thread", folder, PLATFORM, room, "", 1)
+    sessions.find_or_add(db, SessionMode.PER_THREAD, folder, PLATFORM, room, "", 1)
 
 
 @pytest.mark.parametrize("name", sorted(LOOKS))
@@ -180,7 +182,7 @@ async def test_pages_by_id_by_platform_id_and_by_time_miss_nothing(tmp_path: Pat
     for number, at in enumerate((5, 5, 5, 7, 6)):  # said in one moment, and one that was heard late
         await store.write(_said, f"m{number}", at * SECOND)
     read: list[str] = []
-    before: dict[str, object] = {}
+    before: dict[str, Any] = {}
     while page := told(await agent.call("inspect_messages", limit=2, **before))["messages"]:
         read = [each["text"] for each in page] + read
         before = {"before": page[0]["id"]}
@@ -385,7 +387,7 @@ async def test_a_room_that_is_shared_out_shows_each_its_own(tmp_path: Path, stor
             assert texts(await agent.call(name, **given)) == expected, name
 
 
-async def _pages(agent: GateAgent, name: str, **given: object) -> list[dict[str, Any]]:
+async def _pages(agent: GateAgent, name: str, **given: Any) -> list[dict[str, Any]]:
     """Every page, newest first, each within the bound."""
     pages: list[dict[str, Any]] = []
     while not pages or pages[-1]["more"]:

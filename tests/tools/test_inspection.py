@@ -12,17 +12,20 @@ from gatepost.gate.dispatch import INVALID_PARAMS
 from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.contract import TOOLS
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.gate_agent import FOLDERS, PLATFORM, GateAgent
 
 load_package("gatepost.tools")
 
-LOOKS: dict[str, dict[str, object]] = {"inspect_routing": {}, "inspect_identity": {"sub": "fake:user/1"}}
+LOOKS: dict[str, dict[str, Any]] = {"inspect_routing": {}, "inspect_identity": {"sub": "fake:user/1"}}
 
 
 def told(answer: ToolAnswer) -> dict[str, Any]:
@@ -45,7 +48,7 @@ def _fail(db: Db, folder: str, room: str, reason: str) -> None:
     if groups.get(db, folder) is None:
         groups.add(db, folder, folder, "scripted", 1)
     message_id = add_arrival(db, 1, instance=PLATFORM, address=room, sender="x:1", text="x")
-    inbox.refuse(db, message_id, folder, "guest", reason, 1, state="failed")
+    inbox.refuse(db, message_id, folder, "guest", reason, 1, state=InboxState.FAILED)
 
 
 @pytest.mark.parametrize("name", sorted(LOOKS))
@@ -142,9 +145,9 @@ def _people(db: Db) -> None:
     users.add_member(db, "fake:user/member", "acme/ops", "operator", 1)
     users.add_member(db, "fake:user/member", "other", "operator", 1)
     users.add_member(db, "fake:user/foreign", "other", "operator", 1)
-    users.add_role(db, "fake:user/admin", "admin", "acme", "operator", 1)
-    users.add_role(db, "fake:user/admin", "admin", "other", "operator", 1)
-    users.add_role(db, "fake:user/1", "owner", "", "operator", 1)
+    users.add_role(db, "fake:user/admin", UserRole.ADMIN, "acme", "operator", 1)
+    users.add_role(db, "fake:user/admin", UserRole.ADMIN, "other", "operator", 1)
+    users.add_role(db, "fake:user/1", UserRole.OWNER, "", "operator", 1)
 
 
 async def test_people_of_the_own_world_are_known_and_only_as_far_as_it_goes(tmp_path: Path, store: SqliteStore) -> None:
@@ -184,7 +187,7 @@ async def test_who_spoke_in_rooms_of_others_is_nobody_here(tmp_path: Path, store
     await store.write(_people)
 
     def speak(db: Db) -> None:
-        session = sessions.find_or_add(db, "per-thread", "other", PLATFORM, "fake:room/3", "", 1)
+        session = sessions.find_or_add(db, SessionMode.PER_THREAD, "other", PLATFORM, "fake:room/3", "", 1)
         message_id = add_arrival(
             db, 1, instance=PLATFORM, address=session.address, sender="fake:user/silent", text="hi"
         )

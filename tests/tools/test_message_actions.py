@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from gatepost.store.messages import destinations, messages, outbox
 from gatepost.store.messages.outbox import EffectOrigin, NewEffect, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rooms import rooms
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions
 from gatepost.tools.contract import TOOLS
 from gatepost_testing.arrivals import add_arrival
@@ -35,7 +37,7 @@ load_package("gatepost.tools")
 
 OTHER, FOREIGN = "fake:room/2", "fake:room/9"
 OWN = "what the agent said before"
-GOOD: dict[str, dict[str, object]] = {
+GOOD: dict[str, dict[str, Any]] = {
     "delete": {"targetId": OWN},
     "dislike": {"targetId": 1},
     "forward": {"sourceMsgId": 1, "targetJid": ROOM},
@@ -109,7 +111,7 @@ async def effects_of(agent: GateAgent) -> int:
     return sum(1 for message in found if message is not None and message.direction == "out")
 
 
-async def arguments(agent: GateAgent, name: str) -> dict[str, object]:
+async def arguments(agent: GateAgent, name: str) -> dict[str, Any]:
     """Good ones; where a message of one's own is needed, there is one."""
     given = dict(GOOD[name])
     if given.get("targetId") == OWN:
@@ -117,7 +119,7 @@ async def arguments(agent: GateAgent, name: str) -> dict[str, object]:
     return given
 
 
-async def done(agent: GateAgent, channel: FakeChannel, name: str, **given: object) -> Outbound:
+async def done(agent: GateAgent, channel: FakeChannel, name: str, **given: Any) -> Outbound:
     """A call, and what the platform was asked for by it."""
     seq = seq_of(await agent.call(name, **given))
     effect = await ended(agent, seq)
@@ -126,7 +128,7 @@ async def done(agent: GateAgent, channel: FakeChannel, name: str, **given: objec
 
 
 def hear_in(db: Db, address: str, text: str, platform_id: str, kind: str = "chat") -> int:
-    rooms.add(db, PLATFORM, address, "", False, "public", 1)
+    rooms.add(db, PLATFORM, address, "", False, RoomPolicy.PUBLIC, 1)
     return add_arrival(
         db, 1, instance=PLATFORM, address=address, kind=kind, sender="fake:user/2", text=text, platform_id=platform_id
     )
@@ -206,7 +208,7 @@ async def test_arizuko_16_a_room_of_another_group_and_a_room_of_nobodys_are_refu
         ("post", {"content": "x", "media": ["x"] * 21}, "media"),
     ],
 )
-async def test_bad_arguments_are_named(name: str, given: dict[str, object], field: str, agent: GateAgent) -> None:
+async def test_bad_arguments_are_named(name: str, given: dict[str, Any], field: str, agent: GateAgent) -> None:
     answer = await agent.call(name, **given)
     assert answer.code == INVALID_PARAMS
     assert field in answer.text

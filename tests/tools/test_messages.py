@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
 load_package("gatepost.tools")
 
 OTHER = "fake:room/2"
-GOOD_ARGUMENTS: dict[str, dict[str, object]] = {
+GOOD_ARGUMENTS: dict[str, dict[str, Any]] = {
     "send": {"text": "hi"},
     "reply": {"text": "hi"},
     "edit": {"targetId": 1, "content": "hi"},

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from gatepost_testing.gate_agent import FOLDERS, GateAgent
 
 load_package("gatepost.tools")
 
-GOOD_ARGUMENTS: dict[str, dict[str, object]] = {
+GOOD_ARGUMENTS: dict[str, dict[str, Any]] = {
     "network_allow": {"host": "example.com"},
     "network_deny": {"host": "example.com"},
     "network_list": {},

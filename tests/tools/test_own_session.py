@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
 
@@ -19,6 +19,7 @@ from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions, turns
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.contract import TOOLS
 from gatepost.tools.own_session import LARGEST_WORK
 from gatepost_testing.gate_agent import FOLDERS, ROOM, GateAgent
@@ -28,7 +29,7 @@ Ts = TypeVarTuple("Ts")
 
 load_package("gatepost.tools")
 
-GOOD_ARGUMENTS: dict[str, dict[str, object]] = {"get_work": {}, "set_work": {"content": "x"}, "inspect_session": {}}
+GOOD_ARGUMENTS: dict[str, dict[str, Any]] = {"get_work": {}, "set_work": {"content": "x"}, "inspect_session": {}}
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ async def agent(tmp_path: Path, store: SqliteStore) -> GateAgent:
     return await GateAgent.create(tmp_path, store)
 
 
-def result(answer: ToolAnswer) -> dict[str, object]:
+def result(answer: ToolAnswer) -> dict[str, Any]:
     assert not answer.failed and not answer.code, answer.text
     found = json.loads(answer.text)
     assert isinstance(found, dict)
@@ -104,7 +105,7 @@ async def test_a_session_tells_its_facts_and_its_room(agent: GateAgent) -> None:
 
 
 async def test_a_session_that_spans_rooms_tells_the_address_of_its_turn(tmp_path: Path, store: SqliteStore) -> None:
-    agent = await GateAgent.create(tmp_path, store, "acme/all", mode="agent-shared")
+    agent = await GateAgent.create(tmp_path, store, "acme/all", mode=SessionMode.AGENT_SHARED)
     assert result(await agent.call("inspect_session"))["room"] == ROOM
 
 
@@ -152,8 +153,8 @@ async def test_the_groups_conversation_about_another_topic_is_told_and_none_of_o
 ) -> None:
     def talk(db: Db) -> str:
         groups.add(db, "other", "other", "scripted", 1)
-        sessions.find_or_add(db, "per-thread", "other", agent.session.instance, ROOM, "theirs", 1)
-        return sessions.find_or_add(db, "per-thread", "acme/eng", agent.session.instance, ROOM, "ours", 1).id
+        sessions.find_or_add(db, SessionMode.PER_THREAD, "other", agent.session.instance, ROOM, "theirs", 1)
+        return sessions.find_or_add(db, SessionMode.PER_THREAD, "acme/eng", agent.session.instance, ROOM, "ours", 1).id
 
     ours = await store.write(talk)
     found = result(await agent.call("inspect_session", topic="ours", limit=5))

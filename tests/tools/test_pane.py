@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from gatepost_testing.outbox_harness import OutboxHarness
 
 load_package("gatepost.tools")
 
-GOOD: dict[str, dict[str, object]] = {
+GOOD: dict[str, dict[str, Any]] = {
     "pane_set_prompts": {"prompts": [{"title": "More", "message": "tell me more"}]},
     "pane_set_title": {"title": "the build"},
 }
@@ -71,7 +72,7 @@ async def test_arizuko_16_a_room_of_nobodys_is_refused(name: str, agent: GateAge
         ("pane_set_title", {"title": "x" * 257}, "title: has 257 characters"),
     ],
 )
-async def test_bad_input_is_named(name: str, given: dict[str, object], why: str, agent: GateAgent) -> None:
+async def test_bad_input_is_named(name: str, given: dict[str, Any], why: str, agent: GateAgent) -> None:
     answer = await agent.call(name, **given)
     assert answer.failed
     assert answer.text.startswith(why)
@@ -99,11 +100,11 @@ async def test_both_reach_the_channel_and_are_repeated_when_it_is_not_known_whet
     channel.script(SendFault.UNCERTAIN_LOST, SendFault.NONE, SendFault.UNCERTAIN_LOST)
     post = OutboxHarness(store, {"fake": channel})
     async with post.running():
-        await post.do("p", "prompts", None, {"prompts": [{"title": "More", "message": "tell me more"}]})
+        await post.do("p", Op.PROMPTS, None, {"prompts": [{"title": "More", "message": "tell me more"}]})
         await post.tried("p", 1)
         post.advance(1)
         await post.ended("p")
-        await post.do("t", "title", None, {"text": "the build"})
+        await post.do("t", Op.TITLE, None, {"text": "the build"})
         await post.tried("t", 1)
         post.advance(1)
         row = await post.ended("t")

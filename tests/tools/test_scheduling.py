@@ -20,6 +20,7 @@ from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import FiringState
 from gatepost.store.schedule.tasks import Task, TaskState
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import FixedClock
 from gatepost_testing.gate_agent import ROOM, GateAgent
 
@@ -40,7 +41,7 @@ async def make_agent(tmp_path: Path, store: SqliteStore, folder: str = "acme", *
 async def add_room(store: SqliteStore, folder: str, address: str) -> None:
     def make(db: Db) -> None:
         groups.add(db, folder, folder, "", 1)
-        sessions.find_or_add(db, "per-thread", folder, "fake", address, "", 1)
+        sessions.find_or_add(db, SessionMode.PER_THREAD, folder, "fake", address, "", 1)
 
     await store.write(make)
 

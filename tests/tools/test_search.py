@@ -18,9 +18,11 @@ from gatepost.gate.tool_answers import ToolAnswer
 from gatepost.store import search
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import destinations, inbox
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.search import Hit, SearchQuery
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.contract import TOOLS
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.gate_agent import FOLDERS, PLATFORM, ROOM, GateAgent
@@ -41,10 +43,10 @@ def rooms(answer: ToolAnswer) -> set[str]:
 
 def _room(db: Db, folder: str, room: str, *texts: str, at: int = DAY) -> None:
     groups.add(db, folder, folder, "scripted", 1)
-    sessions.find_or_add(db, "per-thread", folder, PLATFORM, room, "", 1)
+    sessions.find_or_add(db, SessionMode.PER_THREAD, folder, PLATFORM, room, "", 1)
     for text in texts:
         message_id = add_arrival(db, at, instance=PLATFORM, address=room, sender="fake:user/2", text=text)
-        inbox.refuse(db, message_id, folder, "guest", "", at, state="silent")
+        inbox.refuse(db, message_id, folder, "guest", "", at, state=InboxState.SILENT)
 
 
 @pytest.mark.parametrize("tier", list(Tier))

@@ -196,7 +196,7 @@ async def test_a_persona_that_is_a_link_out_is_not_read(agent: GateAgent, endpoi
     ],
 )
 async def test_bad_input_is_named_and_nothing_is_asked_for(
-    given: dict[str, object], why: str, agent: GateAgent, endpoint: Endpoint
+    given: dict[str, Any], why: str, agent: GateAgent, endpoint: Endpoint
 ) -> None:
     answer = await agent.call("send_voice", **given)
     assert answer.failed

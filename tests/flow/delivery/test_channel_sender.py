@@ -47,7 +47,7 @@ async def test_nanoclaw_33_an_edit_of_an_own_message_reaches_the_channel_with_it
 ) -> None:
     channel.script(SendFault.UNAVAILABLE)
     (own,) = await post.say("own", "helo")
-    await post.do("edit", "edit", own.message_id, {"text": "hello"})  # before the message itself is out
+    await post.do("edit", Op.EDIT, own.message_id, {"text": "hello"})  # before the message itself is out
     await post.tried("own", 1)
     post.advance(1)
     await post.ended("edit")
@@ -61,7 +61,7 @@ async def test_nanoclaw_33_and_d7_a_reaction_to_an_inbound_message_reaches_the_c
     post: OutboxHarness, channel: FakeChannel
 ) -> None:
     target = await post.store.write(inbound, post.clock.now())
-    await post.do("like", "react", target, {"reaction": "👍"})
+    await post.do("like", Op.REACT, target, {"reaction": "👍"})
     await post.ended("like")
 
     message = channel.sent[0].message
@@ -73,7 +73,7 @@ async def test_an_edit_of_a_message_that_never_arrived_fails_with_the_reason(
 ) -> None:
     channel.script(SendFault.REFUSE)
     (own,) = await post.say("own", "helo")
-    await post.do("edit", "edit", own.message_id, {"text": "hello"})
+    await post.do("edit", Op.EDIT, own.message_id, {"text": "hello"})
 
     row = await post.ended("edit")
 
@@ -86,7 +86,7 @@ async def test_a_verb_that_the_channel_does_not_have_fails_with_a_hint(store: Sq
     post = OutboxHarness(store, {"fake": channel})
     target = await store.write(inbound, post.clock.now())
     async with post.running():
-        await post.do("like", "react", target, {"reaction": "👍"})
+        await post.do("like", Op.REACT, target, {"reaction": "👍"})
         row = await post.ended("like")
 
     assert (row.state, channel.tried) == ("failed", [])
@@ -100,7 +100,7 @@ async def test_an_edit_that_may_have_happened_is_simply_made_again(store: Sqlite
     channel.script(SendFault.NONE, SendFault.UNCERTAIN_LOST)
     async with post.running():
         (own,) = await post.say("own", "helo")
-        await post.do("edit", "edit", own.message_id, {"text": "hello"})
+        await post.do("edit", Op.EDIT, own.message_id, {"text": "hello"})
         await post.tried("edit", 1)
         post.advance(1)
         row = await post.ended("edit")
@@ -207,11 +207,11 @@ async def test_a_reply_where_there_are_none_quotes_what_it_answers(store: Sqlite
 async def test_a_status_is_shown_and_edited_and_not_worth_a_second_try(
     post: OutboxHarness, channel: FakeChannel
 ) -> None:
-    (status,) = await post.say("s", "thinking", origin="status")
-    await post.do("s/2", "edit", status.message_id, {"text": "still thinking"}, origin="status")
+    (status,) = await post.say("s", "thinking", origin=EffectOrigin.STATUS)
+    await post.do("s/2", Op.EDIT, status.message_id, {"text": "still thinking"}, origin=EffectOrigin.STATUS)
     await post.ended("s/2")
     channel.script(SendFault.UNAVAILABLE)
-    await post.do("s/3", "edit", status.message_id, {"text": "hm"}, origin="status")
+    await post.do("s/3", Op.EDIT, status.message_id, {"text": "hm"}, origin=EffectOrigin.STATUS)
 
     assert (await post.ended("s/3")).state == "failed"
     assert [sent.message.op for sent in channel.sent] == [Op.SEND, Op.EDIT]
@@ -221,10 +221,10 @@ async def test_a_status_is_shown_and_edited_and_not_worth_a_second_try(
 async def test_nothing_waits_for_an_edit_of_a_status_that_may_have_happened(
     post: OutboxHarness, channel: FakeChannel, fault: SendFault
 ) -> None:
-    (status,) = await post.say("s", "thinking", origin="status")
+    (status,) = await post.say("s", "thinking", origin=EffectOrigin.STATUS)
     await post.ended("s")
     channel.script(fault)
-    await post.do("s/2", "edit", status.message_id, {"text": "still thinking"}, origin="status")
+    await post.do("s/2", Op.EDIT, status.message_id, {"text": "still thinking"}, origin=EffectOrigin.STATUS)
     await post.say("k", "the answer")
 
     assert (await post.ended("k")).state == "sent"
@@ -235,7 +235,7 @@ async def test_a_status_is_dropped_where_it_could_not_be_taken_back(store: Sqlit
     channel = FakeChannel(features=frozenset())
     post = OutboxHarness(store, {"fake": channel})
     async with post.running():
-        await post.say("s", "thinking", origin="status")
+        await post.say("s", "thinking", origin=EffectOrigin.STATUS)
         row = await post.ended("s")
 
     assert (row.state, channel.tried) == ("cancelled", [])

@@ -17,6 +17,7 @@ from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.money import ledger
 from gatepost.store.port import Db
 from gatepost.store.sessions import due_sessions, groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.channel import EVERYTHING, FakeChannel, SendFault
 from gatepost_testing.outbox_harness import ROOM, OutboxHarness
 from gatepost_testing.waiting import until
@@ -227,7 +228,7 @@ async def test_a_file_that_can_never_be_sent_fails_at_once_and_the_room_is_told(
 async def test_a_failed_notice_tells_nobody(running: OutboxHarness, channel: FakeChannel) -> None:
     session = await running.session()
     channel.script(SendFault.REFUSE)
-    await running.say("k", "sorry", origin="notice", session=session)
+    await running.say("k", "sorry", origin=EffectOrigin.NOTICE, session=session)
 
     assert (await running.ended("k")).state == "failed"
     assert await running.list_context(session) == []
@@ -444,7 +445,7 @@ def two_groups(db: Db, now: int) -> None:
     for folder, count in (("loud", 10), ("quiet", 2)):
         groups.add(db, folder, folder, "scripted", now)
         for number in range(count):
-            sessions.find_or_add(db, "per-thread", folder, "fake", f"fake:{folder}/{number}", "", now)
+            sessions.find_or_add(db, SessionMode.PER_THREAD, folder, "fake", f"fake:{folder}/{number}", "", now)
 
 
 async def test_after_an_outage_stale_messages_are_left_out_with_one_notice(

@@ -6,8 +6,10 @@ from gatepost.core.records import replace
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.messages.outbound import Feature, OutboundFile
 from gatepost.store.messages import outbox
+from gatepost.store.messages.outbox import EffectOrigin, EffectState
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import begin_turn
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.clock import NOON
@@ -21,7 +23,7 @@ PLAN = OutboundFile(name="plan.pdf", mime="application/pdf", path="/media/out/k/
 def turn_id(db: Db) -> str:
     """A turn that runs in the room."""
     groups.add(db, "home", "Home", "", NOON)
-    session = sessions.find_or_add(db, "per-thread", "home", "fake", ROOM, "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "home", "fake", ROOM, "", NOON)
     return begin_turn(db, session, NOON).turn.id
 
 
@@ -30,7 +32,9 @@ def reach_of(**given: object) -> ChannelInstances:
 
 
 def result(key: str, text: str, turn_id: str | None = None, **more: object) -> OutgoingMessage:
-    base = OutgoingMessage(key=key, origin="result", instance="fake", address=ROOM, text=text, turn_id=turn_id)
+    base = OutgoingMessage(
+        key=key, origin=EffectOrigin.RESULT, instance="fake", address=ROOM, text=text, turn_id=turn_id
+    )
     return replace(base, **more)  # type: ignore[arg-type]
 
 
@@ -101,7 +105,7 @@ def test_nanoclaw_31_a_final_text_that_a_tool_already_sent_to_that_room_is_not_s
 
 def test_what_failed_or_was_only_a_status_was_not_said(db: Db, turn_id: str) -> None:
     (failed,) = add_outgoing_message(db, reach_of(), result("tool", "done", turn_id, origin="tool"), NOON)
-    outbox.record_outcome(db, failed.id, "failed", "no", NOON)
+    outbox.record_outcome(db, failed.id, EffectState.FAILED, "no", NOON)
     add_outgoing_message(db, reach_of(), result("status", "done", turn_id, origin="status"), NOON)
 
     (effect,) = add_outgoing_message(db, reach_of(), result("k", "done", turn_id), NOON)

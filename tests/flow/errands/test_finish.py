@@ -50,7 +50,7 @@ class ErrandDesk:
         await store.write(add)
         return cls(await GateAgent.create(path, store, "acme"), store)
 
-    async def give(self, text: str = "look", **more: object) -> Errand:
+    async def give(self, text: str = "look", **more: Any) -> Errand:
         answer = await self.agent.call("delegate_group", group="acme/eng", prompt=text, **more)
         found = await self.store.read(errands.get, json.loads(answer.structured or "{}")["errand"])
         assert found is not None

@@ -20,6 +20,7 @@ from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.inbox import InboxEntry
 from gatepost.store.messages.messages import Message
 from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups, sessions
@@ -105,8 +106,8 @@ async def world(store: SqliteStore, tmp_path: Path) -> World:
         groups.add(db, "root", "Root", "scripted", NOON)
         for user in (OWNER, ADMIN, MEMBER):
             users.add(db, user, "", NOON)
-        users.add_role(db, OWNER, "owner", "", "test", NOON)
-        users.add_role(db, ADMIN, "admin", "home", "test", NOON)
+        users.add_role(db, OWNER, UserRole.OWNER, "", "test", NOON)
+        users.add_role(db, ADMIN, UserRole.ADMIN, "home", "test", NOON)
         users.add_member(db, MEMBER, "home", "test", NOON)
 
     await store.write(people)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gatepost.core.errors import Unavailable
 from gatepost.flow.intake import attachments
 from gatepost.flow.intake.attachments import LONGEST_NAME, remove_orphans, safe_name, write_attachments
-from gatepost.messages.inbound import Attachment
+from gatepost.messages.inbound import Attachment, Direction, MessageKind
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import messages
 from gatepost.store.messages.messages import NewMessage
@@ -76,8 +76,8 @@ async def test_a_folder_that_no_message_names_is_swept_unless_it_is_young(store:
     message = NewMessage(
         instance="fake",
         address="fake:room/1",
-        direction="in",
-        kind="chat",
+        direction=Direction.IN,
+        kind=MessageKind.CHAT,
         sender="fake:user/1",
         text="",
         at=1,

@@ -9,8 +9,10 @@ from gatepost.flow.intake.message_acceptance import accept
 from gatepost.messages.inbound import Attachment, Inbound, MessageKind, Quote, Receipt, Verb
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.messages import inbox, outbox
+from gatepost.store.messages.outbox import EffectOrigin, EffectState
 from gatepost.store.money import ledger
 from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import acl
 from gatepost.store.rights.acl import AclEffect, AclRow
@@ -44,11 +46,17 @@ async def states(world: World, receipt: Receipt) -> dict[str, str]:
 async def say_as_agent(world: World, folder: str, platform_id: str, thread: str = "") -> None:
     def say(db: Db) -> None:
         new = OutgoingMessage(
-            key=platform_id, origin="result", instance="tg", address=ROOM, thread=thread, text="well", folder=folder
+            key=platform_id,
+            origin=EffectOrigin.RESULT,
+            instance="tg",
+            address=ROOM,
+            thread=thread,
+            text="well",
+            folder=folder,
         )
         [effect] = add_outgoing_message(db, ChannelInstances({}), new, NOON)
         outbox.claim_head(db, "tg", ROOM, "me", NOON, DAY)
-        outbox.record_outcome(db, effect.id, "sent", "", NOON, platform_id=platform_id)
+        outbox.record_outcome(db, effect.id, EffectState.SENT, "", NOON, platform_id=platform_id)
 
     await world.do(say)
 
@@ -323,7 +331,7 @@ class Talk:
 def test_an_engaged_room_costs_no_statement_more_for_a_message(db: Db) -> None:
     groups.add(db, "home", "Home", "scripted", NOON)
     users.add(db, OWNER, "", NOON)
-    users.add_role(db, OWNER, "owner", "", "test", NOON)
+    users.add_role(db, OWNER, UserRole.OWNER, "", "test", NOON)
     for number, (match, target) in enumerate([("verb=mention", "home"), ("thread=T", "home"), ("", "home#observe")]):
         routes.add(db, Route(match=match, target=target, seq=number, folder="home", created_by="t", created_at=NOON))
     talk = Talk(db)

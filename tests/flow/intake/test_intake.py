@@ -12,18 +12,22 @@ from gatepost.flow import grant_changes, pairing
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.intake.commands.conversation import CLEARED
 from gatepost.flow.intake.intake import FIRST_OF_A_STRANGER, IntakeLimits, make_arrival
-from gatepost.messages.inbound import Attachment, Inbound, Quote, Verb
+from gatepost.messages.inbound import Attachment, AttachmentKind, Direction, Inbound, MessageKind, Quote, Verb
 from gatepost.store.messages import destinations, inbox, mailbox_rows, messages, outbox, room_history
 from gatepost.store.messages.messages import NewMessage
+from gatepost.store.messages.outbox import EffectOrigin, EffectState
 from gatepost.store.money import budgets, costs, ledger
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.money.costs import NewCost
 from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.rights.acl import AclEffect, AclRow
 from gatepost.store.rooms import direct_rooms, rooms, watchers
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import NOON
 
 from .conftest import ADMIN, MEMBER, OWNER, ROOM, STRANGER, World
@@ -35,7 +39,7 @@ async def test_somebody_is_reached_where_they_last_wrote_alone_also_in_a_room_th
     async def reached_at() -> str | None:
         return await routed.store.read(direct_rooms.find_address, OWNER, "tg")
 
-    await routed.do(lambda db: rooms.add(db, "tg", ROOM, "", True, "public", NOON))
+    await routed.do(lambda db: rooms.add(db, "tg", ROOM, "", True, RoomPolicy.PUBLIC, NOON))
     await routed.send("in a group")
     assert await reached_at() is None
     await routed.send("alone", direct=True)
@@ -205,7 +209,7 @@ async def test_nanoclaw_9_a_strangers_attachment_does_not_stay_on_the_disk(route
 
 async def test_nanoclaw_2_a_room_that_asks_for_approval_holds_what_strangers_write(routed: World) -> None:
     await routed.send("first")
-    await routed.do(lambda db: rooms.set_policy(db, "tg", ROOM, "request_approval"))
+    await routed.do(lambda db: rooms.set_policy(db, "tg", ROOM, RoomPolicy.REQUEST_APPROVAL))
 
     receipt = await routed.send("hi", STRANGER, verb=Verb.MENTION)
     assert receipt.state == "held"
@@ -215,7 +219,7 @@ async def test_nanoclaw_2_a_room_that_asks_for_approval_holds_what_strangers_wri
 
 async def test_a_public_room_is_open_and_its_guests_stay_guests(routed: World) -> None:
     await routed.send("first")
-    await routed.do(lambda db: rooms.set_policy(db, "tg", ROOM, "public"))
+    await routed.do(lambda db: rooms.set_policy(db, "tg", ROOM, RoomPolicy.PUBLIC))
 
     receipt = await routed.send("hi", STRANGER)
     [entry] = await routed.entries(receipt)
@@ -226,7 +230,7 @@ async def test_a_public_room_is_open_and_its_guests_stay_guests(routed: World) -
 async def test_root_takes_the_owner_alone_even_in_a_public_room(world: World) -> None:
     await world.route("", "root")
     await world.send("first")
-    await world.do(lambda db: rooms.set_policy(db, "tg", ROOM, "public"))
+    await world.do(lambda db: rooms.set_policy(db, "tg", ROOM, RoomPolicy.PUBLIC))
 
     assert (await world.send("hi", STRANGER)).reason == "root_is_for_owners"
     assert (await world.send("hi", OWNER)).state == "queued"
@@ -336,11 +340,11 @@ async def test_a_reply_or_reaction_to_the_agent_is_a_mention_in_its_thread(world
 
     def spoken(db: Db) -> None:
         new = OutgoingMessage(
-            key="k", origin="result", instance="tg", address=ROOM, thread="T", text="well", folder="home"
+            key="k", origin=EffectOrigin.RESULT, instance="tg", address=ROOM, thread="T", text="well", folder="home"
         )
         [effect] = add_outgoing_message(db, ChannelInstances({}), new, NOON)
         outbox.claim_head(db, "tg", ROOM, "me", NOON, DAY)
-        outbox.record_outcome(db, effect.id, "sent", "", NOON, platform_id="a1")
+        outbox.record_outcome(db, effect.id, EffectState.SENT, "", NOON, platform_id="a1")
 
     await world.do(spoken)
     reply = await world.send("why?", reply_to=Quote(platform_id="a1"))
@@ -440,7 +444,7 @@ async def test_ping_and_chatid_are_answered_by_the_gateway_also_without_a_route(
 async def test_only_people_give_commands(routed: World) -> None:
     def known(db: Db) -> None:
         users.add(db, "agent:home", "", NOON)
-        users.add_role(db, "agent:home", "owner", "", "test", NOON)
+        users.add_role(db, "agent:home", UserRole.OWNER, "", "test", NOON)
 
     await routed.do(known)
     receipt = await routed.send("/stop", "agent:home")
@@ -470,7 +474,7 @@ async def test_attachments_beyond_the_limit_are_refused_before_anything_is_writt
 
 async def test_attachments_are_kept_and_named_in_the_content(routed: World) -> None:
     files = (
-        Attachment(name="../a.png", mime="image/png", data=b"png", kind="image"),
+        Attachment(name="../a.png", mime="image/png", data=b"png", kind=AttachmentKind.IMAGE),
         Attachment(name="a.png", data=b"2"),
     )
     receipt = await routed.send("look", attachments=files)
@@ -594,7 +598,7 @@ async def watching(world: World, observer: str, source: str) -> str:
         for folder in (observer, source):
             groups.add(db, folder, folder, "scripted", NOON)
         watchers.add(db, observer, source, "test", NOON)
-        return sessions.find_or_add(db, "per-thread", observer, "tg", "tg:group/99", "", NOON).id
+        return sessions.find_or_add(db, SessionMode.PER_THREAD, observer, "tg", "tg:group/99", "", NOON).id
 
     session_id = await world.store.write(set_up)
     await world.route("", source, seq=5)
@@ -665,7 +669,14 @@ async def test_arizuko_25_sealing_a_sibling_hides_at_once_what_was_not_shown_yet
 
 def _fetched(db: Db, folder: str, platform_id: str, text: str) -> bool:
     new = NewMessage(
-        instance="tg", address=ROOM, direction="in", kind="chat", sender=OWNER, text=text, at=1, platform_id=platform_id
+        instance="tg",
+        address=ROOM,
+        direction=Direction.IN,
+        kind=MessageKind.CHAT,
+        sender=OWNER,
+        text=text,
+        at=1,
+        platform_id=platform_id,
     )
     return room_history.add_fetched(db, new, folder, NOON)
 

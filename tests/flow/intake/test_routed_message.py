@@ -1,7 +1,7 @@
 """Routed messages: what a person did, and what routes see of it."""
 
 from gatepost.flow.intake import routed_message
-from gatepost.messages.inbound import Inbound, Quote, Verb
+from gatepost.messages.inbound import Inbound, MessageKind, Quote, Verb
 from gatepost.store.messages.messages import Message
 
 
@@ -20,7 +20,23 @@ def event(event: str = "message", *, verb: Verb = Verb.MESSAGE, reply_to: str = 
 
 def message(direction: str, sender: str = "agent:home") -> Message:
     return Message(
-        1, "t", "t:g", "topic", direction, "m1", "message", "chat", "send", sender, "", "hi", {}, "", "home", 0, 0
+        1,
+        "t",
+        "t:g",
+        "topic",
+        direction,
+        "m1",
+        "message",
+        MessageKind.CHAT,
+        "send",
+        sender,
+        "",
+        "hi",
+        {},
+        "",
+        "home",
+        0,
+        0,
     )
 
 

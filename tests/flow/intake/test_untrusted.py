@@ -21,6 +21,7 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import messages
 from gatepost.store.messages.messages import Message
 from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, waiting_requests
 from gatepost.store.rights.acl import AclEffect, AclRow
@@ -76,7 +77,7 @@ async def world(store: SqliteStore, tmp_path: Any) -> World:
         groups.add(db, "home", "Home", "scripted", NOON)
         groups.add(db, "quarantine", "Quarantine", "scripted", NOON)
         users.add(db, OWNER, "Ann", NOON)
-        users.add_role(db, OWNER, "owner", "", "test", NOON)
+        users.add_role(db, OWNER, UserRole.OWNER, "", "test", NOON)
 
     await store.write(people)
     home = Home(tmp_path / "home")
@@ -170,7 +171,7 @@ async def test_no_row_of_the_access_list_gives_it_anything(world: World, princip
 async def test_not_even_a_role_under_its_own_address_counts(world: World) -> None:
     def grant(db: Db) -> None:
         users.add(db, FORGED, "", NOON)
-        users.add_role(db, FORGED, "owner", "", "test", NOON)
+        users.add_role(db, FORGED, UserRole.OWNER, "", "test", NOON)
 
     await world.store.write(grant)
     assert await world.store.read(find_rights, FORGED, "home") == "guest"

@@ -19,6 +19,7 @@ from gatepost.store.rights.requests import NewRequest, Request, RequestKind
 from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import NOON
 
 ADA, BOB, EVE, MAL = "fake:user/ada", "fake:user/bob", "fake:user/eve", "fake:user/mal"
@@ -40,7 +41,7 @@ def add_people(db: Db) -> None:
 
 
 def hold_call(db: Db, **more: Any) -> Request:
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", ROOM, "", NOON)
     fields: dict[str, Any] = {
         "kind": RequestKind.CALL,
         "name": "t/1",

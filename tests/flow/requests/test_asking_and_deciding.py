@@ -21,6 +21,7 @@ from gatepost.store.rights import request_cards, requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 
 NOON = 1_800_000_000_000_000
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
@@ -45,7 +46,7 @@ def session_id(db: Db) -> str:
         users.add(db, person, person, NOON)
         users.add_role(db, person, role, folder, "test", NOON)
         direct_rooms.add(db, person, "fake", f"{person}/direct", NOON)
-    return sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON).id
+    return sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", "fake:room/1", "", NOON).id
 
 
 def new_call(session_id: str, name: str = "t/call/1", text: str = "hello") -> NewRequest:

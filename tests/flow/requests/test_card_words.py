@@ -22,6 +22,7 @@ from gatepost.store.rights.requests import NewRequest, Request, RequestKind
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.sessions import sessions, turn_claims
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import NOON
 
 from .acme_people import ADA, BOB, EVE, RULES, add_people
@@ -42,7 +43,7 @@ def hold(db: Db, reach: ChannelInstances, given: dict[str, Any], sender: str = E
     users.add(db, EVE, "Eve", NOON)
     rooms.add(db, "fake", FAMILY, "Family chat", False, RoomPolicy.PUBLIC, NOON)
     db.run("UPDATE rooms SET name = ? WHERE address = ?", ("Release", RELEASE))
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", FAMILY, "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", FAMILY, "", NOON)
     said = NewMessage(
         instance="fake",
         address=FAMILY,

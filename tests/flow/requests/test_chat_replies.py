@@ -18,6 +18,7 @@ from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import NOON
 from gatepost_testing.counting import CountingDb
 
@@ -104,7 +105,7 @@ def say_as_agent(db: Db, text: str) -> None:
 
 
 def put_question(db: Db, thread: str = "", **more: object) -> Request:
-    session = sessions.find_or_add(db, "per-thread", "home", "fake", DIRECT, thread, NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "home", "fake", DIRECT, thread, NOON)
     new = NewRequest(
         kind=RequestKind.QUESTION,
         asker=RequestAsker.AGENT,

@@ -32,6 +32,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit, request_cards, requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, RequestKind, RequestState
 from gatepost.store.sessions import sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import NOON, FixedClock
 
 HERE = ("fake", ROOM)
@@ -45,7 +46,7 @@ def settle(db: Db) -> None:
 
 
 def ask_two_things(db: Db) -> Request:
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", ROOM, "", NOON)
     users.add(db, EVE, "", NOON)
     users.add_member(db, EVE, "acme", "test", NOON)
     new = NewRequest(

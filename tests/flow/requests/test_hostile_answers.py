@@ -34,6 +34,7 @@ from gatepost.store.rooms import direct_rooms, rooms
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.schedule import retention
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import NOON
 
 from .acme_people import deliver
@@ -60,7 +61,7 @@ def session_id(db: Db) -> str:
         users.add(db, person, person, NOON)
         users.add_role(db, person, role, folder, "test", NOON)
     direct_rooms.add(db, ADA, "fake", DIRECT, NOON)
-    return sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON).id
+    return sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", ROOM, "", NOON).id
 
 
 def ask_call(db: Db, session_id: str, rules: AskingRules = RULES, **given: object) -> Request:
@@ -174,7 +175,7 @@ def test_an_admin_whom_the_access_list_shuts_out_decides_nothing(db: Db, session
 def test_what_root_asks_is_decided_by_owners_alone(db: Db, session_id: str) -> None:
     users.add_role(db, ADA, UserRole.ADMIN, "", "test", NOON)
     groups.add(db, "root", "Root", "scripted", NOON)
-    above = sessions.find_or_add(db, "per-thread", "root", "fake", ROOM, "", NOON).id
+    above = sessions.find_or_add(db, SessionMode.PER_THREAD, "root", "fake", ROOM, "", NOON).id
     request = ask_call(db, above, folder="root")
     assert not decide(db, REACH, request.id, ALLOW_ONCE, ADA, NOON).decided
     assert decide(db, REACH, request.id, ALLOW_ONCE, BOB, NOON).decided

@@ -23,6 +23,7 @@ from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.requests import RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 
 RULES = AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1)
 STEPS = 60
@@ -85,7 +86,7 @@ def settle_people(db: Db) -> str:
         users.add(db, person, person, NOON)
         users.add_role(db, person, role, folder, "test", NOON)
         direct_rooms.add(db, person, "fake", f"{person}/direct", NOON)
-    return sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON).id
+    return sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", "fake:room/1", "", NOON).id
 
 
 @pytest.mark.slow

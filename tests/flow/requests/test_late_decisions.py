@@ -28,6 +28,7 @@ from gatepost.store.rights.requests import NewRequest, Request, RequestAsker, Re
 from gatepost.store.rooms import direct_rooms, origins, routes
 from gatepost.store.rooms.routes import Route
 from gatepost.store.sessions import sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import NOON
 
 _numbers = itertools.count(1)
@@ -72,7 +73,7 @@ def get_state(db: Db, request: Request) -> RequestState:
 
 
 def put_question(db: Db, turn_id: str) -> Request:
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", ROOM, "", NOON)
     new = NewRequest(
         kind=RequestKind.QUESTION,
         asker=RequestAsker.AGENT,
@@ -90,7 +91,7 @@ def put_question(db: Db, turn_id: str) -> Request:
 
 def start_turn(db: Db, turn_id: str) -> None:
     """Whatever waits becomes a turn."""
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", ROOM, "", NOON)
     db.run(
         "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, next_at, owner,"
         " lease_until, started_at, ended_at)"

@@ -24,9 +24,10 @@ from gatepost.flow.requests.questions import (
 )
 from gatepost.flow.requests.request_loop import move_due
 from gatepost.messages.inbound import Inbound
-from gatepost.messages.outbound import Feature
+from gatepost.messages.outbound import Feature, Op
 from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.messages import messages, outbox
+from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, request_cards, requests, waiting_requests
@@ -165,8 +166,8 @@ def test_nothing_is_an_answer_once_the_agent_said_something_else_but_a_reply_and
     cards = request_cards.list_open_in_room(db, "fake", ROOM)
     effect = outbox.NewEffect(
         key="later",
-        op="send",
-        origin="tool",
+        op=Op.SEND,
+        origin=EffectOrigin.TOOL,
         instance="fake",
         address=ROOM,
         text="1 or 2?",

@@ -32,6 +32,7 @@ from gatepost.store.rights import requests
 from gatepost.store.rights.requests import REQUESTS, NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions, turns
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.tools.call import Caller
 from gatepost_testing.clock import NOON, FixedClock
 from gatepost_testing.waiting import PATIENCE_S
@@ -81,7 +82,7 @@ def prepare(db: Db) -> list[str]:
     groups.add(db, "acme", "Acme", "scripted", NOON)
     found = []
     for room in ("fake:room/1", "fake:room/2"):
-        session_id = sessions.find_or_add(db, "per-thread", "acme", "fake", room, "", NOON).id
+        session_id = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", room, "", NOON).id
         for number in range(2):
             new = NewRequest(
                 kind=RequestKind.CALL, name=str(number), folder="acme", session_id=session_id, tool="send", input={}

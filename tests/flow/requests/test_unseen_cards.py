@@ -17,6 +17,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import acl, request_cards, requests
 from gatepost.store.rights.requests import Request, RequestKind, RequestState
 from gatepost.store.sessions import sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import NOON
 
 from .acme_people import ADA, BOB, add_people, deliver, hold_call
@@ -87,7 +88,7 @@ def speak(db: Db, text: str, at: int, *, origin: EffectOrigin = EffectOrigin.RES
 
 def run_turn(db: Db, begins: int, ends: int | None, address: str = ROOM) -> None:
     """A turn of the room, which may have shown drafts: the ledger has nothing of it."""
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", address, "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", address, "", NOON)
     db.run(
         "INSERT INTO turns (id, session_id, folder, provider, instance, address, thread, rights, state, owner,"
         " next_at, lease_until, started_at, begun_at, ended_at)"

@@ -35,6 +35,7 @@ from gatepost.store.rights import request_cards, requests
 from gatepost.store.rights.requests import NewRequest, Request, RequestKind, RequestState
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import NOON
 
 from .acme_people import ADA, BOB, RULES, add_people
@@ -52,7 +53,7 @@ def make_reach(kind: ChannelKind | None = None) -> ChannelInstances:
 
 
 def hold(db: Db, reach: ChannelInstances, given: dict[str, Any], **more: Any) -> Request:
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", "fake:room/1", "", NOON)
     new = NewRequest(
         kind=RequestKind.CALL,
         name="t/1",

@@ -10,11 +10,12 @@ from gatepost.core.settings import Config
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.schedule.task_changes import TaskRequest, add_task, make_task, read_rules
 from gatepost.flow.schedule.task_loop import TaskLoop
+from gatepost.messages.outbound import Op
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, outbox
 from gatepost.store.messages.inbox import InboxEntry
 from gatepost.store.messages.messages import Message
-from gatepost.store.messages.outbox import OutboxEffect
+from gatepost.store.messages.outbox import EffectOrigin, OutboxEffect
 from gatepost.store.port import Db
 from gatepost.store.rooms import rooms
 from gatepost.store.rooms.origins import Origin
@@ -22,6 +23,7 @@ from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import Firing
 from gatepost.store.schedule.tasks import Task
 from gatepost.store.sessions import groups, sessions, turn_claims, turn_failures, turns
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.clock import FixedClock
@@ -53,7 +55,7 @@ class TaskDesk:
         def make(db: Db) -> None:
             groups.add(db, "acme", "Acme", "", self.clock.now())
             rooms.add(db, INSTANCE, ROOM, "Room", False, rooms.RoomPolicy.PUBLIC, self.clock.now())
-            sessions.find_or_add(db, "shared", "acme", INSTANCE, ROOM, "", self.clock.now())
+            sessions.find_or_add(db, SessionMode.SHARED, "acme", INSTANCE, ROOM, "", self.clock.now())
 
         await self.store.write(make)
         return self
@@ -110,7 +112,8 @@ class TaskDesk:
             turns.begin(db, turn.id, turn.epoch, claim.rows, now)
             if says:
                 new = outbox.NewEffect(
-                    key=f"{turn.id}/1", op="send", origin="result", instance=INSTANCE, address=ROOM, text=says,
+                    key=f"{turn.id}/1", op=Op.SEND, origin=EffectOrigin.RESULT, instance=INSTANCE, address=ROOM,
+                    text=says,
                     payload={"text": says}, folder="acme", session_id=session_id, turn_id=turn.id,
                 )  # fmt: skip
                 outbox.add(db, new, now)

@@ -26,6 +26,7 @@ from gatepost.store.schedule import tasks
 from gatepost.store.schedule.tasks import TaskState
 from gatepost.store.sessions import agents, sessions, timeline, turn_claims, turns
 from gatepost.store.sessions.agents import NewAgent
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.counting import CountingDb
 from gatepost_testing.waiting import PATIENCE_S
@@ -441,7 +442,7 @@ async def test_a_look_costs_the_same_however_many_tasks_and_sessions_there_are(d
     def crowd(db: Db) -> None:
         for number in range(300):
             address = f"fake:room/{number + 2}"
-            sessions.find_or_add(db, "shared", "acme", "fake", address, "", 1)
+            sessions.find_or_add(db, SessionMode.SHARED, "acme", "fake", address, "", 1)
             db.run(
                 "INSERT INTO tasks SELECT id || ?, folder, instance, ?, thread, prompt, text, script, kind, schedule,"
                 " every, zone, context, missed, state, reason, next_at + ?, max_runs, expires_at, runs, failures,"

@@ -146,7 +146,7 @@ async def test_somebody_who_asked_another_agent_needs_a_right_where_she_asked(de
     def prepare(db: Db) -> None:
         groups.add(db, "front", "Front", "", 1)
         rooms.add(db, INSTANCE, there, "Front", False, RoomPolicy.STRICT, 1)
-        sessions.find_or_add(db, "shared", "front", INSTANCE, there, "", 1)
+        sessions.find_or_add(db, SessionMode.SHARED, "front", INSTANCE, there, "", 1)
         users.add(db, ANN, "Ann", 1)
         users.add_member(db, ANN, "front", "operator", 1)
 

@@ -10,6 +10,7 @@ import pytest
 
 from gatepost.app import Gateway
 from gatepost.flow.sessions.awake_session import LARGEST_NEXT
+from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store.messages import inbox
 from gatepost.store.messages.messages import NewMessage, accept
 from gatepost.store.port import Db
@@ -55,8 +56,8 @@ def _queue(db: Db, session: sessions.Session, now: int, text: str = "two") -> in
     new = NewMessage(
         instance="fake",
         address="fake:room/1",
-        direction="in",
-        kind="chat",
+        direction=Direction.IN,
+        kind=MessageKind.CHAT,
         sender="fake:user/1",
         text=text,
         at=now,

@@ -13,9 +13,11 @@ from gatepost.core.home import Home
 from gatepost.core.settings import Config
 from gatepost.flow.upkeep import retention
 from gatepost.flow.upkeep.retention import Retention
+from gatepost.messages.outbound import Op
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import dropped, inbox, messages
-from gatepost.store.messages.outbox import NewEffect, add
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect, add
 from gatepost.store.money import ledger
 from gatepost.store.port import Db
 from gatepost.store.rights import requests
@@ -24,6 +26,7 @@ from gatepost.store.rooms import engagements
 from gatepost.store.rooms.engagements import Engagement
 from gatepost.store.schedule.retention import RetentionCounts
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
 from gatepost_testing.clock import NOON, FixedClock
 from gatepost_testing.waiting import until
@@ -58,11 +61,11 @@ def sweeper(home: Home, store: SqliteStore, **days: int) -> Retention:
 
 def accept(db: Db, content: str, now: int, *, waits: bool = True) -> None:
     groups.add(db, "acme", "acme", "scripted", now)
-    session = sessions.find_or_add(db, "shared", "acme", "fake", "fake:room/1", "", now)
+    session = sessions.find_or_add(db, SessionMode.SHARED, "acme", "fake", "fake:room/1", "", now)
     message_id = add_arrival(db, now, text="look", platform_id="1", content=content)
     row = inbox.enqueue(db, message_id, session.id, "acme", "member", now)
     if not waits:
-        inbox.set_state(db, row, "answered", "", None, now)
+        inbox.set_state(db, row, InboxState.ANSWERED, "", None, now)
 
 
 def settled(db: Db, now: int) -> None:
@@ -82,8 +85,8 @@ async def test_stranger_07_media_over_age_are_removed_and_what_an_open_row_names
     await store.write(accept, '{"attachments": [{"path": "in/f-1/asked.txt", "name": "asked.txt"}]}', NOON)
     new = NewEffect(
         key="k",
-        op="file",
-        origin="tool",
+        op=Op.FILE,
+        origin=EffectOrigin.TOOL,
         instance="fake",
         address="fake:room/1",
         payload={"files": [{"path": str(goes)}]},
@@ -173,7 +176,7 @@ async def session(home: Home, store: SqliteStore) -> sessions.Session:
 
     def make(db: Db) -> sessions.Session:
         groups.add(db, "acme", "acme", "scripted", 1)
-        return sessions.find_or_add(db, "shared", "acme", "fake", "fake:room/1", "", NOON - 31 * DAY)
+        return sessions.find_or_add(db, SessionMode.SHARED, "acme", "fake", "fake:room/1", "", NOON - 31 * DAY)
 
     made = await store.write(make)
     for name in ("in/inbound.db", "out/outbound.db", "state/conversation"):

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from gatepost_testing.waiting import PATIENCE_S
 BY = "operator"
 
 
-async def make(gateway: Gateway, source: Path, name: str = "fix", **more: object) -> Worktree:
+async def make(gateway: Gateway, source: Path, name: str = "fix", **more: Any) -> Worktree:
     wanted = {"source": str(source), "folder": "agents", "name": name, **more}
     return await gateway.worktrees.create(NewWorktree(**wanted), BY)  # type: ignore[arg-type]
 
@@ -112,7 +113,7 @@ async def test_a_pull_request_that_the_repository_knows_is_checked_out(gateway: 
     ],
 )
 async def test_what_cannot_be_made_is_told_and_leaves_nothing(
-    gateway: Gateway, shop: Path, wish: dict[str, object], said: str
+    gateway: Gateway, shop: Path, wish: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(GatepostError, match=said):
         await make(gateway, shop, **wish)

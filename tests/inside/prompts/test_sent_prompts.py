@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gatepost.inside.prompts.sent_prompts import SentPromptLog
-from gatepost.inside.providers.contract import Batch, Item, ProviderContext
+from gatepost.inside.providers.contract import Batch, Item, ItemKind, ProviderContext
 from gatepost_testing.provider_context import make_context
 
 NAME = "0b6990b3-f394-4189-80ae-3d4fcb891849"
@@ -85,7 +85,7 @@ def test_what_came_with_lost_words_comes_again_by_name_and_what_is_held_does_not
 ) -> None:
     def with_file(row: int) -> Item:
         content = {"text": "look", "attachments": [{"name": "a.png"}]}
-        return Item(row=row, seq=row, kind="chat", sender="ann", text="look", content=content)
+        return Item(row=row, seq=row, kind=ItemKind.CHAT, sender="ann", text="look", content=content)
 
     first = transcript.begin(batch(with_file(1)), NAME, place)
     follow = transcript.follow(batch(with_file(2)))

@@ -20,6 +20,7 @@ from gatepost.inside.providers.contract import (
     DraftText,
     Event,
     Item,
+    ItemKind,
     Misconfigured,
     PermissionRequest,
     ProviderContext,
@@ -332,7 +333,9 @@ async def test_a_turn_that_broke_off_goes_on_without_its_prompt_twice(tmp_path: 
         assert await anext(running) == Text("first this")
         await agent.close()
         await end(running)
-    note = Item(row=9, seq=9, kind="system", sender="", text="broke off", content={"event": "continued", "text": "x"})
+    note = Item(
+        row=9, seq=9, kind=ItemKind.SYSTEM, sender="", text="broke off", content={"event": "continued", "text": "x"}
+    )
     broken = make_batch("tool with permission, then crash", continued=True)
     async with an_agent(tmp_path, can) as agent:
         _, last = await answer(agent, replace(broken, items=(*broken.items, note)), first.conversation)

@@ -34,6 +34,7 @@ from gatepost.inside.providers.contract import (
     DraftText,
     Event,
     Item,
+    ItemKind,
     Misconfigured,
     PermissionRequest,
     ProviderContext,
@@ -45,6 +46,7 @@ from gatepost.inside.providers.contract import (
     TurnResult,
     UsageReport,
 )
+from gatepost.mailbox.runner_frames import TurnErrorClass
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost_testing import programs
 from gatepost_testing.gate_agent import GateAgent
@@ -304,7 +306,7 @@ async def test_when_it_dies_its_last_words_are_told_and_the_turn_goes_on_without
     tmp_path: Path, doubled: Codex
 ) -> None:
     heard = await read_all(doubled.query(make_batch("die"), ""))
-    assert heard[-1] == TurnFailed("Codex ended: it was too much", "retryable")
+    assert heard[-1] == TurnFailed("Codex ended: it was too much", TurnErrorClass.RETRYABLE)
     again = replace(make_batch("die"), continued=True)
     heard = await read_all(doubled.query(again, "th-1"))
 
@@ -416,7 +418,7 @@ async def test_a_turn_that_broke_off_with_its_plan_asks_the_same_again_and_does_
         first = [event async for event in until_asked(events)][-1]
     await doubled.close()
 
-    note = Item(row=0, seq=0, kind="system", sender="", text="it broke off", content={"event": "continued"})
+    note = Item(row=0, seq=0, kind=ItemKind.SYSTEM, sender="", text="it broke off", content={"event": "continued"})
     again = Batch(turn="t-1", prompt="it broke off", items=(note,), continued=True)
     heard = await planned(doubled, again, "th-1")
     assert heard == [ConversationStarted("th-1"), first, TurnResult()]

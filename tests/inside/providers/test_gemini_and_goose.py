@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gatepost.inside.acp.agent import AcpAgent
-from gatepost.inside.providers.contract import Batch, ConversationStarted, Event, Item, TurnResult
+from gatepost.inside.providers.contract import Batch, ConversationStarted, Event, Item, ItemKind, TurnResult
 from gatepost.inside.runner import find_provider
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.sessions import groups
@@ -58,7 +58,7 @@ def make(path: Path, provider: str, model: str = "", **options: Any) -> AcpAgent
 
 
 async def ask(agent: AcpAgent, row: int, resume: str = "") -> list[Event]:
-    item = Item(row=row, seq=row, kind="chat", sender="ann", text="hello")
+    item = Item(row=row, seq=row, kind=ItemKind.CHAT, sender="ann", text="hello")
     async with asyncio.timeout(60):
         return [event async for event in agent.query(Batch(turn=f"t-{row}", prompt="hello", items=(item,)), resume)]
 

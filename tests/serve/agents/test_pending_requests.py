@@ -17,6 +17,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit, requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.store.sessions import agents, sessions, timeline, turns
+from gatepost.store.sessions.timeline import TimelineKind
 from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.gateway import wait_until_settled
@@ -231,7 +232,7 @@ async def test_what_is_read_of_a_timeline_at_once_is_bounded_and_the_cursor_goes
 
     def fill(db: Db) -> None:
         for number in range(10):
-            timeline.add(db, name, "", "status", {"text": f"{number}" + "x" * 1_000_000}, 1)
+            timeline.add(db, name, "", TimelineKind.STATUS, {"text": f"{number}" + "x" * 1_000_000}, 1)
 
     await store.write(fill)
     seen: list[int] = []

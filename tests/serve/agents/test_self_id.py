@@ -16,6 +16,7 @@ from gatepost.core.process.listen_address import ListenAddress
 from gatepost.serve.agents.self_id import NAME, PATH, make_self_app
 from gatepost.serve.http import HttpServer, open_listener
 from gatepost.store.sessions import due_sessions, turns
+from gatepost.store.sessions.turns import TurnState
 from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
 from gatepost_testing.clients.mcp_http_client import BOTH, INITIALIZE, make_call_params, make_request, parse_answer
 from gatepost_testing.repositories import git, repository
@@ -248,7 +249,7 @@ async def test_nobody_is_woken_in_a_worktree_that_goes_by_the_end_of_another(tmp
         await say(desk, lead["agentId"], "write")
         assert (await desk("archive_worktree", worktree="task"))["saved"]
         done = [turn.state for turn in await desk.gateway.store.read(turns.list_for_session, lead["agentId"], 2**62, 9)]
-        assert done.count("done") == 1, "what it has heard of its child, it heard too late"
+        assert done.count(TurnState.DONE) == 1, "what it has heard of its child, it heard too late"
         assert await desk.gateway.store.read(due_sessions.list_waiting_sessions) == []
         assert {each["archivedAt"] is None for each in (await desk("list_agents", includeArchived=True))["agents"]} == {
             False

@@ -20,6 +20,7 @@ from gatepost.store.messages import inbox, message_steps, outbox
 from gatepost.store.messages.inbox import InboxMode, InboxState
 from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect, OutboxEffect
 from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import sessions
@@ -102,7 +103,7 @@ def fail(db: Db, session: str, mode: InboxMode = InboxMode.TRIGGER, at: int = NO
 async def test_what_a_person_wrote_is_given_again_by_the_rights_of_now(deps: OperationDeps) -> None:
     session = await deps.store.write(seed)
     message = await deps.store.write(fail, session)
-    await deps.store.write(lambda db: users.add_role(db, ADA, "admin", "acme", "test", NOON))
+    await deps.store.write(lambda db: users.add_role(db, ADA, UserRole.ADMIN, "acme", "test", NOON))
     rung: list[str] = []
     deps.events.on_session(rung.append)
 
@@ -162,5 +163,5 @@ async def test_the_ledger_is_paged_by_number_and_searched_by_words(deps: Operati
 async def run_as_owner(deps: OperationDeps, session: str, text: str) -> None:
     from gatepost.core.records import replace
 
-    await deps.store.write(lambda db: users.add_role(db, ADA, "admin", "acme", "test", NOON))
+    await deps.store.write(lambda db: users.add_role(db, ADA, UserRole.ADMIN, "acme", "test", NOON))
     await OPERATIONS["session.send"](replace(deps, caller=ADA), {"id": session, "text": text})

@@ -28,6 +28,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.rooms import engagements, routes
 from gatepost.store.sessions import groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
 
 
@@ -66,7 +67,7 @@ async def desk(store: SqliteStore, tmp_path: Path) -> Desk:
 
 def a_waiting_message(db: Db, folder: str) -> str:
     """A message that is queued for a group's session."""
-    session = sessions.find_or_add(db, "per-thread", folder, "web", "web:home", "", 1)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, folder, "web", "web:home", "", 1)
     message_id = add_arrival(
         db, 1, instance="web", address="web:home", sender="web:user/9", text="hi", platform_id="p1"
     )

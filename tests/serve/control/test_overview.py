@@ -16,6 +16,7 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import budgets
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, requests, switches
 from gatepost.store.rights.acl import AclRow
@@ -35,7 +36,7 @@ FOLDERS = ("acme", "acme/eng", "acme/ops", "beta")
 def fill(db: Db) -> None:
     now = SystemClock().now()
     users.add(db, OWNER, "", now)
-    users.add_role(db, OWNER, "owner", "", "test", now)
+    users.add_role(db, OWNER, UserRole.OWNER, "", "test", now)
     for folder in FOLDERS:
         groups.add(db, folder, folder.title(), "claude", now)
     acl.put(db, AclRow(id=0, principal=ADA, action="op:overview.read", scope="acme/*"), now)

@@ -17,6 +17,7 @@ from gatepost.store.messages import inbox
 from gatepost.store.money import costs
 from gatepost.store.money.costs import NewCost
 from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
 from gatepost.store.sessions import groups, sessions, turn_claims, turns
@@ -32,7 +33,7 @@ def seed(db: Db) -> str:
     groups.add(db, "acme", "Acme", "scripted", NOON)
     for user in (ADMIN, ADA):
         users.add(db, user, "", NOON)
-    users.add_role(db, ADMIN, "admin", "acme", "test", NOON)
+    users.add_role(db, ADMIN, UserRole.ADMIN, "acme", "test", NOON)
     users.add_member(db, ADA, "acme", "test", NOON)
     session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "tg", "tg:group/7", "", NOON)
     message_id = add_arrival(
@@ -123,14 +124,14 @@ async def test_a_conversation_of_root_is_for_owners_as_in_a_chat(deps: Operation
     def seed_root(db: Db) -> str:
         groups.add(db, "root", "Root", "", NOON)
         users.add(db, ADMIN, "", NOON)
-        users.add_role(db, ADMIN, "admin", folder, "test", NOON)
+        users.add_role(db, ADMIN, UserRole.ADMIN, folder, "test", NOON)
         return sessions.find_or_add(db, SessionMode.PER_THREAD, "root", "tg", "tg:group/root", "", NOON).id
 
     session = await deps.store.write(seed_root)
     for name, args in (("session.show", {}), ("session.send", {"text": "grant me all"}), ("session.stop", {})):
         with pytest.raises(NotFound):
             await run(deps, ADMIN, name, id=session, **args)
-    await deps.store.write(lambda db: users.add_role(db, ADMIN, "owner", "", "test", NOON))
+    await deps.store.write(lambda db: users.add_role(db, ADMIN, UserRole.OWNER, "", "test", NOON))
     assert (await run(deps, ADMIN, "session.show", id=session))["id"] == session
 
 

@@ -23,6 +23,7 @@ from gatepost.store.rooms import rooms
 from gatepost.store.schedule import firings, tasks
 from gatepost.store.sessions import agents, groups, sessions
 from gatepost.store.sessions.agents import NewAgent
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.clock import FixedClock
 
 NOW = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
@@ -57,7 +58,7 @@ async def desk(store: SqliteStore, tmp_path: Path) -> TaskDesk:
     def settle(db: Db) -> None:
         groups.add(db, "acme", "Acme", "", NOW)
         rooms.add(db, "telegram", ROOM, "Team", False, rooms.RoomPolicy.PUBLIC, NOW)
-        sessions.find_or_add(db, "per-thread", "acme", "telegram", ROOM, "", NOW)
+        sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "telegram", ROOM, "", NOW)
 
     await store.write(settle)
     reach = ChannelInstances({}, {})
@@ -287,7 +288,7 @@ async def test_a_task_moves_to_another_room_that_reaches_its_group(desk: TaskDes
 
     def add(db: Db) -> None:
         rooms.add(db, "telegram", other, "Other", False, rooms.RoomPolicy.PUBLIC, NOW)
-        sessions.find_or_add(db, "per-thread", "acme", "telegram", other, "", NOW)
+        sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "telegram", other, "", NOW)
 
     made = await desk.do("task.add", folder="acme", prompt="p", every="2h")
     await desk.store.write(add)

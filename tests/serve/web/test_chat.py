@@ -12,11 +12,12 @@ import httpx2
 import pytest
 from tests.serve.web.test_people import ANN, HERS, signed_in_as, write
 
+from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.messages.outbound import Op, Outbound, OutboundFile
 from gatepost.serve.web.chat import make_query
 from gatepost.store.messages import messages as ledger
 from gatepost.store.messages import outbox
-from gatepost.store.messages.outbox import NewEffect
+from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect
 from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rooms import routes
@@ -123,7 +124,7 @@ async def test_what_was_superseded_is_never_shown(site: Any) -> None:
     async with site.signed_in() as browser:
         await site.answerer.say(HOME, "", "never", key="never", delivered=False)
         effect = await site.store.read(outbox.find_by_key, "never")
-        await site.store.write(lambda db: outbox.record_outcome(db, effect.id, "superseded", "continued", 1))
+        await site.store.write(lambda db: outbox.record_outcome(db, effect.id, EffectState.SUPERSEDED, "continued", 1))
         await say(browser, "hello")
         async with events(browser, params={"after": "0"}) as stream:
             got = await until(stream, reply_of("You said: hello"))
@@ -217,7 +218,7 @@ async def test_a_conversation_is_not_named_after_a_command_or_what_the_agent_sai
 async def test_an_agent_is_called_by_its_name_and_the_gateway_by_its_own(site: Any) -> None:
     async with site.signed_in() as browser:
         await say(browser, "hello")
-        notice = NewEffect(key="n", op="send", origin="notice", instance="web", address=HOME, payload={})
+        notice = NewEffect(key="n", op=Op.SEND, origin=EffectOrigin.NOTICE, instance="web", address=HOME, payload={})
         await site.store.write(outbox.add, notice, 1)
         await site.answerer.deliver(HOME, "n")
         page = (await browser.get("/api/messages")).json()
@@ -373,8 +374,8 @@ async def test_files_of_other_places_are_not_served(site: Any, tmp_path: Any) ->
             new = ledger.NewMessage(
                 instance=instance,
                 address=HOME,
-                direction="in",
-                kind="chat",
+                direction=Direction.IN,
+                kind=MessageKind.CHAT,
                 sender="x:y",
                 text="",
                 at=1,

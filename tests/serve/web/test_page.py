@@ -11,6 +11,7 @@ from tests.serve.web.page_desk import enter, reply, write
 
 from gatepost.messages.outbound import Op
 from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.rights import switches
 from gatepost_testing.waiting import PATIENCE_S
 
@@ -304,7 +305,7 @@ async def test_work_states_edits_and_reactions_are_shown(site: Any, context: Bro
     await expect(reply(page, "the final text")).to_be_visible()
     await expect(page.locator(".message.mine .reactions")).to_contain_text("👍")
     entry = (await site.store.read(inbox.list_for_message, sent))[0]
-    await site.store.write(lambda db: inbox.set_state(db, entry.id, "failed", "the provider gave up", None, 1))
+    await site.store.write(lambda db: inbox.set_state(db, entry.id, InboxState.FAILED, "the provider gave up", None, 1))
 
     await expect(page.locator(".message.mine .state")).to_have_text("Failed. The provider gave up.")
     await expect(page.locator("#typing")).to_be_hidden()

@@ -9,10 +9,12 @@ import pytest
 from gatepost.store.engine.rule_cache import PLACES, TABLES, RuleCache, RuleState, find_changed_state
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.people import users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.postgres.postgres_store import PostgresStore
 from gatepost.store.rights import switches
 from gatepost.store.rooms import rooms, routes, sticky_choices
+from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.rooms.sticky_choices import StickyChoice
 from gatepost_testing.empty_database import EmptyDatabase
 from gatepost_testing.waiting import PATIENCE_S
@@ -71,7 +73,7 @@ async def test_what_was_read_in_a_transaction_that_was_undone_is_not_kept(path: 
     await store.write(rooms.add, *ROOM, "room", False, "public", 1)
 
     def change_and_fail(db: Db) -> None:
-        rooms.set_policy(db, *ROOM, "strict")
+        rooms.set_policy(db, *ROOM, RoomPolicy.STRICT)
         assert read_policy(db, rules) == "strict"
         raise Undone
 
@@ -95,7 +97,7 @@ async def test_every_way_to_change_rules_is_noticed(path: Path) -> None:
     try:
         for change in (
             lambda db: users.add(db, "u", "U", 1),
-            lambda db: users.add_role(db, "u", "owner", "", "cli", 1),
+            lambda db: users.add_role(db, "u", UserRole.OWNER, "", "cli", 1),
             lambda db: switches.turn_on(db, switches.PANIC, "", "cli", 1),
             lambda db: switches.turn_off(db, switches.PANIC),
             lambda db: routes.remove(db, 1),

@@ -9,6 +9,7 @@ from gatepost.core.errors import SetupError
 from gatepost.store.gateways import gateways, group_moves, group_places
 from gatepost.store.gateways.group_places import AwayWorld, WaitingRoom
 from gatepost.store.messages import inbox
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.money import ledger
 from gatepost.store.sessions import groups, shared_folders
 from gatepost.store.sessions.shared_folders import GroupPlace
@@ -54,7 +55,7 @@ def test_each_room_waits_once_in_its_last_thread(desk: Desk) -> None:
         desk.hear(thread=thread)
     desk.hear(address="fake:room/2")
     done = desk.hear(address="fake:room/3")
-    inbox.set_state(desk.db, done, "answered", "", None, desk.now)
+    inbox.set_state(desk.db, done, InboxState.ANSWERED, "", None, desk.now)
     assert group_places.list_waiting_rooms(desk.db, "acme", NOON - 1) == []
     found = group_places.list_waiting_rooms(desk.db, "acme", NOON)
     assert found == [WaitingRoom("fake", "fake:room/1", "t2"), WaitingRoom("fake", "fake:room/2", "")]

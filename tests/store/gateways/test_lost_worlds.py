@@ -9,6 +9,7 @@ from gatepost.store.gateways.gateways import GatewayState
 from gatepost.store.gateways.group_moves import GroupMoveState, find_open, list_open
 from gatepost.store.messages import inbox
 from gatepost.store.sessions import groups, session_notes, sessions, turns, worktrees
+from gatepost.store.sessions.sessions import SessionMode
 
 SECOND = 1_000_000
 
@@ -43,7 +44,7 @@ def test_an_open_turn_has_its_whole_prompt_again_in_a_new_conversation(lost: Des
 
 def test_conversations_begin_anew_and_what_lies_in_the_store_stays(lost: Desk) -> None:
     groups.add(lost.db, "other", "Other", "", lost.now)
-    other = sessions.find_or_add(lost.db, "shared", "other", "fake", "fake:room/2", "", lost.now)
+    other = sessions.find_or_add(lost.db, SessionMode.SHARED, "other", "fake", "fake:room/2", "", lost.now)
     for each in (lost.session, other):
         sessions.set_conversation(lost.db, each.id, "scripted", "c-1", lost.now)
         session_notes.set_summary(lost.db, each.id, "what was said")

@@ -13,6 +13,7 @@ from gatepost.store.gateways import gateways
 from gatepost.store.gateways.gateways import GatewayIdentity
 from gatepost.store.messages import inbox, passed_files
 from gatepost.store.messages.file_passing import FilePassing
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.messages.passed_files import CHUNK
 from gatepost.store.port import Db, Store
 from gatepost_testing.clock import NOON, FixedClock
@@ -90,7 +91,7 @@ def test_files_stay_while_anybody_is_to_get_their_message(desk: Desk) -> None:
     passed_files.set_message(desk.db, ["in/f-1/x"], desk.entry(row).message_id)
     assert passed_files.remove_arrived(desk.db, desk.now + DAY) == 0
     assert passed_files.remove_arrived(desk.db, desk.now + DAY + SECOND) == 1  # its message never came
-    inbox.set_state(desk.db, row, "answered", "", None, desk.now)
+    inbox.set_state(desk.db, row, InboxState.ANSWERED, "", None, desk.now)
     assert passed_files.remove_arrived(desk.db, desk.now + DAY + SECOND) == 1
     assert passed_files.get(desk.db, "/media/out/k/0", 0) == b"x"
     assert passed_files.remove_arrived(desk.db, desk.now + 8 * DAY) == 1

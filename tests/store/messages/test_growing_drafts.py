@@ -2,6 +2,7 @@
 
 from tests.store.conftest import ROOM, Desk
 
+from gatepost.messages.inbound import Direction
 from gatepost.store.messages import growing_drafts, messages, outbox
 from gatepost.store.messages.growing_drafts import DRAFT, MOST_EDITS, MOST_MESSAGES, USED
 from gatepost.store.messages.outbox import EffectState, OutboxEffect
@@ -99,7 +100,7 @@ def test_the_platforms_id_is_the_answers_once_it_has_taken_the_place(desk: Desk)
     answer = desk.say("k", "The whole", turn=turn)
     growing_drafts.release_platform_id(desk.db, draft.message_id)
     send(desk, answer, "x1")
-    found = messages.find(desk.db, *ROOM, "out", "x1")
+    found = messages.find(desk.db, *ROOM, Direction.OUT, "x1")
     assert found is not None and found.text == "The whole"
 
 

@@ -5,6 +5,7 @@ from tests.store.conftest import Desk
 
 from gatepost.core.errors import NotFound
 from gatepost.store.messages import inbox, message_steps, messages
+from gatepost.store.messages.inbox import InboxState
 from gatepost_testing.store_errors import INTEGRITY_ERRORS
 
 
@@ -21,8 +22,8 @@ def test_nanoclaw_28_both_directions_are_numbered_in_one_row(desk: Desk) -> None
 
 def test_an_end_state_is_the_end(desk: Desk) -> None:
     row = desk.hear()
-    inbox.set_state(desk.db, row, "answered", "", None, desk.now)
-    inbox.set_state(desk.db, row, "failed", "too late", None, desk.now)
+    inbox.set_state(desk.db, row, InboxState.ANSWERED, "", None, desk.now)
+    inbox.set_state(desk.db, row, InboxState.FAILED, "too late", None, desk.now)
     assert desk.entry(row).state == "answered"
     assert [step.step for step in message_steps.list_for_message(desk.db, desk.entry(row).message_id)] == [
         "queued",

@@ -4,6 +4,7 @@ import pytest
 from tests.store.conftest import Desk
 
 from gatepost.store.messages import inbox, mailbox_rows
+from gatepost.store.messages.inbox import InboxState
 from gatepost.store.port import Db
 from gatepost.store.sessions import sessions
 from gatepost_testing.counting import CountingDb
@@ -11,7 +12,7 @@ from gatepost_testing.counting import CountingDb
 
 def test_a_mailbox_holds_what_is_open_and_the_newest_context(desk: Desk) -> None:
     ended = desk.hear("ended")
-    inbox.set_state(desk.db, ended, "answered", "", None, desk.now)
+    inbox.set_state(desk.db, ended, InboxState.ANSWERED, "", None, desk.now)
     seen = [
         inbox.observe(desk.db, desk.accept(f"context {number}"), desk.session.id, "acme", "guest", desk.now)
         for number in range(3)

@@ -5,6 +5,7 @@ import importlib
 from tests.store.conftest import LEASE, ROOM, Desk
 
 from gatepost.core.clock import SECOND
+from gatepost.messages.inbound import Direction
 from gatepost.messages.outbound import Op
 from gatepost.store.messages import messages, outbox
 from gatepost.store.messages.outbox import EffectOrigin, EffectState, NewEffect
@@ -24,7 +25,7 @@ def test_a_rooms_rows_go_out_one_after_another(desk: Desk) -> None:
 
     again = outbox.claim_head(desk.db, *ROOM, "d-2", desk.now, LEASE)
     assert again is not None and (again.id, again.state) == (first.id, "sending")  # somebody was already sending it
-    outbox.record_outcome(desk.db, first.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, first.id, EffectState.SENT, "", desk.now, platform_id="x1")
     following = outbox.claim_head(desk.db, *ROOM, "d-1", desk.now, LEASE)
     assert following is not None and following.key == "k2"
 
@@ -33,7 +34,7 @@ def test_a_row_that_waits_for_its_next_try_keeps_its_lane_waiting(desk: Desk) ->
     first = desk.say("k1", "one")
     desk.say("k2", "two")
     outbox.claim_head(desk.db, *ROOM, "d-1", desk.now, LEASE)
-    outbox.record_outcome(desk.db, first.id, "pending", "slow down", desk.now, next_at=desk.now + SECOND)
+    outbox.record_outcome(desk.db, first.id, EffectState.PENDING, "slow down", desk.now, next_at=desk.now + SECOND)
 
     waiting = outbox.claim_head(desk.db, *ROOM, "d-1", desk.now, LEASE)
     assert waiting is not None and (waiting.key, waiting.next_at, waiting.tries) == ("k1", desk.now + SECOND, 1)
@@ -42,23 +43,23 @@ def test_a_row_that_waits_for_its_next_try_keeps_its_lane_waiting(desk: Desk) ->
 
 def test_a_sent_row_is_never_sent_again(desk: Desk) -> None:
     effect = desk.say("k", "hello")
-    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
-    outbox.record_outcome(desk.db, effect.id, "pending", "", desk.now, next_at=desk.now)
+    outbox.record_outcome(desk.db, effect.id, EffectState.SENT, "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, effect.id, EffectState.PENDING, "", desk.now, next_at=desk.now)
     assert desk.effect("k").state == "sent"
     assert outbox.get_head(desk.db, *ROOM) is None and outbox.list_pending_rooms(desk.db) == []
 
 
 def test_the_platforms_id_is_learnt_once(desk: Desk) -> None:
     effect = desk.say("k", "hello")
-    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, effect.id, EffectState.SENT, "", desk.now, platform_id="x1")
     messages.set_platform_id(desk.db, effect.message_id, "x2")
-    found = messages.find(desk.db, *ROOM, "out", "x1")
+    found = messages.find(desk.db, *ROOM, Direction.OUT, "x1")
     assert found is not None and found.id == effect.message_id
 
 
 def test_a_platform_that_gives_one_id_twice_breaks_nothing(desk: Desk) -> None:
     for key in ("k1", "k2"):
-        outbox.record_outcome(desk.db, desk.say(key, key).id, "sent", "", desk.now, platform_id="same")
+        outbox.record_outcome(desk.db, desk.say(key, key).id, EffectState.SENT, "", desk.now, platform_id="same")
     assert [desk.effect(key).state for key in ("k1", "k2")] == ["sent", "sent"]
 
 
@@ -78,7 +79,7 @@ def test_an_unsent_interim_line_gives_way_to_a_newer_one(desk: Desk) -> None:
     turn = desk.begun()
     desk.say("first", "working …", turn=turn, origin="status")
     desk.say("edit", "still working …", turn=turn, origin="status", op="edit")
-    assert outbox.supersede_edits(desk.db, turn.id, "status", desk.now) == 1
+    assert outbox.supersede_edits(desk.db, turn.id, EffectOrigin.STATUS, desk.now) == 1
     assert [desk.effect(key).state for key in ("first", "edit")] == ["pending", "superseded"]
 
 
@@ -120,7 +121,7 @@ def test_what_is_urgent_goes_out_before_what_waits_and_not_before_what_is_being_
     order = []
     while (row := outbox.claim_head(desk.db, *ROOM, "d-1", desk.now, LEASE)) is not None:
         order.append(row.key)
-        outbox.record_outcome(desk.db, row.id, "sent", "", desk.now, platform_id=f"x{row.id}")
+        outbox.record_outcome(desk.db, row.id, EffectState.SENT, "", desk.now, platform_id=f"x{row.id}")
     assert order == [begun.key, "card", "decided", waiting.key]
 
 

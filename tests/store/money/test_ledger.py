@@ -4,7 +4,10 @@ import pytest
 from tests.store.conftest import LEASE, NOON, Desk
 
 from gatepost.core.clock import SECOND
+from gatepost.messages.inbound import Direction, MessageKind
 from gatepost.store.messages import inbox, messages, outbox
+from gatepost.store.messages.inbox import InboxState
+from gatepost.store.messages.outbox import EffectState
 from gatepost.store.money import ledger
 from gatepost.store.rights import audit
 from gatepost.store.rights.audit import AuditRecord
@@ -72,7 +75,7 @@ def test_an_open_row_without_a_moment_is_unaccounted(desk: Desk) -> None:
 
 def test_a_removed_session_leaves_its_messages_in_the_ledger(desk: Desk) -> None:
     row = desk.hear()
-    inbox.set_state(desk.db, row, "cancelled", "the group was removed", None, desk.now)
+    inbox.set_state(desk.db, row, InboxState.CANCELLED, "the group was removed", None, desk.now)
     desk.db.run("DELETE FROM groups WHERE folder = 'acme'")
     assert desk.entry(row).session_id is None
     assert count(desk) == (0, 0, 0)
@@ -107,7 +110,7 @@ def test_every_row_is_accounted_for_on_the_whole_way(desk: Desk) -> None:
     assert desk.finish(again.turn)
     outbox.claim_head(desk.db, effect.instance, effect.address, "d-1", desk.now, LEASE)
     accounted()
-    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, effect.id, EffectState.SENT, "", desk.now, platform_id="x1")
     assert count(desk) == (0, 0, 0)
 
 
@@ -115,7 +118,7 @@ def test_lines_show_both_directions_oldest_first(desk: Desk) -> None:
     turn = desk.begun("question")
     effect = desk.say("k", "answer", turn=turn)
     desk.finish(turn)
-    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, effect.id, EffectState.SENT, "", desk.now, platform_id="x1")
 
     shown = ledger.list_lines(desk.db, None, 10)
     assert [(line.direction, line.text, line.state, line.folder) for line in shown] == [
@@ -140,7 +143,7 @@ def test_lines_of_both_directions_are_paged_by_the_number_of_their_message(desk:
 
 def test_a_check_of_the_newest_messages_looks_for_lost_ones_among_those_alone(desk: Desk) -> None:
     desk.accept("lost on the way")
-    inbox.set_state(desk.db, desk.hear("answered"), "answered", "", None, desk.now)
+    inbox.set_state(desk.db, desk.hear("answered"), InboxState.ANSWERED, "", None, desk.now)
 
     assert [ledger.check(desk.db, desk.now, newest=newest).unaccounted for newest in (0, 1, 2)] == [1, 0, 1]
 
@@ -153,7 +156,7 @@ def test_a_life_tells_every_step_in_order(desk: Desk) -> None:
     effect = desk.say("k", "answer", turn=turn)
     desk.now += SECOND
     outbox.claim_head(desk.db, effect.instance, effect.address, "d-1", desk.now, LEASE)
-    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now + 1, platform_id="x1")
+    outbox.record_outcome(desk.db, effect.id, EffectState.SENT, "", desk.now + 1, platform_id="x1")
     desk.now += SECOND
     desk.finish(turn)
 
@@ -202,9 +205,9 @@ def test_the_fact_of_a_message_is_kept_once_and_its_event_apart(desk: Desk) -> N
     new = messages.NewMessage(
         instance="fake",
         address="fake:room/1",
-        direction="in",
+        direction=Direction.IN,
         platform_id="7",
-        kind="chat",
+        kind=MessageKind.CHAT,
         sender="fake:user/1",
         text="hello",
         at=desk.now,
@@ -236,6 +239,6 @@ def test_while_no_daemon_runs_what_waits_is_not_late(desk: Desk) -> None:
     assert (down.unaccounted, down.in_flight, down.overdue) == (0, 1, 0)
     assert down.oldest_s == 24 * 60 * 60
     desk.now += 5 * MINUTE
-    inbox.set_state(desk.db, desk.hear(text="another"), "cancelled", "", None, desk.now)
+    inbox.set_state(desk.db, desk.hear(text="another"), InboxState.CANCELLED, "", None, desk.now)
     assert ledger.check(desk.db, day, running=False).overdue == 1, "it was late already when that was written"
     assert row

@@ -19,7 +19,7 @@ from gatepost.store.rooms.origins import Origin
 from gatepost.store.rooms.rooms import RoomPolicy
 from gatepost.store.schedule import firings, tasks
 from gatepost.store.schedule.firings import FiringState
-from gatepost.store.schedule.tasks import NewTask
+from gatepost.store.schedule.tasks import NewTask, ScheduleKind
 from gatepost.store.sessions import groups
 
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "schema.sql"
@@ -150,7 +150,8 @@ def test_a_route_that_names_her_is_left_to_the_operator(db: Db) -> None:
 def test_tasks_that_she_made_or_asked_for_or_that_run_in_her_rooms_go_with_their_runs(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", 1)
     new = NewTask(
-        folder="acme", instance="fake", address="fake:room/1", prompt="x", kind="every", schedule="1h", every=1,
+        folder="acme", instance="fake", address="fake:room/1", prompt="x", kind=ScheduleKind.EVERY, schedule="1h",
+        every=1,
         next_at=1, created_by="agent:acme",
     )  # fmt: skip
     asked = Origin("fake:user/1", "fake", "fake:room/1")

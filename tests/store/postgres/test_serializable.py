@@ -11,10 +11,11 @@ from gatepost.core.periods import Period
 from gatepost.core.registry import load_package
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.gateways import place_notices, session_claims
+from gatepost.messages.outbound import Op
 from gatepost.store.gateways import gateways
 from gatepost.store.gateways.group_places import AwayWorld, WaitingRoom
 from gatepost.store.messages import outbox
-from gatepost.store.messages.outbox import NewEffect
+from gatepost.store.messages.outbox import EffectOrigin, NewEffect
 from gatepost.store.money import budgets, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.money.reservations import BudgetReservation
@@ -25,6 +26,7 @@ from gatepost.store.rights import api_tokens
 from gatepost.store.rights.api_tokens import NewApiToken
 from gatepost.store.rooms import routes
 from gatepost.store.sessions import groups, sessions, timeline
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.timeline import TimelineKind
 from gatepost_testing.empty_database import EmptyDatabase
 from gatepost_testing.gate_agent import GateAgent
@@ -65,7 +67,7 @@ async def storm(emptied: EmptyDatabase, figures: Callable[[str], None]) -> Async
 
 def add_session(db: Db) -> str:
     groups.add(db, "acme", "Acme", "", NOON)
-    return sessions.find_or_add(db, "shared", "acme", *ROOM, "", NOON).id
+    return sessions.find_or_add(db, SessionMode.SHARED, "acme", *ROOM, "", NOON).id
 
 
 @pytest.mark.slow
@@ -117,8 +119,8 @@ async def test_claims_of_sessions_and_duties(storm: Storm) -> None:
 async def test_the_outbox_and_notices_that_are_said_once(storm: Storm) -> None:
     new = NewEffect(
         key="k",
-        op="send",
-        origin="notice",
+        op=Op.SEND,
+        origin=EffectOrigin.NOTICE,
         instance=ROOM[0],
         address=ROOM[1],
         text="hi",

@@ -9,6 +9,7 @@ from gatepost.core.clock import DAY
 from gatepost.store import search
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.messages import inbox, message_steps, messages, outbox
+from gatepost.store.messages.outbox import EffectState
 from gatepost.store.money import ledger
 from gatepost.store.port import Db
 from gatepost.store.rights import audit
@@ -16,8 +17,9 @@ from gatepost.store.rights.audit import AuditRecord
 from gatepost.store.schedule import firings, retention, tasks
 from gatepost.store.schedule.firings import FiringState
 from gatepost.store.schedule.retention import RemovalBatch
-from gatepost.store.schedule.tasks import NewTask, TaskState
+from gatepost.store.schedule.tasks import NewTask, ScheduleKind, TaskState
 from gatepost.store.sessions import groups, sessions, timeline, turns
+from gatepost.store.sessions.timeline import TimelineKind
 
 LATER = NOON + 100 * DAY  # everything of NOON is over age before it
 
@@ -27,7 +29,7 @@ def answered(desk: Desk, text: str) -> tuple[int, int]:
     turn = desk.begun(text)
     effect = desk.say(f"key {text}", f"echo: {text}", turn=turn)
     assert outbox.claim_head(desk.db, *ROOM, "pump", desk.now, LEASE) is not None
-    outbox.record_outcome(desk.db, effect.id, "sent", "", desk.now, platform_id=f"out {text}")
+    outbox.record_outcome(desk.db, effect.id, EffectState.SENT, "", desk.now, platform_id=f"out {text}")
     assert desk.finish(turn)
     entry, _ = inbox.list_for_turn(desk.db, turn.id)[0]
     return entry.message_id, effect.message_id
@@ -119,14 +121,14 @@ def test_turns_over_age_go_but_for_a_sessions_newest_and_open_one(desk: Desk) ->
 
 def test_the_last_entry_of_a_timeline_stays_so_that_its_numbers_go_on(desk: Desk) -> None:
     for _ in range(4):
-        timeline.add(desk.db, desk.session.id, "t", "status", {}, NOON)
+        timeline.add(desk.db, desk.session.id, "t", TimelineKind.STATUS, {}, NOON)
 
     first = retention.remove_timeline(desk.db, "", LATER, 2)
     assert first == RemovalBatch(2, "", True)
     second = retention.remove_timeline(desk.db, "", LATER, 2)
     assert second == RemovalBatch(1, desk.session.id, True)
     assert retention.remove_timeline(desk.db, second.after, LATER, 2).more is False
-    assert timeline.add(desk.db, desk.session.id, "t", "status", {}, NOON) == 5
+    assert timeline.add(desk.db, desk.session.id, "t", TimelineKind.STATUS, {}, NOON) == 5
 
 
 def record(db: Db, count: int, at: int) -> None:
@@ -239,7 +241,8 @@ def test_what_there_is_can_be_counted(desk: Desk, what: str) -> None:
 def test_runs_of_tasks_over_age_go_and_then_tasks_that_are_over(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", NOON)
     new = NewTask(
-        folder="acme", instance="fake", address="fake:room/1", prompt="x", kind="every", schedule="1h", every=1,
+        folder="acme", instance="fake", address="fake:room/1", prompt="x", kind=ScheduleKind.EVERY, schedule="1h",
+        every=1,
         next_at=NOON, created_by="agent:acme",
     )  # fmt: skip
     active, over, running = [tasks.add(db, new, (), 0, NOON) for _ in range(3)]

@@ -3,6 +3,7 @@
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.sessions import forks, groups, sessions
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
 
 ROOM = "fake:room/1"
@@ -20,7 +21,9 @@ async def test_forks_that_one_group_wants_do_not_stand_before_those_of_others(st
     def want(db: Db) -> tuple[list[int], int, int]:
         for folder in ("acme", "beta"):
             groups.add(db, folder, folder, "", 1)
-        busy, other = (sessions.find_or_add(db, "shared", each, "fake", ROOM, "", 1).id for each in ("acme", "beta"))
+        busy, other = (
+            sessions.find_or_add(db, SessionMode.SHARED, each, "fake", ROOM, "", 1).id for each in ("acme", "beta")
+        )
         first = [_want(db, busy, number) for number in range(30)]
         return first, _want(db, other, 30), _want(db, "s-gone", 31)
 

@@ -14,6 +14,7 @@ from gatepost.store.rooms import watchers
 from gatepost.store.schedule import retention
 from gatepost.store.sessions import groups, session_files, sessions
 from gatepost.store.sessions.session_files import ConversationFiles
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
 
 ROOM = "fake:room/1"
@@ -22,7 +23,7 @@ ROOM = "fake:room/1"
 def add_session(db: Db, thread: str = "") -> str:
     if groups.get(db, "acme") is None:
         groups.add(db, "acme", "Acme", "", 1)
-    return sessions.find_or_add(db, "per-thread", "acme", "fake", ROOM, thread, 1).id
+    return sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", ROOM, thread, 1).id
 
 
 def send(db: Db, session_id: str, name: str, size: int = 10, quotes: int = 0) -> tuple[int, Message]:
@@ -106,7 +107,7 @@ async def test_files_of_a_group_that_is_sealed_are_not_kept_by_those_who_watched
             groups.add(db, folder, folder, "", 1)
         groups.update(db, "acme/a", {"open": True})
         watchers.add(db, "acme/b", "acme/a", "test", 1)
-        session_id = sessions.find_or_add(db, "per-thread", "acme/b", "fake", ROOM, "", 1).id
+        session_id = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme/b", "fake", ROOM, "", 1).id
         content = msgspec.json.encode({"attachments": [{"name": "plan", "path": "in/f-1/plan", "size": 1}]}).decode()
         ident = add_arrival(db, 1, platform_id="1", content=content)
         row_id = inbox.observe(db, ident, session_id, "acme/b", "member", 1, watched="acme/a")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.port import Db
 from gatepost.store.sessions import groups, sessions
-from gatepost.store.sessions.sessions import MODES, key_of
+from gatepost.store.sessions.sessions import MODES, SessionMode, key_of
 
 
 def test_the_mode_decides_what_shares_a_session(db: Db) -> None:
@@ -32,9 +32,9 @@ async def test_many_at_once_find_one_session(store: SqliteStore) -> None:
 
 def test_a_closed_session_is_followed_by_a_new_one(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", 1)
-    first = sessions.find_or_add(db, "shared", "acme", "fake", "fake:1", "", 1)
+    first = sessions.find_or_add(db, SessionMode.SHARED, "acme", "fake", "fake:1", "", 1)
     assert sessions.close(db, first.id, 2) and not sessions.close(db, first.id, 3)
-    second = sessions.find_or_add(db, "shared", "acme", "fake", "fake:1", "", 4)
+    second = sessions.find_or_add(db, SessionMode.SHARED, "acme", "fake", "fake:1", "", 4)
     assert second.id != first.id and [each.id for each in sessions.list_open(db)] == [second.id]
 
 
@@ -54,7 +54,7 @@ def test_no_room_can_be_named_so_that_it_shares_anothers_session(one: tuple[str,
 
 def test_nanoclaw_38_a_provider_is_fed_its_own_conversation_alone(db: Db) -> None:
     groups.add(db, "acme", "Acme", "", 1)
-    session = sessions.find_or_add(db, "shared", "acme", "fake", "fake:1", "", 1)
+    session = sessions.find_or_add(db, SessionMode.SHARED, "acme", "fake", "fake:1", "", 1)
     sessions.set_conversation(db, session.id, "claude", "c-1", 1)
     sessions.set_conversation(db, session.id, "claude", "c-2", 2)
     assert sessions.get_conversation(db, session.id, "claude") == "c-2"

@@ -10,7 +10,7 @@ from gatepost.store.port import Db
 from gatepost.store.rights import requests, waiting_requests
 from gatepost.store.rights.requests import NewRequest, RequestKind
 from gatepost.store.sessions import due_sessions, groups, sessions, sleeping_turns, turn_claims, turn_failures, turns
-from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.store.sessions.turn_failures import TurnRetryPolicy
 from gatepost.store.sessions.turns import Turn, TurnState
 from gatepost_testing.clock import NOON
@@ -20,7 +20,7 @@ END = NOON + 10 * MINUTE
 
 def at_work(db: Db) -> tuple[Session, Turn]:
     groups.add(db, "acme", "Acme", "scripted", NOON)
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", "fake:room/1", "", NOON)
     message_id = messages.add_system(db, session, "m", {"event": "test"}, NOON)
     assert message_id is not None
     inbox.enqueue(db, message_id, session.id, "acme", "member", NOON)

@@ -7,7 +7,9 @@ from tests.store.conftest import LEASE, POLICY, Desk
 
 from gatepost.cli import reasons
 from gatepost.core.clock import SECOND
+from gatepost.messages.outbound import Op
 from gatepost.store.messages import inbox, message_steps, messages, outbox
+from gatepost.store.messages.outbox import EffectOrigin, EffectState
 from gatepost.store.money import ledger
 from gatepost.store.sessions import due_sessions, sessions, turn_claims, turn_failures, turns
 from gatepost.store.sessions.turn_failures import FailureCause, TurnFailure, TurnRetryPolicy
@@ -174,7 +176,7 @@ def test_a_continued_turn_lists_what_was_said_and_done_and_never_sends_the_promp
     turn = desk.begun("book a table")
     turns.set_conversation(desk.db, turn.id, turn.epoch, "conv-1", desk.now)
     said = desk.say("k1", "Booking …", turn=turn)
-    outbox.record_outcome(desk.db, said.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, said.id, EffectState.SENT, "", desk.now, platform_id="x1")
     done = desk.say("k2", "👍", turn=turn, origin="tool", op="react")
     desk.say("k3", "still at it", turn=turn, origin="status")  # an interim line is nothing said
 
@@ -399,7 +401,7 @@ def test_what_an_old_epoch_says_is_not_believed(desk: Desk) -> None:
 def test_a_stopped_turn_is_cancelled_and_what_it_had_not_sent_is_withdrawn(desk: Desk) -> None:
     turn = desk.begun()
     said = desk.say("said", "first", turn=turn)
-    outbox.record_outcome(desk.db, said.id, "sent", "", desk.now, platform_id="x1")
+    outbox.record_outcome(desk.db, said.id, EffectState.SENT, "", desk.now, platform_id="x1")
     desk.say("unsaid", "second", turn=turn)
     desk.say("promised", "by a tool", turn=turn, origin="tool")
 
@@ -531,8 +533,8 @@ def test_stranger_20_arrivals_do_not_wake_a_turn_that_waits_to_be_continued(desk
 def answer(desk: Desk, key: str, turn: turns.Turn, seq: int | None) -> None:
     new = outbox.NewEffect(
         key=key,
-        op="send",
-        origin="result",
+        op=Op.SEND,
+        origin=EffectOrigin.RESULT,
         instance=turn.instance,
         address=turn.address,
         text=key,
@@ -610,7 +612,7 @@ def test_an_answer_that_could_not_be_delivered_is_none(desk: Desk) -> None:
     turn = desk.begun("a")
     ((entry, message),) = inbox.list_for_turn(desk.db, turn.id)
     answer(desk, "to a", turn, entry.seq)
-    outbox.record_outcome(desk.db, desk.effect("to a").id, "failed", "no such room", desk.now)
+    outbox.record_outcome(desk.db, desk.effect("to a").id, EffectState.FAILED, "no such room", desk.now)
     broken = desk.break_off(turn, "it crashed late", final=True)
 
     assert (desk.states(), broken.failed) == (["failed"], (message.id,))

@@ -6,6 +6,7 @@ from typing import Any
 from gatepost.core.home import Home
 from gatepost.store.engine.sqlite_db import SqliteDb, connect
 from gatepost.store.rights import audit, egress
+from gatepost.store.rights.egress import EgressOutcome
 
 Run = Callable[..., Any]
 
@@ -53,9 +54,9 @@ def test_this_machine_without_a_port_is_told_that_it_needs_one(run: Run) -> None
 def test_the_log_counts_what_was_tried(run: Run, home: Home) -> None:
     assert run("egress", "allow", "a.com").code == 0
     db = SqliteDb(connect(home.store))
-    assert egress.record_attempt(db, "acme", "s", "evil.com:443", "denied", "not allowed", 1_000_000)
-    assert not egress.record_attempt(db, "acme", "s", "evil.com:443", "denied", "not allowed", 2_000_000)
-    egress.record_attempt(db, "acme", "s", "a.com:443", "allowed", "", 3_000_000)
+    assert egress.record_attempt(db, "acme", "s", "evil.com:443", EgressOutcome.DENIED, "not allowed", 1_000_000)
+    assert not egress.record_attempt(db, "acme", "s", "evil.com:443", EgressOutcome.DENIED, "not allowed", 2_000_000)
+    egress.record_attempt(db, "acme", "s", "a.com:443", EgressOutcome.ALLOWED, "", 3_000_000)
 
     assert [each["target"] for each in run("egress", "log", "--json").json] == ["evil.com:443", "a.com:443"]
     denied = run("egress", "log", "--denied", "--json").json

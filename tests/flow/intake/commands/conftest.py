@@ -20,6 +20,7 @@ from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.inbox import InboxEntry
 from gatepost.store.people import identities, users
+from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rooms import routes
 from gatepost.store.rooms.rooms import RoomPolicy
@@ -91,8 +92,8 @@ def add_people(db: Db) -> None:
     groups.add(db, "home", "Home", "scripted", NOON)
     for user in (OWNER, ADMIN, ADA, BOB):
         users.add(db, user, "", NOON)
-    users.add_role(db, OWNER, "owner", "", "test", NOON)
-    users.add_role(db, ADMIN, "admin", "home", "test", NOON)
+    users.add_role(db, OWNER, UserRole.OWNER, "", "test", NOON)
+    users.add_role(db, ADMIN, UserRole.ADMIN, "home", "test", NOON)
     for user in (ADA, BOB):
         users.add_member(db, user, "home", "test", NOON)
     folder = routing.check_route("", "home", "per-thread", ["home"])

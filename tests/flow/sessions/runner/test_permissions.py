@@ -24,9 +24,10 @@ from gatepost.mailbox import runner_frames
 from gatepost.store.messages import inbox
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, requests, waiting_requests
+from gatepost.store.rights.requests import RequestState
 from gatepost.store.sessions import agents, groups, sessions, timeline, turn_claims, turns
 from gatepost.store.sessions.agents import NewAgent
-from gatepost.store.sessions.sessions import Session
+from gatepost.store.sessions.sessions import Session, SessionMode
 from gatepost.store.sessions.turns import Turn
 
 NOW = 1_000_000
@@ -76,7 +77,7 @@ def test_an_answer_holds_for_whoever_asks_the_same_again_with_the_input_that_was
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
     (asked,) = waiting_requests.list_pending(db)
-    requests.record_answer(db, asked.id, "allowed", "", {"command": "ls -l"}, "op", NOW)
+    requests.record_answer(db, asked.id, RequestState.ALLOWED, "", {"command": "ls -l"}, "op", NOW)
 
     again = record_request(db, session, turn, event(**ASKED), NOW)
     assert again == runner_frames.PermissionAnswerFrame(request="r1", verdict="allow", input={"command": "ls -l"})
@@ -87,7 +88,7 @@ def test_a_yes_is_for_what_was_asked_and_for_nothing_else_of_that_name(db: Db) -
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
     (asked,) = waiting_requests.list_pending(db)
-    requests.record_answer(db, asked.id, "allowed", "", {}, "op", NOW)
+    requests.record_answer(db, asked.id, RequestState.ALLOWED, "", {}, "op", NOW)
 
     long = "x" * 70_000
     others = [
@@ -110,7 +111,7 @@ def test_an_answer_that_is_given_again_is_told_and_written_down(db: Db) -> None:
     session, turn = at_work(db)
     record_request(db, session, turn, event(**ASKED), NOW)
     (asked,) = waiting_requests.list_pending(db)
-    requests.record_answer(db, asked.id, "allowed", "", {}, "op", NOW)
+    requests.record_answer(db, asked.id, RequestState.ALLOWED, "", {}, "op", NOW)
     record_request(db, session, turn, event(**ASKED), NOW)
 
     entry = timeline.list_last(db, session.id, 1)[0]
@@ -198,7 +199,7 @@ def test_a_denial_holds_as_well_with_its_reason(db: Db) -> None:
     for request, reason in (("r1", ""), ("r2", "not today")):
         record_request(db, session, turn, event(**{**ASKED, "id": request}), NOW)
         (asked,) = waiting_requests.list_pending(db)
-        requests.record_answer(db, asked.id, "denied", reason, {}, "op", NOW)
+        requests.record_answer(db, asked.id, RequestState.DENIED, reason, {}, "op", NOW)
         again = record_request(db, session, turn, event(**{**ASKED, "id": request}), NOW)
         assert again == runner_frames.PermissionAnswerFrame(
             request=request, verdict="deny", input={"reason": reason or NOT_PERMITTED}
@@ -284,7 +285,7 @@ def test_an_answer_that_nobody_comes_for_ends_with_its_turn(db: Db) -> None:
 def test_the_sessions_of_one_group_have_only_so_many_waiting_together(db: Db) -> None:
     session, turn = at_work(db)
     for number in range(MOST_WAITING_IN_GROUP):
-        other = sessions.find_or_add(db, "per-thread", "agents", "fake", f"fake:room/{number}", "", NOW)
+        other = sessions.find_or_add(db, SessionMode.PER_THREAD, "agents", "fake", f"fake:room/{number}", "", NOW)
         new = parse_permission_request(event(**{**ASKED, "id": f"r{number}"}))
         requests.add(db, replace(new, folder="agents", session_id=other.id, turn_id="t"), NOW)
     refused = record_request(db, session, turn, event(**ASKED), NOW, (), CHAT)

@@ -22,6 +22,7 @@ from gatepost.store.rights.acl import OPERATOR, AclEffect, AclRow
 from gatepost.store.rooms import engagements
 from gatepost.store.rooms.engagements import Engagement
 from gatepost.store.sessions import agents, groups, sessions, timeline, turn_claims, turn_failures, turns
+from gatepost.store.sessions.sessions import SessionMode
 from gatepost.store.sessions.turn_claims import TurnClaim
 from gatepost.store.sessions.turn_failures import FailureCause, TurnRetryPolicy
 from gatepost.store.sessions.turns import Turn
@@ -39,7 +40,7 @@ LIMITS = ResultLimits(messages=100, bytes=100_000)
 @pytest.fixture
 def claim(db: Db) -> TurnClaim:
     groups.add(db, "acme", "Acme", "scripted", NOON)
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", "fake:room/1", "", NOON)
     return begin_turn(db, session, NOON, text="hi", platform_id="1")
 
 
@@ -251,7 +252,7 @@ def test_a_late_reply_extends_what_was_on_when_its_turn_began(db: Db, claim: Tur
 @pytest.mark.parametrize(("kind", "sender"), [("task", "task:t1"), ("chat", "agent:acme"), ("system", "gatepost")])
 def test_arizuko_24_a_scheduled_turn_and_an_injected_message_do_not_extend_it(db: Db, kind: str, sender: str) -> None:
     groups.add(db, "acme", "Acme", "scripted", NOON)
-    session = sessions.find_or_add(db, "per-thread", "acme", "fake", "fake:room/1", "", NOON)
+    session = sessions.find_or_add(db, SessionMode.PER_THREAD, "acme", "fake", "fake:room/1", "", NOON)
     claim = begin_turn(db, session, NOON, kind=kind, sender=sender, text="due", platform_id="1")
     assert say_engaged(db, claim, TTL - SECOND)[0] == NOON + TTL
 
