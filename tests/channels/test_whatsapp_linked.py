@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,7 +123,7 @@ async def test_without_consent_it_says_that_numbers_were_banned(platform: WhatsA
 
 
 @pytest.mark.parametrize("more", [{"phone": "+49 151"}, {"emulator": "example.org:80"}, {"emulator": "127.0.0.1:x"}])
-async def test_a_wrong_setting_is_named(platform: WhatsAppLinkedDevice, more: dict[str, str]) -> None:
+async def test_a_wrong_setting_is_named(platform: WhatsAppLinkedDevice, more: dict[str, Any]) -> None:
     channel, _ = make_channel(platform, **more)
     with pytest.raises(ChannelEnded, match=next(iter(more))) as ended:
         await channel.listen(ReceivedEvents().receive)

@@ -35,7 +35,12 @@ def platform() -> Iterator[BeaconPlatform]:
 
 class Office(OperationDesk):
     async def add(self, instance: str, **settings: str) -> Any:
-        args = {"kind": "beacon", "instance": instance, "settings": settings, "secrets": {"token": GOOD_TOKEN}}
+        args: dict[str, Any] = {
+            "kind": "beacon",
+            "instance": instance,
+            "settings": settings,
+            "secrets": {"token": GOOD_TOKEN},
+        }
         return await self.run("channel.add", **args)
 
     async def find(self, instance: str) -> Any:

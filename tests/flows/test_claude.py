@@ -71,7 +71,7 @@ async def a_gateway(
     **options: Any,
 ) -> AsyncIterator[Gateway]:
     path.parent.chmod(0o711)
-    given = {
+    given: dict[str, Any] = {
         "sandbox__kind": sandbox,
         "sessions__provider": "claude",
         "anthropic__base_url": endpoint.anthropic,

@@ -45,7 +45,7 @@ def add_people(db: Db) -> None:
 
 @asynccontextmanager
 async def a_gateway(path: Path, channel: FakeChannel, endpoint: ModelEndpoint | None = None) -> AsyncIterator[Gateway]:
-    given = (
+    given: dict[str, Any] = (
         {"anthropic__base_url": endpoint.anthropic, "openai__base_url": endpoint.openai} if endpoint is not None else {}
     )
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:

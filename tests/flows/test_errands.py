@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -210,7 +211,7 @@ def count_open_turns(db: Db) -> int:
 async def test_the_conversation_of_an_errand_is_closed_with_its_sandbox_and_can_still_be_read(
     tmp_path: Path, channel: FakeChannel
 ) -> None:
-    given = {"errands__close_after_s": 0.2, "sessions__idle_s": 3600.0}
+    given: dict[str, Any] = {"errands__close_after_s": 0.2, "sessions__idle_s": 3600.0}
     async with running_gateway(tmp_path, {"fake": (channel.kind, channel)}, **given) as gateway:
         await settle(gateway, "acme", "acme/eng")
         script = ScriptBuilder().turn("how many").call("delegate_group", group="acme/eng", prompt="how many?")

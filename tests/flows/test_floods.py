@@ -3,6 +3,7 @@
 import asyncio
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ async def test_stranger_04_a_session_that_does_not_stop_flooding_is_ended_with_t
     monkeypatch.setattr(awake_session, "RunnerSocket", partial(RunnerSocket, rate=RATE))
     monkeypatch.setattr(awake_session, "ToolSocket", partial(ToolSocket, rate=RATE))
     add_looker(tmp_path / "h")
-    given = {"sessions__provider": "looker", "sessions__tries": 1}
+    given: dict[str, Any] = {"sessions__provider": "looker", "sessions__tries": 1}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say(flood)

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -64,7 +65,7 @@ async def running_pair(path: Path, url: str, *, drafts: bool = False) -> AsyncIt
     """`drafts`: answers grow while they are written."""
     channel, other = FakeChannel(), FakeChannel()
     kinds = {each: replace(each.kind, drafts=drafts) for each in (channel, other)}
-    shared = {"store__url": url, "store__unsafe": True}
+    shared: dict[str, Any] = {"store__url": url, "store__unsafe": True}
     async with (
         running_gateway(
             path / "a", {"fake": (kinds[channel], channel)}, gateway__name="a", sessions__most_awake=0, **shared

@@ -48,7 +48,7 @@ class Pair(NamedTuple):
 
 @pytest.fixture
 async def pair(tmp_path: Path, emptied: EmptyDatabase) -> AsyncIterator[Pair]:
-    shared = {"store__url": emptied.url, "store__unsafe": True}
+    shared: dict[str, Any] = {"store__url": emptied.url, "store__unsafe": True}
     one, other = FakeChannel(), FakeChannel()
     async with (
         running_gateway(tmp_path / "a", {"fake": (one.kind, one)}, gateway__name="a", **shared) as a,

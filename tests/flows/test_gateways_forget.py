@@ -47,7 +47,7 @@ class Pair(NamedTuple):
 async def pair(tmp_path: Path, emptied: EmptyDatabase) -> AsyncIterator[Pair]:
     """Ann has written, and the agent has remembered it."""
     one, other = FakeChannel(), FakeChannel()
-    shared = {"store__url": emptied.url, "store__unsafe": True}
+    shared: dict[str, Any] = {"store__url": emptied.url, "store__unsafe": True}
     async with (
         running_gateway(tmp_path / "a", {"fake": (one.kind, one)}, gateway__name="a", **shared) as a,
         running_gateway(tmp_path / "b", {"fake": (other.kind, other)}, gateway__name="b", **shared) as b,

@@ -106,7 +106,7 @@ def cluster(tmp_path: Path, platform: BalancedPlatform) -> Iterator[Cluster]:
     kind = platform.kind
     lines = [f"[channels.{kind}]", f'kind = "{kind}"']
     lines += [f"{name} = {json.dumps(value)}" for name, value in platform.get_settings().items()]
-    settings = {**QUICK, "sessions_most_awake": str(SIZE.places), "http_connections_per_peer": "0"}
+    settings: dict[str, Any] = {**QUICK, "sessions_most_awake": str(SIZE.places), "http_connections_per_peer": "0"}
     with Cluster(tmp_path, NAMES, "\n".join(lines) + "\n", **settings) as cluster:
         for name, value in platform.get_secrets().items():
             run_command(cluster.first, "secret", "set", f"CHANNEL_{kind}_{name}".upper(), value)

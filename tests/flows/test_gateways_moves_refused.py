@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,7 +156,7 @@ def is_alive(asked: DaemonProcess, name: str) -> bool:
 def test_a_group_with_a_worktree_moves_once_that_is_put_away(tmp_path: Path) -> None:
     tmp_path.chmod(0o711)
     shop = repository(tmp_path / "code" / "shop")
-    allowed = {"sandbox_mounts_allowed": str(shop.parent), "sandbox_kind": "bubblewrap"}
+    allowed: dict[str, Any] = {"sandbox_mounts_allowed": str(shop.parent), "sandbox_kind": "bubblewrap"}
     with run_two(tmp_path, ECHO, local=True, **allowed) as (cluster, platform):
         send(platform, "one")
         wait_for_answer(platform, "one")

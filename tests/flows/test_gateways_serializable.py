@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ async def test_no_unit_of_two_gateways_decides_by_what_another_changes(
     tmp_path: Path, emptied: EmptyDatabase, figures: Callable[[str], None]
 ) -> None:
     first, second = FakeChannel(), FakeChannel()
-    shared = {"store__url": make_serializable(emptied.url), "store__unsafe": True}
+    shared: dict[str, Any] = {"store__url": make_serializable(emptied.url), "store__unsafe": True}
     with watch_conflicts() as conflicts:
         async with (
             running_gateway(tmp_path / "a", {"one": (first.kind, first)}, gateway__name="a", **shared) as a,

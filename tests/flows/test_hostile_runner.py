@@ -102,7 +102,7 @@ async def echoes(channel: FakeChannel, text: str) -> None:
 @pytest.mark.parametrize("lie", LIES.values(), ids=[name.replace(" ", "-") for name in LIES])
 async def test_a_lie_harms_its_own_turn_at_most(liar: tuple[Path, FakeChannel], lie: str) -> None:
     home, channel = liar
-    given = {"sessions__provider": "liar", "sessions__tries": 1}
+    given: dict[str, Any] = {"sessions__provider": "liar", "sessions__tries": 1}
     async with running_gateway(home, {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         await echoes(channel, "before")
@@ -192,7 +192,7 @@ async def test_stranger_new_a_part_said_again_frees_no_allowance(tmp_path: Path)
     plugins.mkdir(parents=True)
     (plugins / "giver.py").write_text(GIVER)
     channel = FakeChannel()
-    given = {"sessions__provider": "giver", "sessions__tries": 1}
+    given: dict[str, Any] = {"sessions__provider": "giver", "sessions__tries": 1}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say("say 100000 1 1")
@@ -222,7 +222,7 @@ async def test_stranger_new_a_turn_that_says_too_many_bytes_is_ended_and_people_
     plugins.mkdir(parents=True)
     (plugins / "talker.py").write_text(TALKER)
     channel = FakeChannel()
-    given = {"sessions__provider": "talker", "sessions__most_result_bytes": 20_000}
+    given: dict[str, Any] = {"sessions__provider": "talker", "sessions__most_result_bytes": 20_000}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say("say much")

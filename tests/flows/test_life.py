@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,7 +113,7 @@ async def test_an_agent_hears_that_its_time_is_nearly_over_and_can_come_to_a_clo
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     add_provider(tmp_path / "h", "listener", LISTENER)
-    given = {"sessions__provider": "listener", "sessions__turn_s": 30.0, "sessions__wrap_up_s": 29.0}
+    given: dict[str, Any] = {"sessions__provider": "listener", "sessions__turn_s": 30.0, "sessions__wrap_up_s": 29.0}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("take your time")
@@ -152,7 +153,7 @@ async def test_what_an_agent_that_cannot_be_interrupted_had_not_handed_over_is_d
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     add_provider(tmp_path / "h", "speechless", SPEECHLESS)
-    given = {"sessions__provider": "speechless"}
+    given: dict[str, Any] = {"sessions__provider": "speechless"}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("spin")
@@ -172,7 +173,7 @@ async def test_after_a_stop_it_is_dropped_with_its_turn_and_that_is_written_down
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     add_provider(tmp_path / "h", "speechless", SPEECHLESS)
-    given = {"sessions__provider": "speechless"}
+    given: dict[str, Any] = {"sessions__provider": "speechless"}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("spin")
@@ -198,7 +199,7 @@ async def test_with_little_memory_the_one_that_rests_makes_way_and_the_next_wait
 ) -> None:
     rooms = [f"fake:room/{number}" for number in (1, 2, 3)]
     free = HostMemory(4096)
-    given = {"sandbox__least_free_mb": 512}
+    given: dict[str, Any] = {"sandbox__least_free_mb": 512}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         gateway.sessions.limits.read_memory = lambda: free
         ScriptBuilder().turn(when="long").say("at it").wait(100).write(gateway.home.group("home"))

@@ -35,7 +35,7 @@ def channel() -> FakeChannel:
 async def test_it_asks_a_model_in_the_way_of_its_vendor_and_fetches_nothing(
     tmp_path: Path, channel: FakeChannel, model: str, path: str
 ) -> None:
-    more = {"api": "chat"} if "chat" in path else {}
+    more: dict[str, Any] = {"api": "chat"} if "chat" in path else {}
     async with (
         ModelEndpoint(SCRIPT) as endpoint,
         run_agent_gateway(AGENTS["opencode"], tmp_path / "h", channel, endpoint, model=model, **more) as gateway,

@@ -48,7 +48,7 @@ walled = pytest.mark.skipif(find_bwrap() is None, reason="bubblewrap is not inst
 async def with_a_model(path: Path, channel: FakeChannel, endpoint: ModelEndpoint) -> AsyncIterator[Gateway]:
     """A provider in a sandbox that reaches a scripted model by egress.sock. Ada and Bob have keys of their own."""
     path.parent.chmod(0o711)
-    given = {
+    given: dict[str, Any] = {
         "sandbox__kind": "bubblewrap",
         "sessions__provider": "anthropic",
         "anthropic__base_url": endpoint.anthropic,
@@ -184,7 +184,7 @@ async def test_stranger_10_a_process_that_outlives_its_turn_may_no_more_than_the
     tmp_path: Path, channel: FakeChannel
 ) -> None:
     add_looker(tmp_path / "h")
-    given = {"sessions__provider": "looker"}
+    given: dict[str, Any] = {"sessions__provider": "looker"}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         row = AclRow(id=0, principal=ADA, action="mcp:send", effect=AclEffect.DENY)
@@ -207,7 +207,7 @@ async def test_stranger_10_a_process_that_outlives_its_turn_may_no_more_than_the
 @pytest.mark.slow
 async def test_what_a_person_is_denied_stays_denied_in_the_turn_that_hears_her_answer(tmp_path: Path) -> None:
     channel = FakeChannel()
-    given = {"questions__wait_s": 0.05}
+    given: dict[str, Any] = {"questions__wait_s": 0.05}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
 

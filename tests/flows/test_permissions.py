@@ -4,6 +4,7 @@ reaches the provider."""
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ async def test_whoever_may_decide_gets_a_card_and_the_provider_their_answer(
 
 @pytest.mark.slow
 async def test_nobody_decides_and_the_provider_is_told_so(tmp_path: Path, channel: FakeChannel) -> None:
-    given = {"approvals__expire_s": 1}
+    given: dict[str, Any] = {"approvals__expire_s": 1}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         ask = {"ask": {"permission": "Bash", "input": {"command": "make cake"}}}
         script = {"turns": [{"when": "may I", "do": [ask, {"say": "they said {answer}"}]}]}
@@ -110,7 +111,7 @@ async def test_claude_in_its_default_mode_asks_and_does_as_it_is_answered(
     script = {"tools": True, "turns": [{"when": "make", "do": [write, {"say": "That is all."}]}]}
     tmp_path.chmod(0o711)
     async with ModelEndpoint(script) as endpoint:
-        given = {
+        given: dict[str, Any] = {
             "sandbox__kind": "bubblewrap",
             "sessions__provider": "claude",
             "anthropic__base_url": endpoint.anthropic,

@@ -57,7 +57,7 @@ def add_person(db: Db) -> None:
 
 @asynccontextmanager
 async def a_gateway(path: Path, channel: FakeChannel, endpoint: ModelEndpoint) -> AsyncIterator[Gateway]:
-    given = {"anthropic__base_url": endpoint.anthropic, "openai__base_url": endpoint.openai}
+    given: dict[str, Any] = {"anthropic__base_url": endpoint.anthropic, "openai__base_url": endpoint.openai}
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
         await gateway.store.write(add_person)
         values = {"provider": "anthropic", "model": "claude-sonnet-4-5"}

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,7 +115,7 @@ async def test_an_attachment_can_be_read_where_the_prompt_says_and_stays_after_t
 ) -> None:
     home = tmp_path / "h"
     add_looker(home)
-    settings = {"sessions__provider": "looker", "sandbox__kind": kind}
+    settings: dict[str, Any] = {"sessions__provider": "looker", "sandbox__kind": kind}
     async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
         await open_room(gateway, "fake", ROOM)
         look = r"run answer = open(re.findall(r'saved as ([^\]]+)\]', prompt)[-1], 'rb').read().hex()"
@@ -159,7 +160,7 @@ async def test_the_bridge_and_socat_reach_the_tools_from_inside_a_live_session(
 ) -> None:
     home = tmp_path / "h"
     add_looker(home)
-    settings = {"sessions__provider": "looker", "sandbox__kind": "bubblewrap"}
+    settings: dict[str, Any] = {"sessions__provider": "looker", "sandbox__kind": "bubblewrap"}
     async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say(f"run WAY = {way!r}{BRIDGE}")
@@ -179,7 +180,7 @@ async def test_an_endless_outbound_file_ends_its_session_and_hurts_nobody_else(
 ) -> None:
     home = tmp_path / "h"
     add_looker(home)
-    settings = {"sessions__provider": "looker", "sandbox__kind": "bubblewrap", "sandbox__disk_mb": 8}
+    settings: dict[str, Any] = {"sessions__provider": "looker", "sandbox__kind": "bubblewrap", "sandbox__disk_mb": 8}
     async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
         for room in ROOMS[:2]:
             await open_room(gateway, "fake", room)
@@ -205,7 +206,7 @@ async def test_nanoclaw_19_a_runner_that_goes_silent_in_a_turn_is_ended_and_its_
 ) -> None:
     home = tmp_path / "h"
     add_looker(home)
-    settings = {"sessions__provider": "looker", "sessions__silence_s": 1.5}
+    settings: dict[str, Any] = {"sessions__provider": "looker", "sessions__silence_s": 1.5}
     async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
         await open_room(gateway, "fake", ROOM)
         receipt = await channel.say("run time.sleep(600)")
@@ -226,7 +227,7 @@ async def test_a_lock_kept_on_the_mailbox_ends_its_session_and_the_message_is_no
 ) -> None:
     home = tmp_path / "h"
     add_looker(home)
-    settings = {"sessions__provider": "looker", "sandbox__kind": "bubblewrap"}
+    settings: dict[str, Any] = {"sessions__provider": "looker", "sandbox__kind": "bubblewrap"}
     async with running_gateway(home, {"fake": (channel.kind, channel)}, **settings) as gateway:
         await open_room(gateway, "fake", ROOM)
         hold = (

@@ -123,7 +123,7 @@ async def a_stubborn_gateway(path: Path, channel: FakeChannel, endpoint: ModelEn
     plugins = path / "plugins" / "providers"
     plugins.mkdir(parents=True)
     (plugins / "stubborn.py").write_text(STUBBORN)
-    given = {
+    given: dict[str, Any] = {
         "sandbox__kind": "bubblewrap",
         "sessions__provider": "stubborn",
         "anthropic__base_url": endpoint.anthropic,

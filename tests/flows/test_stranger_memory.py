@@ -1,6 +1,7 @@
 """Memory that no cgroup limits is watched, whatever it is made of."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,11 @@ async def test_stranger_08_memory_without_a_cgroup_is_watched(
 ) -> None:
     add_looker(tmp_path / "h")
     channels = {"fake": (channel.kind, channel)}
-    settings = {"sandbox__kind": "bubblewrap", "sessions__provider": "looker", "sandbox__memory_mb": 160}
+    settings: dict[str, Any] = {
+        "sandbox__kind": "bubblewrap",
+        "sessions__provider": "looker",
+        "sandbox__memory_mb": 160,
+    }
     async with running_gateway(tmp_path / "h", channels, **settings, sessions__tries=1) as gateway:
         kind = sandbox_plan._kind("bubblewrap", gateway.config, SANDBOXES)
         assert isinstance(kind, Bubblewrap)

@@ -187,7 +187,7 @@ async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_w
         ],
     }
     async with ModelEndpoint(script) as endpoint:
-        given = {
+        given: dict[str, Any] = {
             "sandbox__kind": "bubblewrap",
             "sessions__provider": "claude",
             "anthropic__base_url": endpoint.anthropic,

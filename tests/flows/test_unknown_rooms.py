@@ -181,7 +181,7 @@ async def test_an_admin_gives_a_room_to_her_own_group_and_to_no_other(tmp_path: 
             assert len(await gateway.store.read(waiting_requests.list_pending)) == 1, refused
         await answer(channel, f"/approve {asked.id} nowhere")  # by the owner
         assert len(await gateway.store.read(waiting_requests.list_pending)) == 1
-        hers = {"address": "fake:direct/ada", "sender": ADA, "direct": True}
+        hers: dict[str, Any] = {"address": "fake:direct/ada", "sender": ADA, "direct": True}
         await channel.say(f"/approve {asked.id} acme", **hers)  # she is shown it first
         assert len(await gateway.store.read(waiting_requests.list_pending)) == 1
         await channel.wait_for(lambda sent: any(each.address == hers["address"] for each in sent))

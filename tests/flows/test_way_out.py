@@ -53,7 +53,7 @@ def provider(request: pytest.FixtureRequest) -> str:
 @asynccontextmanager
 async def a_gateway(path: Path, channel: FakeChannel, provider: str, endpoint: ModelEndpoint) -> AsyncIterator[Gateway]:
     path.parent.chmod(0o711)
-    given = {
+    given: dict[str, Any] = {
         "sandbox__kind": "bubblewrap",
         "sessions__provider": provider,
         "anthropic__base_url": endpoint.anthropic,
@@ -142,7 +142,7 @@ async def test_a_host_that_is_not_allowed_is_refused_with_a_reason_and_one_audit
     channel = FakeChannel()
     add_looker(tmp_path / "h")
     (tmp_path / "h").parent.chmod(0o711)
-    given = {"sandbox__kind": "bubblewrap", "sessions__provider": "looker"}
+    given: dict[str, Any] = {"sandbox__kind": "bubblewrap", "sessions__provider": "looker"}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", ROOM)
         await channel.say(SHELL.replace("COMMAND", repr(f"{command}; {command}")))
@@ -193,7 +193,7 @@ async def test_stranger_new_no_way_of_asking_on_the_way_out_holds_up_the_loop(tm
     channel = FakeChannel()
     add_looker(tmp_path / "h")
     (tmp_path / "h").parent.chmod(0o711)
-    given = {"sandbox__kind": "bubblewrap", "sessions__provider": "looker"}
+    given: dict[str, Any] = {"sandbox__kind": "bubblewrap", "sessions__provider": "looker"}
     sink = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     port = sink.sockets[0].getsockname()[1]
 

@@ -32,7 +32,11 @@ async def a_gateway(shop: Path, kind: str = "bubblewrap", **more: Any) -> AsyncI
     """Whose agents do as they are told, and whose operator allows the folder that the repository is in."""
     home = shop.parents[1] / "h"
     add_looker(home)
-    given = {"sandbox__kind": kind, "sessions__provider": "looker", "sandbox__mounts_allowed": (str(shop.parent),)}
+    given: dict[str, Any] = {
+        "sandbox__kind": kind,
+        "sessions__provider": "looker",
+        "sandbox__mounts_allowed": (str(shop.parent),),
+    }
     async with open_management_gateway(home, "memory", **given, **more) as desk:
         yield desk
 

@@ -60,7 +60,7 @@ def test_options_may_be_plain_texts() -> None:
 
 async def test_one_question_may_be_given_with_its_title_and_plain_options(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store)
-    one = {"title": "Deploy", "question": "Approve deployment?", "options": ["Yes", "No", "Defer"]}
+    one: dict[str, Any] = {"title": "Deploy", "question": "Approve deployment?", "options": ["Yes", "No", "Defer"]}
     assert "nobody can be asked here" in (await agent.call("ask_user_question", **one)).text
     assert "give either questions" in (await agent.call("ask_user_question", questions=[DRINK], **one)).text
     assert "has 0 items" in (await agent.call("ask_user_question")).text

@@ -62,7 +62,14 @@ class World:
     ) -> int:
         def add(db: Db) -> int:
             folder = routing.check_route(match, target, mode, [group.folder for group in groups.list_all(db)])
-            given = {"seq": seq, "match": match, "target": target, "folder": folder, "mode": mode, "also": also}
+            given: dict[str, Any] = {
+                "seq": seq,
+                "match": match,
+                "target": target,
+                "folder": folder,
+                "mode": mode,
+                "also": also,
+            }
             given["ttl_s"] = ttl_s
             return routes.add(db, routes.Route(**given, created_by="test", created_at=NOON)).id
 

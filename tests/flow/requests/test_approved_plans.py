@@ -1,5 +1,7 @@
 """Plans that are approved in chats: what their card says, and what the yes does."""
 
+from typing import Any
+
 import pytest
 
 from gatepost.core.clock import SECOND
@@ -37,7 +39,7 @@ def at_work(db: Db) -> tuple[Session, Turn]:
     users.add_role(db, BOSS, UserRole.OWNER, "", "test", NOW)
     direct_rooms.add(db, BOSS, "fake", "fake:direct/boss", NOW)
     session = sessions.find_or_add(db, SessionMode.PER_THREAD, "home", "fake", ROOM, "", NOW)
-    said = {"platform_id": "1", "sender": BOSS, "sender_name": "Ada", "text": "plan it"}
+    said: dict[str, Any] = {"platform_id": "1", "sender": BOSS, "sender_name": "Ada", "text": "plan it"}
     new = NewMessage(instance="fake", address=ROOM, thread="", direction=Direction.IN, at=NOW, **said)
     message_id = messages.accept(db, new, NOW)
     assert message_id is not None
@@ -130,7 +132,12 @@ def test_the_plan_of_a_managed_agent_is_not_allowed_by_a_command_in_a_chat(
     db: Db, at_work: tuple[Session, Turn]
 ) -> None:
     session, turn = at_work
-    given = {"session_id": session.id, "turn_id": turn.id, "instance": agents.INSTANCE, "address": "agent:1"}
+    given: dict[str, Any] = {
+        "session_id": session.id,
+        "turn_id": turn.id,
+        "instance": agents.INSTANCE,
+        "address": "agent:1",
+    }
     new = NewRequest(name="r2", kind=RequestKind.PLAN, folder="home", input={}, next_mode="root", **given)
     request, _ = requests.add(db, new, NOW)
     decision = decide(db, REACH, request.id, ALLOW_ONCE, BOSS, NOW + 1)

@@ -1,6 +1,7 @@
 """Attempts to get something decided by somebody else, by other words, or for longer than was asked."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -228,7 +229,7 @@ def test_nobody_is_asked_about_a_sender_whose_id_is_a_pattern(db: Db, session_id
 def test_what_strangers_answer_is_counted_as_what_strangers_write(db: Db, session_id: str, how: str) -> None:
     request = ask_call(db, session_id)
     rooms.add(db, "fake", ROOM, "room", False, RoomPolicy.STRICT, NOON)
-    click = {"event": CLICK, "click": "made-up:0"} if how == "click" else {}
+    click: dict[str, Any] = {"event": CLICK, "click": "made-up:0"} if how == "click" else {}
     text = "" if how == "click" else f"/approve {request.id}"
     assert receive(db, text, EVE, **click).stranger
     with pytest.raises(UnrecordedSender):

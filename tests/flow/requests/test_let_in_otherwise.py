@@ -119,7 +119,7 @@ def test_what_is_held_for_a_room_goes_first_when_the_operator_adds_a_route(unrou
 
 
 def test_a_direct_chat_is_known_as_such_when_what_was_held_there_goes_on(acme: Db) -> None:
-    direct = {"address": "fake:direct/eve", "direct": True, "room_name": "Eve"}
+    direct: dict[str, Any] = {"address": "fake:direct/eve", "direct": True, "room_name": "Eve"}
     reach = ChannelInstances({"fake": replace(REACH_KIND, policy=RoomPolicy.REQUEST_APPROVAL)})
     say(acme, "one", EVE, reach=reach, **direct)
     assert list_states(acme, EVE) == {"one": "held"} and rooms.get(acme, "fake", "fake:direct/eve") is None

@@ -5,6 +5,7 @@ import json
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ async def test_a_runner_that_says_hello_and_nothing_more_is_tried_again_and_then
     plugins = tmp_path / "h" / "plugins" / "providers"
     plugins.mkdir(parents=True)
     (plugins / "silent.py").write_text(SILENT)
-    given = {"sessions__provider": "silent", "sessions__silence_s": 0.7, "sessions__tries": 1}
+    given: dict[str, Any] = {"sessions__provider": "silent", "sessions__silence_s": 0.7, "sessions__tries": 1}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", "fake:room/1")
         receipt = await channel.say("hello")
@@ -142,7 +143,7 @@ async def test_stranger_23_a_session_that_has_just_worked_stays_while_another_gr
 ) -> None:
     channel = FakeChannel()
     loud = [f"fake:loud/{number}" for number in range(4)]
-    given = {"sessions__most_awake": 2}
+    given: dict[str, Any] = {"sessions__most_awake": 2}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         (tmp_path / "h" / "groups" / "loud").mkdir()
         await gateway.store.write(_add_loud, gateway.clock.now())

@@ -343,7 +343,7 @@ async def test_what_cannot_be_saved_is_only_thrown_away_by_word(gateway: Gateway
 
 @pytest.mark.slow
 async def test_what_was_begun_when_the_daemon_was_killed_is_ended_by_the_next(tmp_path: Path, shop: Path) -> None:
-    given = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
+    given: dict[str, Any] = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
     async with running_gateway(tmp_path / "h", **given) as gateway:
         await gateway.store.write(worktrees.claim_name, "shop-1", "half", "agents", str(shop), "", 1)
         await gateway.store.write(worktrees.claim_name, "shop-1", "going", "agents", str(shop), "", 1)

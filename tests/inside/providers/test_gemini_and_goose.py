@@ -109,7 +109,11 @@ async def test_in_a_sandbox_the_program_is_mounted_and_has_the_declared_variable
     goose, channel = tmp_path / "goose", FakeChannel()
     goose.write_text(EMULATOR.read_text().replace('"""', '#!/usr/bin/python3\n"""', 1))
     goose.chmod(0o755)
-    given = {"sandbox__kind": "bubblewrap", "sessions__provider": "goose", "programs": [f"goose={goose}"]}
+    given: dict[str, Any] = {
+        "sandbox__kind": "bubblewrap",
+        "sessions__provider": "goose",
+        "programs": [f"goose={goose}"],
+    }
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5"})
         await open_room(gateway, "fake", ROOM)

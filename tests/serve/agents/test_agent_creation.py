@@ -88,7 +88,7 @@ async def test_a_provider_that_is_any_program_is_ready_once_a_command_is_named(d
 async def test_whoever_starts_an_agent_where_it_cannot_write_is_told(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir(mode=0o755)
-    given = {"sandbox__mounts_allowed": [f"{project}:rw"], "sandbox__kind": "process"}
+    given: dict[str, Any] = {"sandbox__mounts_allowed": [f"{project}:rw"], "sandbox__kind": "process"}
     async with open_management_gateway(tmp_path / "h", script=SCRIPT, **given) as desk:
         (note,) = (await desk("create_agent", cwd=str(project)))["notes"]
         assert note.startswith(f"it cannot write in {project}: the user that sandboxes run as (uid ")
@@ -101,7 +101,7 @@ async def test_whoever_makes_a_worktree_with_an_agent_is_told_that_its_setup_was
     tmp_path.chmod(0o711)
     shop = repository(tmp_path / "code" / "shop")
     commit(shop, ".gatepost.toml", '[worktree]\nsetup = "make"\n')
-    given = {"sandbox__mounts_allowed": (str(shop.parent),), "sandbox__kind": "process"}
+    given: dict[str, Any] = {"sandbox__mounts_allowed": (str(shop.parent),), "sandbox__kind": "process"}
     async with open_management_gateway(tmp_path / "h", script=SCRIPT, **given) as desk:
         made = await desk("create_agent", cwd=str(shop), worktreeName="fix", baseBranch="main")
         (note,) = made["notes"]

@@ -200,7 +200,7 @@ async def test_paseo_29_also_from_a_subdirectory_and_nowhere_else(tmp_path: Path
 async def test_paseo_18_a_start_that_cannot_be_is_told_and_nothing_is_made(
     tmp_path: Path, shop: Path, wish: dict[str, str], said: str
 ) -> None:
-    allowed = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
+    allowed: dict[str, Any] = {"sandbox__mounts_allowed": (f"{shop.parent}:rw",)}
     async with open_management_gateway(tmp_path / "h", "memory", **allowed) as desk:
         words = {
             key: value.replace("SHOP", str(shop)).replace("HOME", str(desk.gateway.home.path))

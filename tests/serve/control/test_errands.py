@@ -92,7 +92,7 @@ async def test_the_newest_is_first_and_only_those_are_shown_that_were_asked_for(
 async def test_one_says_who_asked_whom_what_it_cost_and_where_its_answer_goes(desk: ErrandOffice) -> None:
     given = await desk.give("acme/eng", "how many?")
     turn, now = await desk.begin(given), desk.agent.deps.clock.now()
-    spent = {"at": now, "folder": "acme/eng", "model": "m", "session_id": turn.session_id}
+    spent: dict[str, Any] = {"at": now, "folder": "acme/eng", "model": "m", "session_id": turn.session_id}
     await desk.store.write(costs.add_external, NewCost(key="a", micro=700, turn_id=turn.id, **spent), now)
     await desk.store.write(costs.add_external, NewCost(key="b", micro=50, turn_id="t-other", **spent), now)
     found = await desk.do("errand.show", id=given)

@@ -97,7 +97,14 @@ def add_people(db: Db) -> None:
     for user in (ADA, BOB):
         users.add_member(db, user, "home", "test", NOON)
     folder = routing.check_route("", "home", "per-thread", ["home"])
-    given = {"seq": 10, "match": "", "target": "home", "folder": folder, "mode": "per-thread", "also": False}
+    given: dict[str, Any] = {
+        "seq": 10,
+        "match": "",
+        "target": "home",
+        "folder": folder,
+        "mode": "per-thread",
+        "also": False,
+    }
     routes.add(db, routes.Route(**given, created_by="test", created_at=NOON))
 
 

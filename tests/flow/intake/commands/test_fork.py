@@ -1,5 +1,7 @@
 """/fork: who may ask for it, and what for."""
 
+from typing import Any
+
 import pytest
 
 from gatepost.flow.intake.commands.fork import NOTHING, SEVERAL
@@ -22,7 +24,14 @@ async def test_a_fork_needs_a_conversation_and_a_topic(desk: CommandDesk) -> Non
 
 
 async def test_of_several_agents_none_is_forked(desk: CommandDesk) -> None:
-    given = {"seq": 5, "match": "", "target": "home#other", "folder": "home", "mode": "per-thread", "also": True}
+    given: dict[str, Any] = {
+        "seq": 5,
+        "match": "",
+        "target": "home#other",
+        "folder": "home",
+        "mode": "per-thread",
+        "also": True,
+    }
     await desk.do(lambda db: routes.add(db, routes.Route(**given, created_by="test", created_at=NOON)))
     await desk.say("hello")
 

@@ -1,5 +1,7 @@
 """/model and /provider: the conversation's own, within what its group may use."""
 
+from typing import Any
+
 import pytest
 
 from gatepost.core.keyring import Keyring
@@ -134,7 +136,7 @@ async def test_both_are_for_members(connected: CommandDesk) -> None:
 async def test_in_a_chat_of_several_agents_it_is_not_guessed_which_is_meant(connected: CommandDesk) -> None:
     def add(db: Db) -> None:
         groups.add(db, "home/two", "Two", "anthropic", NOON)
-        groups_ = {
+        groups_: dict[str, Any] = {
             "seq": 1,
             "match": "",
             "target": "home/two",

@@ -1,6 +1,7 @@
 """/stop: a member ends what is done for themselves, an owner or an admin whatever is done."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -139,7 +140,13 @@ async def only_routes(desk: CommandDesk, *matches: str, target: str = "home") ->
     def change(db: Db) -> None:
         db.run("DELETE FROM routes")
         for seq, match in enumerate(matches):
-            given = {"seq": seq, "match": match, "target": target, "folder": "home", "mode": "per-thread"}
+            given: dict[str, Any] = {
+                "seq": seq,
+                "match": match,
+                "target": target,
+                "folder": "home",
+                "mode": "per-thread",
+            }
             routes.add(db, routes.Route(**given, also=False, created_by="test", created_at=NOON))
 
     await desk.do(change)

@@ -1,6 +1,7 @@
 """A child runs on what its parent runs on: provider, model and endpoint come from the nearest group above."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_a_change_reaches_the_agents_of_the_groups_below(folder: str, changed: s
 async def test_a_group_that_was_made_on_the_way_answers_with_its_parents_agent(tmp_path: Path) -> None:
     """Before, it was the demo, and a working agent lost its room to that."""
     channel = FakeChannel()
-    given = {"sessions__provider": "demo"}
+    given: dict[str, Any] = {"sessions__provider": "demo"}
     async with running_gateway(tmp_path / "h", {"fake": (channel.kind, channel)}, **given) as gateway:
         await open_room(gateway, "fake", "fake:room/7")
 
