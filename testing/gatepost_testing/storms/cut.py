@@ -23,12 +23,14 @@ from gatepost_testing.storms.storm import (
     StormSize,
     StormTime,
     StormVerdict,
+    excuse_uncertain,
     find_listener,
     get_verdict,
     list_true,
     open_rooms,
     prepare,
     render_settings,
+    run_until_over,
     storm,
 )
 from gatepost_testing.storms.zombie import (
@@ -156,22 +158,25 @@ def run_cut_storm(folder: Path, seed: int, *, size: StormSize = CUT) -> CutCount
 
 class BusyCutCounts(Struct, frozen=True, kw_only=True):
     verdict: StormVerdict
-    uncertain: int  # sends whose answer the cut swallowed: nobody repeats them
+    unanswered: int  # of which the answer is uncertain, since the cut swallowed it, and did not arrive
     refused: int
     epochs: tuple[int, int]
     longest_s: float  # that somebody waited for an answer, from the cut on
 
     def list_faults(self) -> list[str]:
-        dead = {"the cut-off gateway has no new life": self.epochs[1] <= self.epochs[0]}
-        return [*self.verdict.list_faults(), *list_true(dead)]
+        wrong = {
+            "the cut-off gateway has no new life": self.epochs[1] <= self.epochs[0],
+            "more is unanswered than uncertain": self.unanswered > self.verdict.uncertain,
+        }
+        return [*self.verdict.list_faults(), *list_true(wrong)]
 
     def list_times(self) -> list[StormTime]:
         return []
 
     def render(self) -> str:
         return (
-            f"{self.verdict.render()}; the listener's link down for {CUT_S:g} s, {self.uncertain} uncertain,"
-            f" {self.refused} late writes refused, epoch {self.epochs[0]} to {self.epochs[1]};"
+            f"{self.verdict.render()}; the listener's link down for {CUT_S:g} s, {self.unanswered} uncertain and not"
+            f" there, {self.refused} late writes refused, epoch {self.epochs[0]} to {self.epochs[1]};"
             f" longest wait {self.longest_s:.1f} s"
         )
 
@@ -193,10 +198,11 @@ def run_busy_cut_storm(folder: Path, seed: int, *, size: StormSize = WHOLE) -> B
         people.run_until(lambda: time.monotonic() >= cut_at + CUT_S, "the time to be over")
         cluster.join(STOPPED)
         people.run_until(lambda: read_epoch(cluster, STOPPED) > epoch, "it to begin anew")
-        people.run_to_the_end()
+        run_until_over(people, cluster[OTHER])
+        verdict, unanswered = get_verdict(people, cluster, cluster[OTHER]), len(people.list_unanswered())
         return BusyCutCounts(
-            verdict=get_verdict(people, cluster, cluster[OTHER]),
-            uncertain=int(cluster.query("SELECT COUNT(*) FROM outbox WHERE state = 'uncertain'")[0][0]),
+            verdict=excuse_uncertain(verdict, unanswered),
+            unanswered=unanswered,
             refused=cluster[STOPPED].json("status")["refused_writes"],
             epochs=(epoch, read_epoch(cluster, STOPPED)),
             longest_s=people.find_longest_wait(cut_at),

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gatepost.core.records import replace
 from gatepost.flow.gateways.duties import channel_duty
 from gatepost_testing.storms.cluster import Cluster
 from gatepost_testing.storms.storm import (
@@ -18,10 +17,12 @@ from gatepost_testing.storms.storm import (
     StormSize,
     StormTime,
     StormVerdict,
+    excuse_uncertain,
     get_verdict,
     list_true,
     open_cluster,
     plant_fault,
+    run_until_over,
     start_all,
     storm,
 )
@@ -32,7 +33,6 @@ SMALL_RANDOM = StormSize(rooms=10, messages=300, open_turns=0, places=8, at_once
 KILLS = 8
 ANSWER_S = 0.5  # for which the platform keeps back its answer to what it has taken
 COMMIT_US = 50_000  # for which the database keeps back its answer to a commit
-QUIET_S = 20.0  # without any answer, and with nothing under way, nobody answers any more
 # By name, what every gateway runs before anything else.
 FAULTS: Mapping[str, str] = {
     # What was being sent when a gateway died is sent again, where the platform cannot be asked for it.
@@ -101,11 +101,10 @@ def run_random_storm(
             victim.kill()
             _wait(people, chance.choice((0.0, 0.0, 1.0, 8.0)))  # also for longer than a lease
             victim.start()
-        begun = time.monotonic()
-        people.run_until(lambda: _is_over(people, cluster, begun), "all to be answered, or nothing to be under way")
+        run_until_over(people, cluster.first)
         verdict = get_verdict(people, cluster, cluster.first)
         unanswered = len(people.list_unanswered())
-        return RandomCounts(verdict=_excuse(verdict, unanswered), kills=made, unanswered=unanswered)
+        return RandomCounts(verdict=excuse_uncertain(verdict, unanswered), kills=made, unanswered=unanswered)
 
 
 def _slow_down(cluster: Cluster) -> None:
@@ -119,19 +118,6 @@ def _wait(people: StormPeople, seconds: float) -> None:
     """People write meanwhile."""
     end = time.monotonic() + seconds
     people.run_until(lambda: time.monotonic() >= end, "a moment")
-
-
-def _is_over(people: StormPeople, cluster: Cluster, begun: float) -> bool:
-    """`begun`: when they were last looked at for a while."""
-    if len(people.answered_at) == people.size.messages:
-        return True
-    last = max(begun, *people.answered_at.values())
-    return time.monotonic() - last > QUIET_S and cluster.first.json("ledger", "check")["in_flight"] == 0
-
-
-def _excuse(verdict: StormVerdict, unanswered: int) -> StormVerdict:
-    """A person whose answer is uncertain and did not arrive waits for it, and writes no more."""
-    return replace(verdict, lost=verdict.lost - min(unanswered, verdict.lost, verdict.uncertain))
 
 
 storm(MODE, "random")(run_random_storm)

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from gatepost.core.records import replace
 from gatepost.flow.gateways.duties import channel_duty
 from gatepost_testing import storms
 from gatepost_testing.daemon import DaemonProcess
@@ -31,6 +32,7 @@ SEED = 7
 MODE = "gateways"  # of those that several gateways on one database go through
 LIMIT_S = 10.0  # in which whatever a dead gateway had is answered
 PATIENT_S = 5 * PATIENCE_S
+QUIET_S = 20.0  # without any answer, and with nothing under way, nobody answers any more
 LOOK_S = 0.2
 SHARE = 0.4  # of the messages that are answered when something happens
 MAIN = "prove"  # the command, which imports this file
@@ -347,6 +349,24 @@ def count_unaccounted(daemon: DaemonProcess) -> int:
     """Once everything is settled."""
     block_until(lambda: daemon.json("ledger", "check")["in_flight"] == 0, "everything to be settled")
     return int(daemon.json("ledger", "check")["unaccounted"])
+
+
+def run_until_over(people: StormPeople, left: DaemonProcess) -> None:
+    """Until all are answered, or nothing is under way any more. `left`: a gateway that runs."""
+    begun = time.monotonic()
+
+    def is_over() -> bool:
+        if len(people.answered_at) == people.size.messages:
+            return True
+        last = max(begun, *people.answered_at.values())
+        return time.monotonic() - last > QUIET_S and left.json("ledger", "check")["in_flight"] == 0
+
+    people.run_until(is_over, "all to be answered, or nothing to be under way")
+
+
+def excuse_uncertain(verdict: StormVerdict, unanswered: int) -> StormVerdict:
+    """A person whose answer is uncertain and did not arrive waits for it, and writes no more."""
+    return replace(verdict, lost=verdict.lost - min(unanswered, verdict.lost, verdict.uncertain))
 
 
 def get_verdict(people: StormPeople, cluster: Cluster, left: DaemonProcess) -> StormVerdict:
