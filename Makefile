@@ -57,6 +57,7 @@ check: setup-test  ## format, lint, types, imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@for each in examples/*/run.py; do MYPYPATH=src:testing:examples $(BIN)/mypy --no-error-summary $$each || exit 1; done
 	@$(BIN)/lint-imports
 
 format: setup-test  ## bring the source into shape

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from msgspec import Struct
 
@@ -149,7 +149,7 @@ class EmulatedPlatform:
         """The ASGI application. Its handlers run in the platform's own loop."""
         raise NotImplementedError
 
-    def __enter__(self) -> "EmulatedPlatform":
+    def __enter__(self) -> Self:
         self.start()
         return self
 
