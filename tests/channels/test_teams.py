@@ -241,7 +241,7 @@ async def test_wrong_credentials_and_missing_settings_are_named(platform: TeamsP
         ({"tenant": ""}, EndReason.SETTING),
         ({"app_id": ""}, EndReason.SETTING),
     ):
-        channel = make(platform, **more)  # type: ignore[arg-type]
+        channel = make(platform, **more)
         with pytest.raises(ChannelEnded) as caught:
             await channel.check()
         assert caught.value.reason is reason

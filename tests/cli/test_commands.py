@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Ran
 
 from gatepost import declarations
 from gatepost.access.budgets import render_usd
@@ -43,7 +44,7 @@ from gatepost.store.sessions import groups, sessions, turn_claims, turns
 from gatepost.store.sessions.sessions import SessionMode
 from gatepost_testing.arrivals import add_arrival
 
-Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
+Run = Callable[..., Ran]
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.cli.conftest import Ran
 
 from gatepost import __version__
 from gatepost.cli import program
 from gatepost.core.errors import SetupError
 from gatepost.core.home import Home
 
-Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
+Run = Callable[..., Ran]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.notices import INTERRUPTED
 from gatepost.inside import providers
 from gatepost.store.messages import inbox
@@ -173,7 +174,7 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
         await channel.wait_for(1, timeout=PATIENCE)
         await endpoint.wait_for(2, timeout=PATIENCE)  # the tool's answer is on its way to the model
         (live,) = gateway.sessions.awake
-        live.kill("the test pulls the plug")
+        live.kill(Ending("the test pulls the plug"))
         await channel.wait_for(lambda sent: "and the rest" in channel.texts(), timeout=PATIENCE)
         account = await wait_until_settled(gateway)
 

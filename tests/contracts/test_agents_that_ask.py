@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.flow.sessions.ending import Ending
 from gatepost.serve.control.arguments.agents.agents import AgentSpec, PendingRequest, WaitOutcome
 from gatepost_testing.agent_profiles import AGENTS, OPENCODE, PATIENCE, run_agent_gateway
 from gatepost_testing.channel import FakeChannel
@@ -175,7 +176,7 @@ async def test_a_plan_whose_sandbox_is_gone_is_not_made_again_and_is_carried_out
         asked = (await service.wait(made.agent_id, PATIENCE)).permission
         assert asked is not None and asked.kind == "plan"
         (live,) = gateway.sessions.awake
-        live.kill("the test pulls the plug")
+        live.kill(Ending("the test pulls the plug"))
         await live.gone.wait()
         await service.respond(asked.id, "test", allow=True)
         ended = await service.wait(made.agent_id, PATIENCE)

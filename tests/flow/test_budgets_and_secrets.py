@@ -14,6 +14,7 @@ from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.money.reservations import NO_TOKENS
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost_testing.gate_agent import GateAgent
 
 USER = "fake:user/1"
@@ -55,7 +56,7 @@ async def test_where_nobody_ever_asked_only_the_groups_budgets_hold(tmp_path: Pa
 async def test_no_agent_gets_a_channels_secret_also_if_it_was_bound_before(tmp_path: Path, store: SqliteStore) -> None:
     agent = await GateAgent.create(tmp_path, store, "acme/eng")
     home = Home(tmp_path)
-    keyring, owner = Keyring(home), secrets.SecretOwner()
+    keyring, owner = Keyring(home), SecretOwner()
     for name in ("HUB_TOKEN", "CHANNEL_WORK_TOKEN"):
         await store.write(secrets.put, keyring, owner, name, "hush", 1)
     keys = SpenderSecrets(store, secrets.SecretReader(store, keyring))

@@ -127,7 +127,7 @@ async def test_a_channel_that_tries_to_connect_in_vain_says_so_at_once() -> None
         raise AssertionError
 
     health = ChannelHealth("north", "beacon", SystemClock(), deaf_after_s=400)
-    task = asyncio.create_task(run_channel(Vain(), health, receive))  # type: ignore[arg-type]
+    task = asyncio.create_task(run_channel(Vain(), health, receive))
     await until(lambda: health.state is ChannelState.RETRYING)
     assert "connection refused" in health.report().error
     task.cancel()

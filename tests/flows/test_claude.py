@@ -26,6 +26,7 @@ from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.sessions import groups, pinned_rules, sessions
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
@@ -79,7 +80,7 @@ async def a_gateway(
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
         await gateway.store.write(groups.update, "home", {"model": model, "options": options})
         keyring, now = Keyring(gateway.home), gateway.clock.now()
-        await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, KEY, now)
+        await gateway.store.write(secrets.put, keyring, SecretOwner(), secrets.ANTHROPIC_API_KEY, KEY, now)
         await open_room(gateway, "fake", ROOM)
         yield gateway
 

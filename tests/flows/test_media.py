@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.flow.sessions.ending import Ending
 from gatepost.flow.sessions.notices import INTERRUPTED
 from gatepost.flow.sessions.sandbox.provider_specs import load_spec
 from gatepost.inside.media import MediaHandling
@@ -142,7 +143,7 @@ async def test_a_turn_that_is_continued_has_the_picture_once_and_makes_no_second
         await channel.wait_for(1, timeout=PATIENCE)
         await endpoint.wait_for(2, timeout=PATIENCE)
         (live,) = gateway.sessions.awake
-        live.kill("the test pulls the plug")
+        live.kill(Ending("the test pulls the plug"))
         await channel.wait_for(2, timeout=PATIENCE)
         await wait_until_settled(gateway)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gatepost.app import Gateway
+from gatepost.flow.sessions.ending import Ending
 from gatepost.messages.inbound import Attachment, AttachmentKind
 from gatepost.store.messages import inbox
 from gatepost.store.sessions import groups, turns
@@ -165,7 +166,7 @@ async def test_a_killed_turn_is_continued_without_its_prompt_twice_and_its_tool_
         await channel.wait_for(1)
         await endpoint.wait_for(2)  # the tool's answer is on its way to the model
         (live,) = gateway.sessions.awake
-        live.kill("the test pulls the plug")
+        live.kill(Ending("the test pulls the plug"))
         await channel.wait_for(2)
         account = await wait_until_settled(gateway)
 
@@ -195,7 +196,7 @@ async def test_a_call_whose_answer_was_lost_is_not_made_again_unless_that_change
         await endpoint.wait_for(2)
         (live,) = gateway.sessions.awake
         (lines,) = (gateway.home.session(live.session.id) / "state" / provider).glob("*.jsonl")
-        live.kill("the test pulls the plug")
+        live.kill(Ending("the test pulls the plug"))
         kept = [line for line in lines.read_bytes().splitlines(keepends=True) if b'"type":"used"' not in line]
         lines.write_bytes(b"".join(kept) + b'{"type":"used","tu')
         await channel.wait_for(2)

@@ -10,6 +10,7 @@ from gatepost.app import Gateway
 from gatepost.core.keyring import Keyring
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.rights import secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.sessions import groups
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
@@ -150,7 +151,5 @@ async def test_stranger_19_claude_codes_words_are_not_overtaken_by_its_tools(
 async def ready_for_claude(gateway: Gateway) -> None:
     await gateway.store.write(groups.update, "home", {"model": "claude-sonnet-4-5"})
     keyring, now = Keyring(gateway.home), gateway.clock.now()
-    await gateway.store.write(
-        secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now
-    )
+    await gateway.store.write(secrets.put, keyring, SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now)
     await open_room(gateway, "fake", ROOM)

@@ -20,6 +20,7 @@ from gatepost.store.people import users
 from gatepost.store.port import Db
 from gatepost.store.rights import acl, secrets, waiting_requests
 from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import groups, sessions, turns
 from gatepost_testing.channel import FakeChannel
@@ -58,10 +59,10 @@ async def with_a_model(path: Path, channel: FakeChannel, endpoint: ModelEndpoint
 
         def prepare(db: Db) -> None:
             groups.update(db, "home", {"model": "claude-sonnet-4-5"})
-            secrets.put(db, ring, secrets.SecretOwner(), "ANTHROPIC_API_KEY", "sk-of-all", now)
+            secrets.put(db, ring, SecretOwner(), "ANTHROPIC_API_KEY", "sk-of-all", now)
             for person, key in ((ADA, "sk-of-ada"), (BOB, "sk-of-bob")):
                 users.add(db, person, "", now)
-                secrets.put(db, ring, secrets.SecretOwner(user_id=person), "ANTHROPIC_API_KEY", key, now)
+                secrets.put(db, ring, SecretOwner(user_id=person), "ANTHROPIC_API_KEY", key, now)
 
         await gateway.store.write(prepare)
         await open_room(gateway, "fake", ROOM)

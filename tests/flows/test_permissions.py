@@ -14,6 +14,7 @@ from gatepost.store.people import users
 from gatepost.store.people.users import UserRole
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets, waiting_requests
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rooms import direct_rooms
 from gatepost.store.sessions import groups, sessions
 from gatepost_testing.agent_profiles import AGENTS, PATIENCE, run_agent_gateway
@@ -122,7 +123,7 @@ async def test_claude_in_its_default_mode_asks_and_does_as_it_is_answered(
             )
             keyring, now = Keyring(gateway.home), gateway.clock.now()
             await gateway.store.write(
-                secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now
+                secrets.put, keyring, SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now
             )
             await gateway.store.write(settle_people, now)
             await open_room(gateway, "fake", ROOM)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gatepost.flow.sessions.ending import Ending
 from gatepost.messages.inbound import Attachment
 from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.money import ledger
@@ -93,7 +94,7 @@ async def test_nanoclaw_38_a_provider_that_was_switched_and_switched_back_goes_o
             await wait_until_settled(gateway)
             (session,) = await gateway.store.read(sessions.list_open, "home")
             named.append(await gateway.store.read(sessions.get_conversation, session.id, provider))
-            gateway.sessions.awake[0].kill("its group was changed")
+            gateway.sessions.awake[0].kill(Ending("its group was changed"))
             await until(lambda: gateway.sessions.awake == [], "the old provider to be gone")
 
         assert channel.texts() == ["echo: run answer = 1", "2", "echo: run answer = 3"]

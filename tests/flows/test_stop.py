@@ -19,6 +19,7 @@ from gatepost.store.messages import inbox
 from gatepost.store.money import reservations
 from gatepost.store.people import users
 from gatepost.store.rights import secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.sessions import turns
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
@@ -130,9 +131,7 @@ async def a_stubborn_gateway(path: Path, channel: FakeChannel, endpoint: ModelEn
     }
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
         keyring, now = Keyring(gateway.home), gateway.clock.now()
-        await gateway.store.write(
-            secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now
-        )
+        await gateway.store.write(secrets.put, keyring, SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now)
         await gateway.store.write(users.add, OWNER, "owner", now)
         await gateway.store.write(users.add_role, OWNER, "owner", "", "test", now)
         await open_room(gateway, "fake", ROOM)

@@ -20,6 +20,7 @@ from gatepost.sandboxes.bubblewrap import find_bwrap
 from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.money import costs
 from gatepost.store.rights import audit, secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.sessions import groups
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.daemon import DaemonProcess
@@ -198,7 +199,7 @@ async def test_claude_code_lists_and_calls_and_its_next_request_lacks_what_was_w
             )
             keyring, now = Keyring(gateway.home), gateway.clock.now()
             await gateway.store.write(
-                secrets.put, keyring, secrets.SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now
+                secrets.put, keyring, SecretOwner(), secrets.ANTHROPIC_API_KEY, "sk-for-tests", now
             )
             folder = gateway.home.group("home")
             (folder / "notes.py").write_text(NOTES)

@@ -20,6 +20,7 @@ from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, egress, secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.sessions import groups
 from gatepost_testing.channel import FakeChannel
 from gatepost_testing.gateway import open_room, running_gateway, wait_until_settled
@@ -62,7 +63,7 @@ async def a_gateway(path: Path, channel: FakeChannel, provider: str, endpoint: M
     async with running_gateway(path, {"fake": (channel.kind, channel)}, **given) as gateway:
         await gateway.store.write(groups.update, "home", {"model": MODELS[provider]})
         keyring, now = Keyring(gateway.home), gateway.clock.now()
-        await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), NAMES[provider], KEY, now)
+        await gateway.store.write(secrets.put, keyring, SecretOwner(), NAMES[provider], KEY, now)
         await open_room(gateway, "fake", ROOM)
         yield gateway
 

@@ -47,6 +47,7 @@ from gatepost.gate.mcp_server_process import KEEPS, LARGEST_OUTPUT, MOST_LINES, 
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.people import users
 from gatepost.store.rights import acl, audit, connector_tools, requests, secrets, waiting_requests
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.sessions import groups
 from gatepost.tools.contract import TOOLS, Tool
 from gatepost_testing.gate_agent import GateAgent
@@ -177,7 +178,7 @@ class Desk:
         deps = agent.deps
         return Connectors(declared, self.tools, deps.home, deps.events, kept, self.store, deps.clock)
 
-    async def put(self, agent: GateAgent, name: str, value: str, place: secrets.SecretOwner) -> None:
+    async def put(self, agent: GateAgent, name: str, value: str, place: SecretOwner) -> None:
         await self.store.write(secrets.put, Keyring(agent.deps.home), place, name, value, 1)
 
 
@@ -360,7 +361,7 @@ async def test_a_run_has_a_clean_environment_a_folder_and_a_process_group_of_its
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-gateway")
     agent = await ready(desk, env=("MODE=quiet",), env_secrets=("TOKEN=HUB_TOKEN",))
-    await desk.put(agent, "HUB_TOKEN", SECRET, secrets.SecretOwner())
+    await desk.put(agent, "HUB_TOKEN", SECRET, SecretOwner())
 
     answer = await agent.call("hub_look")
 
@@ -378,10 +379,10 @@ async def test_a_run_has_a_clean_environment_a_folder_and_a_process_group_of_its
 @pytest.mark.slow
 async def test_secrets_are_those_of_the_callers_folder_and_every_use_is_on_record(desk: Desk) -> None:
     agent = await ready(desk, "acme/eng", tier="agent", env_secrets=("TOKEN",))
-    await desk.put(agent, "TOKEN", "of-the-gateway", secrets.SecretOwner())
-    await desk.put(agent, "TOKEN", "of-eng", secrets.SecretOwner("acme/eng"))
+    await desk.put(agent, "TOKEN", "of-the-gateway", SecretOwner())
+    await desk.put(agent, "TOKEN", "of-eng", SecretOwner("acme/eng"))
     other = await desk.agent("umbrella/lab")
-    person = secrets.SecretOwner(user_id="fake:user/1")
+    person = SecretOwner(user_id="fake:user/1")
 
     await agent.call("hub_look")
     await other.call("hub_look")
@@ -413,7 +414,7 @@ async def test_a_secret_that_is_not_set_is_named_and_nothing_is_started(desk: De
 @pytest.mark.parametrize("tool", ["look", "fail", "refuse", "die"])
 async def test_a_secret_never_comes_back(desk: Desk, tool: str, capsys: pytest.CaptureFixture[str]) -> None:
     agent = await ready(desk, env_secrets=("TOKEN",))
-    await desk.put(agent, "TOKEN", SECRET, secrets.SecretOwner())
+    await desk.put(agent, "TOKEN", SECRET, SecretOwner())
 
     answer = await agent.call(f"hub_{tool}")
 
@@ -841,7 +842,7 @@ async def test_a_parameter_whose_name_hides_a_sign_leaves_its_tool_out(desk: Des
 
 async def test_a_held_call_whose_secret_was_set_anew_after_the_card_is_asked_about_again(desk: Desk) -> None:
     agent = await ready(desk, env_secrets=("TOKEN",))
-    await desk.put(agent, "TOKEN", "first", secrets.SecretOwner())
+    await desk.put(agent, "TOKEN", "first", SecretOwner())
     await desk.store.write(grant_changes.add_rule, "root", "hold hub_look", "test", 1)
     deps = agent.deps
     holder = HeldCalls(desk.store, deps.clock, deps.config, deps.events, deps.reach)  # type: ignore[arg-type]
@@ -850,7 +851,7 @@ async def test_a_held_call_whose_secret_was_set_anew_after_the_card_is_asked_abo
     assert "waits for a person's decision" in (await agent.call("hub_look")).text
     (request,) = await desk.store.read(waiting_requests.list_pending)
     assert "Secret TOKEN: of the gateway" in request.preview
-    await desk.put(agent, "TOKEN", "another account", secrets.SecretOwner())
+    await desk.put(agent, "TOKEN", "another account", SecretOwner())
     await desk.store.write(
         lambda db: decide(db, deps.reach, request.id, ALLOW_ONCE, "operator", 1)  # type: ignore[arg-type]
     )

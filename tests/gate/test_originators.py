@@ -20,6 +20,7 @@ from gatepost.store.money.reservations import NO_TOKENS
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
 from gatepost.store.rights.acl import AclEffect, AclRow
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rights.secrets import SecretReader
 from gatepost.store.rooms import origins
 from gatepost.store.sessions import agents, groups, sessions, turn_claims, turns
@@ -217,7 +218,7 @@ async def test_a_persons_secret_is_not_used_in_a_turn_that_an_agent_asked_for(
 
     def give(db: Db) -> None:
         db.run("INSERT INTO users (id, created_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", (ADA, NOW))
-        secrets.put(db, ring, secrets.SecretOwner(user_id=ADA), "KEY", "adas", NOW)
+        secrets.put(db, ring, SecretOwner(user_id=ADA), "KEY", "adas", NOW)
 
     await store.write(give)
     keys = SpenderSecrets(store, SecretReader(store, ring))

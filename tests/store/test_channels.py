@@ -6,6 +6,7 @@ from gatepost.core.home import Home
 from gatepost.core.keyring import Keyring
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rooms import channel_cursors, channel_instances
 from gatepost.store.rooms.channel_instances import StoredChannel
 from gatepost.store.sessions import groups
@@ -37,7 +38,7 @@ def test_an_instance_whose_name_begins_alike_keeps_its_secrets(db: Db, tmp_path:
     for instance in ("mail", "mail-two"):
         channel_instances.put_secrets(db, keyring, instance, {"password": "hush"}, 1)
     groups.add(db, "acme", "acme", "", 1)
-    secrets.put(db, keyring, secrets.SecretOwner(folder="acme"), "CHANNEL_MAIL_PASSWORD", "not of a channel", 1)
+    secrets.put(db, keyring, SecretOwner(folder="acme"), "CHANNEL_MAIL_PASSWORD", "not of a channel", 1)
 
     names = channel_instances.list_secret_names(db, "mail", ["mail-two", "other"])
     assert names == ["CHANNEL_MAIL_PASSWORD"]

@@ -192,7 +192,7 @@ async def test_what_people_asked_for_is_behind_the_task(tmp_path: Path, store: S
 
 async def test_a_group_has_so_many_tasks_at_most(tmp_path: Path, store: SqliteStore) -> None:
     agent = await make_agent(tmp_path, store)
-    agent.deps = agent.dispatch._deps = _with(agent, {MOST_TASKS.name: 2})  # type: ignore[attr-defined]
+    agent.deps = agent.dispatch._deps = _with(agent, {MOST_TASKS.name: 2})
     for number in range(2):
         told(await agent.call("schedule_task", targetJid=ROOM, prompt=f"{number}", cron="1h"))
     answer = await agent.call("schedule_task", targetJid=ROOM, prompt="3", cron="1h")

@@ -115,7 +115,7 @@ async def test_a_cancel_from_outside_stays_a_cancel() -> None:
 
     async def listen() -> None:
         async with RoomQueues() as queues:
-            await queues.put("a", asyncio.Event().wait)  # type: ignore[arg-type]
+            await queues.put("a", asyncio.Event().wait)
             started.set()
             await asyncio.Event().wait()
 

@@ -19,6 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.cli.conftest import Ran
 
 from gatepost.cli.agent_command import choose_command
 from gatepost.core.errors import GatepostError, Invalid, SetupError
@@ -31,7 +32,7 @@ from gatepost.store.sessions import groups
 from gatepost.store.sessions.groups import Group
 from gatepost_testing.clients.terminal import PtyTerminal
 
-Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
+Run = Callable[..., Ran]
 GROUP = Group(folder="home", name="Home", created_at=0)
 DOUBLE = Path(__file__).parents[2] / "inside" / "providers" / "acp_agent.py"
 PLATFORMS = [f"{system}-{machine}" for system in ("linux", "darwin") for machine in ("x86_64", "aarch64")]

@@ -35,7 +35,7 @@ def result(key: str, text: str, turn_id: str | None = None, **more: object) -> O
     base = OutgoingMessage(
         key=key, origin=EffectOrigin.RESULT, instance="fake", address=ROOM, text=text, turn_id=turn_id
     )
-    return replace(base, **more)  # type: ignore[arg-type]
+    return replace(base, **more)
 
 
 def test_an_instance_that_is_not_there_can_do_nothing() -> None:

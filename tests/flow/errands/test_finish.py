@@ -306,7 +306,7 @@ async def test_who_stops_her_own_work_leaves_the_errands_of_others(desk: ErrandD
     assert await store.read(errands.list_stopping, 10) == []
     done = await store.write(
         stop_own_work,
-        reach,  # type: ignore[arg-type]
+        reach,
         own,
         ("fake:user/1",),
         "fake:user/1",

@@ -29,7 +29,7 @@ BY = "operator"
 
 async def make(gateway: Gateway, source: Path, name: str = "fix", **more: Any) -> Worktree:
     wanted = {"source": str(source), "folder": "agents", "name": name, **more}
-    return await gateway.worktrees.create(NewWorktree(**wanted), BY)  # type: ignore[arg-type]
+    return await gateway.worktrees.create(NewWorktree(**wanted), BY)
 
 
 async def until_under_way(gateway: Gateway) -> None:

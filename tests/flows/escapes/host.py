@@ -23,6 +23,7 @@ from gatepost.flow.sessions.host.host_uids import sandbox_uid
 from gatepost.messages.outbound import Outbound
 from gatepost.store.port import Db
 from gatepost.store.rights import audit, egress, secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.rooms import bindings, routes
 from gatepost.store.sessions import groups
 from gatepost_testing.channel import FakeChannel
@@ -246,9 +247,9 @@ async def settle_in(world: World, gateway: Gateway) -> None:
         make_folder(gateway.home, folder, uid)
     keyring = Keyring(gateway.home)
     for name in (secrets.ANTHROPIC_API_KEY, secrets.OPENAI_API_KEY):
-        await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), name, KEY, 1)
+        await gateway.store.write(secrets.put, keyring, SecretOwner(), name, KEY, 1)
     for folder, name, value in (("home", "MINE", BOUND), ("other", "OTHERS", OTHERS)):
-        await gateway.store.write(secrets.put, keyring, secrets.SecretOwner(folder=folder), name, value, 1)
+        await gateway.store.write(secrets.put, keyring, SecretOwner(folder=folder), name, value, 1)
         place = ("http", "allowed.test", world.allowed.port)
         await gateway.store.write(bindings.put, folder, name, place, "x-bound", "{}", "operator", 1)
     world.outside.mkdir()

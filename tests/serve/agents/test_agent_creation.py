@@ -10,6 +10,7 @@ import pytest
 from gatepost.core.keyring import Keyring
 from gatepost.flow.sessions.sandbox.effective_group import load_effective_group
 from gatepost.store.rights import secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost.store.sessions import groups
 from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
 from gatepost_testing.repositories import commit, repository
@@ -70,7 +71,7 @@ async def test_an_agent_that_could_not_do_anything_is_refused_with_the_reason_an
     keyring, now = Keyring(desk.gateway.home), desk.gateway.clock.now()
     await desk.gateway.store.write(groups.add, "acme", "acme", "anthropic", now)
     await refused(folder="acme")
-    place = secrets.SecretOwner("acme")
+    place = SecretOwner("acme")
     await desk.gateway.store.write(secrets.put, keyring, place, secrets.ANTHROPIC_API_KEY, "sk-x", now)
     assert (await desk("create_agent", folder="acme"))["type"] == "anthropic"  # the group has one of its own
 

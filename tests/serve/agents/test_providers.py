@@ -11,6 +11,7 @@ from gatepost.core.keyring import Keyring
 from gatepost.egress import prices
 from gatepost.serve.agents.providers import list_models
 from gatepost.store.rights import secrets
+from gatepost.store.rights.secret_rows import SecretOwner
 from gatepost_testing.clients.management_client import ManagementClient, open_management_gateway
 
 
@@ -28,7 +29,7 @@ async def test_a_provider_says_what_it_lacks_and_is_ready_once_it_has_it(tmp_pat
 
         keyring, now = Keyring(desk.gateway.home), desk.gateway.clock.now()
         key = secrets.ANTHROPIC_API_KEY
-        await desk.gateway.store.write(secrets.put, keyring, secrets.SecretOwner(), key, "sk-x", now)
+        await desk.gateway.store.write(secrets.put, keyring, SecretOwner(), key, "sk-x", now)
         ready = await state(desk, "anthropic")
         assert (ready["ready"], ready["reason"], ready["defaultModel"]) == (True, None, "claude-sonnet-4-5")
         assert not (await state(desk, "openai"))["ready"]

@@ -75,7 +75,7 @@ def hooked() -> Hooked:
 
 @pytest.fixture
 async def page(store: SqliteStore, home: Home, web: Any, hooked: Hooked) -> AsyncIterator[httpx2.AsyncClient]:
-    channels: dict[str, Channel] = {"phone": hooked, "deaf": Deaf()}  # type: ignore[dict-item]  # made by hand
+    channels: dict[str, Channel] = {"phone": hooked, "deaf": Deaf()}  # made by hand
     parts = WebDeps(
         store=store,
         clock=SystemClock(),
@@ -172,7 +172,7 @@ async def test_a_flood_of_one_hook_is_refused_and_starves_nobody(page: httpx2.As
 
 async def test_requests_over_the_rate_are_told_how_long_to_wait(hooked: Hooked) -> None:
     other = Hooked()
-    channels: dict[str, Channel] = {"phone": hooked, "other": other}  # type: ignore[dict-item]  # made by hand
+    channels: dict[str, Channel] = {"phone": hooked, "other": other}  # made by hand
     hooks = ChannelHooks(channels, Config(), arrivals=Rate(per_second=0.01, burst=3, patience_s=float("inf")))
     async with serving(hooks) as base, httpx2.AsyncClient(base_url=base) as client:
         answers = [await client.post("/phone") for _ in range(8)]
@@ -183,13 +183,13 @@ async def test_requests_over_the_rate_are_told_how_long_to_wait(hooked: Hooked) 
 
 async def test_a_channel_that_does_not_answer_in_time_is_asked_again(hooked: Hooked) -> None:
     hooked.gate = asyncio.Event()
-    hooks = ChannelHooks({"phone": hooked}, Config(), answer_s=0.01)  # type: ignore[dict-item]  # made by hand
+    hooks = ChannelHooks({"phone": hooked}, Config(), answer_s=0.01)  # made by hand
     async with serving(hooks) as base, httpx2.AsyncClient(base_url=base) as client:
         assert (await client.post("/phone")).status_code == 503
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(hooked: Hooked) -> None:
-    hooks = ChannelHooks({"phone": hooked}, Config(), body_s=0.01)  # type: ignore[dict-item]  # made by hand
+    hooks = ChannelHooks({"phone": hooked}, Config(), body_s=0.01)  # made by hand
     async with serving(hooks) as base:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(base.rpartition(":")[2]))
         writer.write(b"POST /phone HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nab")
@@ -221,7 +221,7 @@ async def _post(
         "headers": [(b"x-sign", sign.encode())],
         "client": (peer, 1),
     }
-    await hooks(scope, receive, keep)  # type: ignore[arg-type]
+    await hooks(scope, receive, keep)
     return sent[0]
 
 
@@ -238,7 +238,7 @@ STRANGER, PLATFORM, PROXY = "8.8.8.8", "9.9.9.9", "127.0.0.1"
 @pytest.mark.parametrize(("stranger", "most"), [(STRANGER, UNPROVED_OF_PEER), (PROXY, UNPROVED_AT_ONCE)])
 async def test_a_stranger_who_sends_slowly_keeps_nobody_else_out(hooked: Hooked, stranger: str, most: int) -> None:
     """Not even behind the same proxy: the slowest makes room."""
-    hooks, body = ChannelHooks({"phone": hooked}, Config()), _make_body(None)  # type: ignore[dict-item]
+    hooks, body = ChannelHooks({"phone": hooked}, Config()), _make_body(None)
     slow = [asyncio.create_task(_post(hooks, stranger, body)) for _ in range(most + 3)]
     await until(lambda: sum(each.done() for each in slow) == 3)
     assert [each.result() for each in slow if each.done()] == [429] * 3 and all(each.done() for each in slow[:3])
@@ -250,7 +250,7 @@ async def test_a_stranger_who_sends_slowly_keeps_nobody_else_out(hooked: Hooked,
 
 
 async def test_many_strangers_who_send_slowly_make_room_for_a_platform(hooked: Hooked) -> None:
-    hooks, body = ChannelHooks({"phone": hooked}, Config()), _make_body(None)  # type: ignore[dict-item]
+    hooks, body = ChannelHooks({"phone": hooked}, Config()), _make_body(None)
     peers = [f"8.8.{number}.8" for number in range(UNPROVED_AT_ONCE // UNPROVED_OF_PEER + 1)]
     slow = [asyncio.create_task(_post(hooks, peer, body)) for peer in peers for _ in range(UNPROVED_OF_PEER)]
     await until(lambda: any(each.done() for each in slow))
@@ -263,14 +263,14 @@ async def test_many_strangers_who_send_slowly_make_room_for_a_platform(hooked: H
 @pytest.mark.parametrize("stranger", [STRANGER, PROXY])
 async def test_wrong_signatures_do_not_count_for_the_platform(hooked: Hooked, stranger: str) -> None:
     arrivals = Rate(per_second=0.01, burst=3, patience_s=float("inf"))
-    hooks = ChannelHooks({"phone": hooked}, Config(), arrivals=arrivals)  # type: ignore[dict-item]
+    hooks = ChannelHooks({"phone": hooked}, Config(), arrivals=arrivals)
     for _ in range(2 * FAILURES.burst):
         assert await _post(hooks, stranger, _make_body(b"{}"), sign="wrong") in (401, 429)
     assert await _post(hooks, PROXY if stranger == PROXY else PLATFORM, _make_body(b"{}")) == 200
 
 
 async def test_who_proves_nothing_again_and_again_is_refused_before_the_body_is_read(hooked: Hooked) -> None:
-    hooks = ChannelHooks({"phone": hooked}, Config())  # type: ignore[dict-item]
+    hooks = ChannelHooks({"phone": hooked}, Config())
     for _ in range(FAILURES.burst + 1):
         assert await _post(hooks, STRANGER, _make_body(b"{}"), sign="wrong") == 401
     assert await _post(hooks, STRANGER, _make_body(None), sign="wrong") == 429
@@ -278,7 +278,7 @@ async def test_who_proves_nothing_again_and_again_is_refused_before_the_body_is_
 
 
 async def test_a_proxy_that_the_operator_names_has_no_budget(hooked: Hooked) -> None:
-    hooks = ChannelHooks({"phone": hooked}, Config({"http.connections_per_peer": 0}))  # type: ignore[dict-item]
+    hooks = ChannelHooks({"phone": hooked}, Config({"http.connections_per_peer": 0}))
     for _ in range(2 * FAILURES.burst):
         assert await _post(hooks, STRANGER, _make_body(b"{}"), sign="wrong") == 401
     assert await _post(hooks, STRANGER, _make_body(b"{}")) == 200
@@ -302,7 +302,7 @@ class Streamed(Deaf):
 
 async def test_strangers_take_no_place_of_a_stream_before_they_are_proved() -> None:
     streamed = Streamed()
-    hooks = ChannelHooks({"program": streamed}, Config(), at_once=2)  # type: ignore[dict-item]
+    hooks = ChannelHooks({"program": streamed}, Config(), at_once=2)
     strangers = [asyncio.create_task(_post(hooks, PROXY, _make_body(b""), "/program", "wrong")) for _ in range(AT_ONCE)]
     await until(lambda: streamed.asked == AT_ONCE)
     assert await _post(hooks, PROXY, _make_body(b""), "/program") == 200
@@ -311,7 +311,7 @@ async def test_strangers_take_no_place_of_a_stream_before_they_are_proved() -> N
 
 
 async def test_a_stream_whose_caller_proves_nothing_in_time_is_ended() -> None:
-    hooks = ChannelHooks({"program": Streamed()}, Config(), body_s=0.01)  # type: ignore[dict-item]
+    hooks = ChannelHooks({"program": Streamed()}, Config(), body_s=0.01)
     assert await _post(hooks, STRANGER, _make_body(b""), "/program", "wrong") == 408
 
 

@@ -6,7 +6,7 @@ from gatepost.core.clock import DAY, HOUR
 from gatepost.core.periods import Period
 from gatepost.store.money import budgets, costs, reservations
 from gatepost.store.money.budgets import BudgetNotice, BudgetScope, BudgetScopeKind
-from gatepost.store.money.costs import NewCost
+from gatepost.store.money.costs import NewCost, TokenCounts
 from gatepost.store.money.reservations import BudgetDenial, BudgetReservation
 from gatepost.store.port import Db
 
@@ -28,7 +28,7 @@ def spend(db: Db, micro: int, folder: str = "acme", *, at: int = NOON, user: str
     """A call that costs exactly what was set aside; what people hear of it."""
     held = reservations.reserve(db, folder, user, "s-1", "t-1", "m", micro, at)
     assert isinstance(held, BudgetReservation), held
-    settled = reservations.settle(db, held.id, micro, {}, at)
+    settled = reservations.settle(db, held.id, micro, TokenCounts(), at)
     assert settled is not None
     return held.notes + settled.notes
 
@@ -134,7 +134,7 @@ def test_a_call_over_midnight_counts_in_the_day_in_which_it_was_let_through(db: 
     assert isinstance(held, BudgetReservation)
 
     assert isinstance(ask(db, 1 * USD, at=midnight), BudgetReservation)  # another day, another dollar
-    settled = reservations.settle(db, held.id, 900_000, {}, midnight + HOUR)
+    settled = reservations.settle(db, held.id, 900_000, TokenCounts(), midnight + HOUR)
 
     assert settled is not None and settled.notes == ()  # yesterday's 90 % are nobody's news
     assert budgets.get_remaining(db, "acme", "", midnight - 1) == 100_000
@@ -177,7 +177,7 @@ def test_a_refusal_that_calls_in_flight_are_the_reason_of_tells_nobody(db: Db) -
     denied = ask(db, 200_000)
     assert isinstance(denied, BudgetDenial) and denied.busy and denied.notes == ()
 
-    reservations.settle(db, held.id, 10_000, {}, NOON)
+    reservations.settle(db, held.id, 10_000, TokenCounts(), NOON)
     assert isinstance(ask(db, 200_000), BudgetReservation)
 
 

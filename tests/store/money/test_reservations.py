@@ -288,12 +288,12 @@ def test_a_budget_that_is_set_at_noon_counts_what_was_spent_and_what_is_in_fligh
     first, second = (reservations.reserve(db, "acme/eng", ADA, "s", "t", "m", 300_000, NOON) for _ in range(2))
     reservations.reserve(db, "other", ADA, "s", "t", "m", 1_000, NOON)
     assert isinstance(first, BudgetReservation) and isinstance(second, BudgetReservation)
-    reservations.settle(db, first.id, 200_000, {}, NOON)
+    reservations.settle(db, first.id, 200_000, TokenCounts(), NOON)
     budgets.put(db, scope, Period.DAY, 1_000_000, "owner", NOON)
     others = 1_000 if scope is INSTANCE else 0
     [standing] = budgets.list_all(db, NOON)
     assert (standing.spent, standing.reserved) == (200_000, 300_000 + others)
-    reservations.settle(db, second.id, 100_000, {}, NOON)
+    reservations.settle(db, second.id, 100_000, TokenCounts(), NOON)
     [standing] = budgets.list_all(db, NOON)
     assert (standing.spent, standing.reserved) == (300_000, others)
     assert isinstance(reservations.reserve(db, "acme", None, "s", "t", "m", 700_001, NOON), BudgetDenial)
@@ -307,9 +307,9 @@ def test_a_budget_that_was_away_for_a_while_counts_anew(db: Db) -> None:
         budgets.put(db, scope, Period.DAY, None, "owner", NOON)
     meanwhile = reservations.reserve(db, "acme", ADA, "s", "t", "m", 200_000, NOON)
     assert isinstance(before, BudgetReservation) and isinstance(meanwhile, BudgetReservation)
-    reservations.settle(db, before.id, 100_000, {}, NOON)
+    reservations.settle(db, before.id, 100_000, TokenCounts(), NOON)
     for scope in (INSTANCE, ACME):
         budgets.put(db, scope, Period.DAY, 1_000_000, "owner", NOON)
     assert [(each.spent, each.reserved) for each in budgets.list_all(db, NOON)] == [(100_000, 200_000)] * 2
-    reservations.settle(db, meanwhile.id, 150_000, {}, NOON)
+    reservations.settle(db, meanwhile.id, 150_000, TokenCounts(), NOON)
     assert [(each.spent, each.reserved) for each in budgets.list_all(db, NOON)] == [(250_000, 0)] * 2

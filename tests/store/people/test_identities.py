@@ -6,6 +6,7 @@ from gatepost.store.engine.rule_cache import RuleCache
 from gatepost.store.engine.sqlite_store import SqliteStore
 from gatepost.store.money import budgets, reservations
 from gatepost.store.money.budgets import BudgetScope, BudgetScopeKind
+from gatepost.store.money.costs import TokenCounts
 from gatepost.store.money.reservations import BudgetReservation
 from gatepost.store.people import identities, users
 from gatepost.store.people.users import SenderRoles, UserRole
@@ -109,7 +110,7 @@ def test_budgets_and_what_was_spent_are_added_up(db: Db) -> None:
     assert {each.scope for each in found.values()} == {hers}
     assert (found[Period.DAY].limit, found[Period.DAY].spent, found[Period.DAY].reserved) == (80, 10, 30)
     assert found[Period.MONTH].limit == 900
-    reservations.settle(db, held.id, 20, {}, NOON)  # it was reserved before the pairing
+    reservations.settle(db, held.id, 20, TokenCounts(), NOON)  # it was reserved before the pairing
     found = {each.period: each for each in budgets.list_all(db, NOON)}
     assert (found[Period.DAY].spent, found[Period.DAY].reserved) == (30, 0)
 

@@ -15,7 +15,7 @@ from gatepost.store.gateways.incarnations import IncarnationReason
 from gatepost.store.people import identities, users
 from gatepost.store.port import Db
 from gatepost.store.rights import secrets
-from gatepost.store.rights.secret_rows import SecretOwner
+from gatepost.store.rights.secret_rows import SecretOwner, SecretUse
 from gatepost.store.rights.secrets import UNREADABLE_KEPT, KeptSecrets, SecretReader, list_scopes
 from gatepost.store.sessions import groups
 from gatepost_testing.clock import FixedClock
@@ -91,8 +91,8 @@ async def test_every_use_is_recorded_without_the_value(held: SecretReader, fille
     await held.get("OTHER", "acme", ANN)
 
     assert secrets.list_uses(filled, 10) == [
-        secrets.SecretUse(NOON, "OTHER", None, "acme", ANN, "", "missing"),
-        secrets.SecretUse(NOON, "TOKEN", "folder:acme/eng", "acme/eng/sre", "", "api.example.org", "used"),
+        SecretUse(NOON, "OTHER", None, "acme", ANN, "", "missing"),
+        SecretUse(NOON, "TOKEN", "folder:acme/eng", "acme/eng/sre", "", "api.example.org", "used"),
     ]
     used = secrets.get(filled, SecretOwner("acme/eng"), "TOKEN")
     assert used is not None and used.used_at == NOON

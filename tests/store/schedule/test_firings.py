@@ -7,6 +7,7 @@ from gatepost.store.engine.sqlite_db import SqliteDb
 from gatepost.store.messages import inbox, messages
 from gatepost.store.messages.messages import NewPrompt
 from gatepost.store.money import reservations
+from gatepost.store.money.costs import TokenCounts
 from gatepost.store.money.reservations import BudgetReservation
 from gatepost.store.port import Db
 from gatepost.store.schedule import firings, task_inbox, tasks
@@ -74,7 +75,7 @@ def test_the_cost_of_a_run_has_what_a_killed_gateway_had_not_settled(fired: Fire
     turn_id = fired.begin(NOON + 1)
     known = fired.call_model(turn_id, 500, NOON + 2)
     fired.call_model(turn_id, 70, NOON + 3)
-    reservations.settle(fired.db, known.id, 200, {}, NOON + 4)
+    reservations.settle(fired.db, known.id, 200, TokenCounts(), NOON + 4)
     assert turns.finish(fired.db, turn_id, 1, "{}", NOON + 5)
     assert [(run.firing.state, run.firing.turn_id, run.cost) for run in fired.log()] == [("silent", turn_id, 200)]
     assert reservations.settle_leftovers(fired.db, NOON + HOUR) == 1
@@ -90,7 +91,7 @@ def test_the_cost_of_a_run_is_that_of_its_own_turn_in_a_conversation_with_others
         turn_id = fired.begin(now + 1)
         held = fired.call_model(turn_id, 500, now + 2)
         assert turns.finish(fired.db, turn_id, 1, "{}", now + 3)
-        reservations.settle(fired.db, held.id, cost, {}, now + 4)
+        reservations.settle(fired.db, held.id, cost, TokenCounts(), now + 4)
     assert [run.cost for run in reversed(fired.log())] == costs
 
 
@@ -106,7 +107,7 @@ def test_a_turn_that_is_continued_after_a_kill_costs_what_all_its_attempts_cost(
     assert claim is not None and claim.turn.id == turn_id and claim.continued
     turns.begin(fired.db, turn_id, claim.turn.epoch, claim.rows, NOON + HOUR)
     held = fired.call_model(turn_id, 500, NOON + HOUR + 1)
-    reservations.settle(fired.db, held.id, 30, {}, NOON + HOUR + 2)
+    reservations.settle(fired.db, held.id, 30, TokenCounts(), NOON + HOUR + 2)
     assert turns.finish(fired.db, turn_id, claim.turn.epoch, "{}", NOON + HOUR + 3)
     assert [(run.firing.state, run.cost) for run in fired.log()] == [("silent", 100)]
 

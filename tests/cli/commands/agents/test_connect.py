@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Ran
 
 from gatepost.cli.installer import install_library, install_program
 from gatepost.core.errors import Invalid, SetupError
@@ -17,7 +18,7 @@ from gatepost.store.engine.readonly import read_snapshot
 from gatepost.store.sessions import groups
 
 HOME = Home(Path("/nowhere"))  # without plug-ins
-Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
+Run = Callable[..., Ran]
 
 
 @pytest.fixture

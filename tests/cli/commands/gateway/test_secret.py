@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import Ran
 
 from gatepost.core.home import Home
 
-Run = Callable[..., "Ran"]  # noqa: F821  the fixture's answer
+Run = Callable[..., Ran]
 VALUE = "sk-ant-xyzzy-0123456789"
 
 
