@@ -343,7 +343,7 @@ async def test_stranger_06_who_writes_where_nothing_is_counted_ends_before_the_o
             await open_room(gateway, "fake", room)
         await add_group(gateway, "other")
         await add_route(gateway, f"chat_jid={OTHER}", "other", seq=1)
-        await gateway.store.write(groups.set_mounts, "home", (f"{outside}:/workspace/extra/project:rw",))
+        await gateway.store.write(groups.update, "home", {"mounts": [f"{outside}:/workspace/extra/project:rw"]})
         await channel.say("run answer = 'awake'", address=OTHER)
         await channel.wait_for(1)
         (neighbour,) = gateway.sessions.awake
