@@ -8,11 +8,12 @@ from msgspec import Meta, Struct
 
 from gatepost.core.errors import Invalid
 from gatepost.core.record_changes import get_given, make_change, parse_pairs, parse_texts
+from gatepost.core.record_fields import get_argument_spec, option, split_notes
 
 
 class Boat(Struct, frozen=True, kw_only=True):
-    name: str = ""
-    sails: Annotated[int, Meta(ge=0)] | None = None
+    name: Annotated[str, option("How it is called."), Meta(max_length=20)] = ""
+    sails: Annotated[Annotated[int, Meta(ge=0)] | None, option("How many.")] = None
     afloat: bool = False
     crew: tuple[str, ...] = ()
     stores: dict[str, int] = {}
@@ -29,8 +30,23 @@ def test_a_change_has_the_fields_that_were_given_and_no_others() -> None:
     assert get_given(CHANGE()) == {}
 
 
+def test_a_change_keeps_the_notes_of_the_record() -> None:
+    (name, *_) = msgspec.structs.fields(CHANGE)
+    _, notes = split_notes(name.type)
+    assert get_argument_spec(notes) is not None and notes[0].description == "How it is called."
+
+
 @pytest.mark.parametrize(
-    "given", [{"sails": -1}, {"sails": "2"}, {"mast": 1}, {"afloat": 1}, {"stores": {"rum": "x"}}, {"name": None}]
+    "given",
+    [
+        {"sails": -1},
+        {"name": "x" * 21},
+        {"sails": "2"},
+        {"mast": 1},
+        {"afloat": 1},
+        {"stores": {"rum": "x"}},
+        {"name": None},
+    ],
 )
 def test_what_the_record_cannot_hold_is_no_change(given: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):

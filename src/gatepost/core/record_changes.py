@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
 
 from gatepost.core.errors import Invalid
 from gatepost.core.name_suggestions import did_you_mean
-from gatepost.core.record_fields import split_notes
+from gatepost.core.record_fields import get_bare_type, split_notes
 
 S = TypeVar("S", bound=Struct)
 YES, NO = "yes", "no"
@@ -24,7 +23,10 @@ def make_change(record: type[S]) -> type[S]:
         if get_origin(kind) is dict:
             name, value = get_args(kind)
             kind = dict[name, value | None] if value is not Any else kind  # type: ignore[valid-type]
-        fields.append((field.name, Annotated[(kind | UnsetType, *(notes or [Meta()]))], UNSET))
+        # Bounds hold for the value alone; msgspec takes none for what may be left out.
+        bounded = Annotated[(kind, *notes)] if notes else kind
+        words = [Meta(description=note.description, extra=note.extra) for note in notes] or [Meta()]
+        fields.append((field.name, Annotated[(bounded | UnsetType, *words)], UNSET))
     return defstruct(  # type: ignore[return-value]  # its fields are those of the record, or not there
         f"{record.__name__}Change",
         fields,
@@ -55,7 +57,7 @@ def parse_texts(change: type[Struct], texts: Mapping[str, str], noun: str) -> di
     """Return the values of a change that texts stand for. `limits.files` is an entry of a table; '' is the default.
 
     `noun`: what the record is, for errors."""
-    fields = {field.name: _get_bare_type(field.type) for field in structs.fields(change)}
+    fields = {field.name: get_bare_type(field.type) for field in structs.fields(change)}
     found: dict[str, Any] = {}
     for name, text in texts.items():
         field, dot, entry = name.partition(".")
@@ -66,7 +68,7 @@ def parse_texts(change: type[Struct], texts: Mapping[str, str], noun: str) -> di
         if get_origin(kind) is not dict:
             found[field] = _parse(kind, name, text)
         elif entry:
-            found.setdefault(field, {})[entry] = _parse(_get_bare_type(get_args(kind)[1]), name, text) if text else None
+            found.setdefault(field, {})[entry] = _parse(get_bare_type(get_args(kind)[1]), name, text) if text else None
         else:
             raise Invalid(name, f"write {name}.NAME=…")
     return found
@@ -74,14 +76,6 @@ def parse_texts(change: type[Struct], texts: Mapping[str, str], noun: str) -> di
 
 def _list_names(fields: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}.NAME" if get_origin(kind) is dict else name for name, kind in fields.items())
-
-
-def _get_bare_type(kind: Any) -> Any:
-    """Return a type without notes, None and what stands for nothing."""
-    kind, _ = split_notes(kind)
-    if get_origin(kind) not in (Union, UnionType):
-        return kind
-    return split_notes(next(each for each in get_args(kind) if each not in (NoneType, UnsetType)))[0]
 
 
 def _parse(kind: Any, name: str, text: str) -> Any:

@@ -6,9 +6,10 @@ A record says both once. Commands, pages, tools and the API document are made fr
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import lru_cache, partial
-from typing import Annotated, Any, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct, UnsetType, structs
 
 _GIVEN, _SHOWN = "gatepost:argument", "gatepost:shown"
 
@@ -108,6 +109,14 @@ def split_notes(kind: Any) -> tuple[Any, list[Meta]]:
         return kind, []
     bare, *marks = get_args(kind)
     return bare, [mark for mark in marks if isinstance(mark, Meta)]
+
+
+def get_bare_type(kind: Any) -> Any:
+    """Return a type without notes, None and what stands for nothing."""
+    kind, _ = split_notes(kind)
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    return get_bare_type(next(each for each in get_args(kind) if each not in (NoneType, UnsetType)))
 
 
 def get_argument_spec(notes: list[Meta]) -> ArgumentSpec | None:

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
 from inspect import cleandoc
-from types import UnionType
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 from msgspec import NODEFAULT, Struct, json, structs, to_builtins
 
-from gatepost.core.record_fields import ArgumentSpec, get_argument_spec, split_notes
+from gatepost.core.record_fields import ArgumentSpec, get_argument_spec, get_bare_type, split_notes
 from gatepost.core.registry import load_areas
 
 R = TypeVar("R", covariant=True)
@@ -150,15 +149,13 @@ def list_inputs(args: type[OperationArgs[Any]]) -> list[ArgumentField]:
 
 
 def _read_field(field: structs.FieldInfo) -> ArgumentField:
-    kind, notes = split_notes(field.type)
+    _, notes = split_notes(field.type)
     description = next((note.description for note in notes if note.description), "")
-    if isinstance(kind, UnionType):
-        kind = next(each for each in get_args(kind) if each is not type(None))
     default = field.default_factory() if field.default_factory is not NODEFAULT else field.default
     default = default.value if isinstance(default, StrEnum) else default
     return ArgumentField(
         name=field.name,
-        kind=kind,
+        kind=get_bare_type(field.type),
         required=field.required,
         default=None if field.required else default,
         description=description,
