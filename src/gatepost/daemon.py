@@ -204,7 +204,7 @@ class Daemon:
             home=str(self.home.path),
             sandbox=name,
             sandbox_note=note,
-            channels=sorted(gateway.channels),
+            channels=sorted(gateway.adapters),
             channel_health=gateway.supervisor.list_reports(),
             sessions_awake=len(gateway.sessions.awake),
             sessions_waiting=gateway.sessions.waiting,

@@ -93,7 +93,7 @@ class GateAgent:
             config=config,
             home=place,
             events=events,
-            reach=ChannelInstances({PLATFORM: kind}),
+            channels=ChannelInstances({PLATFORM: kind}),
             host_asker=host_asker,
             forker=SessionForker(place, store, clock, config, threads, _end_nothing),
             replayer=SessionReplayer(place, store, clock, config, events, threads),

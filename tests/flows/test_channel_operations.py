@@ -73,7 +73,7 @@ async def test_a_change_restarts_that_one_alone(office: Office, platform: Beacon
 
     await office.run("channel.set", instance="north", off=True)
     assert (await office.find("north"))["state"] == "off"
-    assert "north" not in office.gateway.channels
+    assert "north" not in office.gateway.adapters
     await office.run("channel.set", instance="north", on=True)
     await wait_for_channel(office.gateway, "north", ChannelState.UP)
 

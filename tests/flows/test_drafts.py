@@ -99,7 +99,7 @@ async def watching(gateway: Gateway, room: str | None = ROOM) -> AsyncIterator[W
 
 
 def get_hub(gateway: Gateway) -> LocalChannel:
-    hub = gateway.channels["web"]
+    hub = gateway.adapters["web"]
     assert isinstance(hub, LocalChannel)
     return hub
 

@@ -844,7 +844,7 @@ async def test_a_held_call_whose_secret_was_set_anew_after_the_card_is_asked_abo
     await desk.put(agent, "TOKEN", "first", secrets.SecretOwner())
     await desk.store.write(grant_changes.add_rule, "root", "hold hub_look", "test", 1)
     deps = agent.deps
-    holder = HeldCalls(desk.store, deps.clock, deps.config, deps.events, deps.reach)  # type: ignore[arg-type]
+    holder = HeldCalls(desk.store, deps.clock, deps.config, deps.events, deps.channels)  # type: ignore[arg-type]
     agent.dispatch = Dispatch(desk.tools, replace(deps, holder=holder))
 
     assert "waits for a person's decision" in (await agent.call("hub_look")).text
@@ -852,7 +852,7 @@ async def test_a_held_call_whose_secret_was_set_anew_after_the_card_is_asked_abo
     assert "Secret TOKEN: of the gateway" in request.preview
     await desk.put(agent, "TOKEN", "another account", secrets.SecretOwner())
     await desk.store.write(
-        lambda db: decide(db, deps.reach, request.id, ALLOW_ONCE, "operator", 1)  # type: ignore[arg-type]
+        lambda db: decide(db, deps.channels, request.id, ALLOW_ONCE, "operator", 1)  # type: ignore[arg-type]
     )
     allowed = await desk.store.read(requests.get, request.id)
     assert allowed is not None

@@ -264,7 +264,7 @@ def _earlier(text: str, at: int, sender: str = "fake:user/9", address: str = ROO
 
 
 async def _with(agent: GateAgent, channel: FakeChannel) -> None:
-    agent.deps = replace(agent.deps, channels={PLATFORM: channel})
+    agent.deps = replace(agent.deps, adapters={PLATFORM: channel})
     agent.dispatch = Dispatch(TOOLS, agent.deps)
 
 
@@ -305,8 +305,8 @@ async def test_a_sender_whom_a_platform_remembers_is_the_one_who_writes_there(
     agent = await GateAgent.create(tmp_path, store, turn=False)
     kind = replace(FakeChannel(platform="zoo").kind, per_server=True)
     channel = Remembering(_earlier("first", SECOND, "zoo:user/9"), _earlier("mine", 2 * SECOND, MYSELF))
-    reach = ChannelInstances({PLATFORM: kind}, {PLATFORM: channel})
-    agent.deps = replace(agent.deps, channels={PLATFORM: channel}, reach=reach)
+    channels = ChannelInstances({PLATFORM: kind}, {PLATFORM: channel})
+    agent.deps = replace(agent.deps, adapters={PLATFORM: channel}, channels=channels)
     agent.dispatch = Dispatch(TOOLS, agent.deps)
     answer = told(await agent.call("fetch_history", limit=9))
     assert answer["messages"][0]["sender"] == f"zoo:{PLATFORM}/user/9"

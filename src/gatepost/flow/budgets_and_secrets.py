@@ -23,8 +23,8 @@ RoomAddress = tuple[str, str]
 class StoreBudget:
     """Budgets of the group, its parents, the person who asked, and the gateway."""
 
-    def __init__(self, store: Store, clock: Clock, reach: ChannelInstances, events: EventBus) -> None:
-        self._store, self._clock, self._reach, self._bells = store, clock, reach, events
+    def __init__(self, store: Store, clock: Clock, channels: ChannelInstances, events: EventBus) -> None:
+        self._store, self._clock, self._channels, self._bells = store, clock, channels, events
         self._spenders: dict[int, Spender] = {}  # of what is held back now
 
     async def room(self, spender: Spender) -> BudgetRoom:
@@ -93,7 +93,7 @@ class StoreBudget:
                 text=judged.render_notice(note),
                 session_id=spender.session_id,
             )
-            add_outgoing_message(db, self._reach, told, now)
+            add_outgoing_message(db, self._channels, told, now)
         return where.instance, where.address
 
     def _ring(self, room: RoomAddress | None) -> None:

@@ -164,7 +164,7 @@ def notify_approver(case: MessageContext, folder: str) -> tuple[tuple[str, str],
         address=room.address,
         text=WAITS.format(folder),
     )
-    add_outgoing_message(case.db, case.reach, told, case.now)
+    add_outgoing_message(case.db, case.channels, told, case.now)
     return ((room.instance, room.address),)
 
 

@@ -216,10 +216,10 @@ def read_link(db: Db, token: str, user: str, now: int) -> PairingOffer:
 
 
 def confirm_link(
-    db: Db, token: str, user: str, now: int, reach: ChannelInstances | None = None
+    db: Db, token: str, user: str, now: int, channels: ChannelInstances | None = None
 ) -> tuple[PairingResult, Token]:
-    """Bind the link's identity to the person who is signed in. The link is used up whatever comes of it. `reach`: the
-    room where it was asked for is told, and is to be rung."""
+    """Bind the link's identity to the person who is signed in. The link is used up whatever comes of it. `channels`:
+    the room where it was asked for is told, and is to be rung."""
     link = tokens.use(db, TokenKind.PAIRING_LINK, token, now)
     if link is None:
         raise UnknownPairingLink
@@ -230,12 +230,12 @@ def confirm_link(
     said = _render_paired(db, person, link.identity)
     if refused is None and link.address:  # links are given in direct rooms alone
         direct_rooms.add(db, link.identity, link.instance, link.address, now)
-        if reach is not None:
-            _notify_room(db, reach, link, said, now)
+        if channels is not None:
+            _notify_room(db, channels, link, said, now)
     return refused or PairingResult(True, "paired", said), link
 
 
-def _notify_room(db: Db, reach: ChannelInstances, link: Token, text: str, now: int) -> None:
+def _notify_room(db: Db, channels: ChannelInstances, link: Token, text: str, now: int) -> None:
     told = OutgoingMessage(
         key=f"notice:paired:{link.id}",
         origin=EffectOrigin.NOTICE,
@@ -243,7 +243,7 @@ def _notify_room(db: Db, reach: ChannelInstances, link: Token, text: str, now: i
         address=link.address,
         text=text,
     )
-    add_outgoing_message(db, reach, told, now)
+    add_outgoing_message(db, channels, told, now)
 
 
 class UnknownPairingLink(NotFound):

@@ -17,7 +17,7 @@ def key_of(switch: Switch, instance: str, address: str) -> str:
 
 
 def add_panic_notice(
-    db: Db, reach: ChannelInstances, switch: Switch, instance: str, address: str, thread: str, now: int
+    db: Db, channels: ChannelInstances, switch: Switch, instance: str, address: str, thread: str, now: int
 ) -> None:
     notice = OutgoingMessage(
         key=key_of(switch, instance, address),
@@ -27,4 +27,4 @@ def add_panic_notice(
         thread=thread,
         text=TOLD,
     )
-    add_outgoing_message(db, reach, notice, now)
+    add_outgoing_message(db, channels, notice, now)

@@ -372,7 +372,7 @@ class Dispatch:
         return replace(request, claims=known, also=(turn.address, *behind.senders))
 
     def _where(self, instance: str, address: str, thread: str, user: str) -> dict[str, str]:
-        return {"platform": self._deps.reach.get_kind(instance).name, "room": address, "topic": thread, "user": user}
+        return {"platform": self._deps.channels.get_kind(instance).name, "room": address, "topic": thread, "user": user}
 
     async def _place(self, call: ToolCall, tool: Tool, given: str | None, name: str) -> ReachableRoom:
         """The room that is meant by the parameter of that name, if this group may reach it."""

@@ -75,7 +75,7 @@ async def send_voice(
     said = clean(text).strip()
     if not said or len(said.encode()) > LONGEST_TEXT:
         raise Invalid("text", f"has {len(said.encode())} bytes; 1 to {LONGEST_TEXT} can be spoken")
-    config, platform = call.deps.config, call.deps.reach.get_kind(call.place.instance).name
+    config, platform = call.deps.config, call.deps.channels.get_kind(call.place.instance).name
     base, command = speech.find_speech_base(config), speech.split_command(config)
     if base is None and not command:
         hint = f"use send with the same text; nothing makes speech here ({speech.BASE.name} or {speech.COMMAND.name})"
@@ -156,7 +156,7 @@ async def _ask_endpoint(call: ToolCall, base: VendorBaseUrl, said: Utterance) ->
     deps = call.deps
     spender = Spender(call.caller.folder, call.caller.session_id or "", call.turn.id if call.turn else None)
     worst = _price(call, said)
-    purse = StoreBudget(deps.store, deps.clock, outbox_effects.get_reach(call), deps.events)
+    purse = StoreBudget(deps.store, deps.clock, outbox_effects.get_channels(call), deps.events)
     till = CallPayments(purse)
     try:
         async with till.paid(spender, _SpeechPrice(said.model, worst)) as bill:

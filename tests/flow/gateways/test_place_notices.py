@@ -39,8 +39,8 @@ def list_said(db: Db) -> list[OutboxEffect]:
 
 
 async def make_notices(store: Store, clock: FixedClock) -> PlaceNotices:
-    reach = OutboxHarness(store, {"fake": FakeChannel()}).reach
-    return PlaceNotices(store, clock, Config(), EventBus(), reach)
+    channels = OutboxHarness(store, {"fake": FakeChannel()}).channels
+    return PlaceNotices(store, clock, Config(), EventBus(), channels)
 
 
 async def test_a_room_is_told_after_a_minute_and_once_for_each_absence(store: Store) -> None:

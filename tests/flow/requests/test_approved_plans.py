@@ -25,8 +25,8 @@ from gatepost_testing.channel import FakeChannel
 ROOM, BOSS, NOW = "fake:room/1", "fake:user/boss", 1_000_000 * SECOND
 FOLLOW_UP = "Carry out the *plan*: sweep, then mop."
 PLAN = {"id": "r1", "tool": "ExitPlanMode", "kind": "plan", "input": {"plan": "1. sweep"}, "next_mode": "edits"}
-REACH = ChannelInstances({"fake": FakeChannel().kind})
-CHAT = ChatAsking(REACH, AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1))
+CHANNELS = ChannelInstances({"fake": FakeChannel().kind})
+CHAT = ChatAsking(CHANNELS, AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1))
 TERMS = RequestTerms(modes=("plan", "edits"))
 
 
@@ -55,7 +55,7 @@ def ask(db: Db, at_work: tuple[Session, Turn], terms: RequestTerms = TERMS, **mo
 
 def answer(db: Db, choice: AnswerChoice = ALLOW_ONCE) -> Decision:
     (asked,) = waiting_requests.list_pending(db)
-    return decide(db, REACH, asked.id, choice, BOSS, NOW + 1)
+    return decide(db, CHANNELS, asked.id, choice, BOSS, NOW + 1)
 
 
 def read_card(db: Db) -> str:
@@ -83,7 +83,7 @@ def test_the_card_says_what_follows_and_the_yes_does_it(db: Db, at_work: tuple[S
     decision = answer(db)
     assert (decision.decided, decision.renew, decision.wake) == (True, (session.id,), (session.id,))
     assert (get_mode(db, session), list_prompts(db, session)) == ("edits", [FOLLOW_UP])
-    again = decide(db, REACH, decision.request.id, ALLOW_ONCE, BOSS, NOW + 2)
+    again = decide(db, CHANNELS, decision.request.id, ALLOW_ONCE, BOSS, NOW + 2)
     assert (again.decided, again.renew, list_prompts(db, session)) == (False, (), [FOLLOW_UP])
 
 
@@ -133,7 +133,7 @@ def test_the_plan_of_a_managed_agent_is_not_allowed_by_a_command_in_a_chat(
     given = {"session_id": session.id, "turn_id": turn.id, "instance": agents.INSTANCE, "address": "agent:1"}
     new = NewRequest(name="r2", kind=RequestKind.PLAN, folder="home", input={}, next_mode="root", **given)
     request, _ = requests.add(db, new, NOW)
-    decision = decide(db, REACH, request.id, ALLOW_ONCE, BOSS, NOW + 1)
+    decision = decide(db, CHANNELS, request.id, ALLOW_ONCE, BOSS, NOW + 1)
     assert not decision.decided and "gatepost permit allow" in decision.said
     assert get_mode(db, session) == ""
-    assert decide(db, REACH, request.id, DENY, BOSS, NOW + 2).request.state is RequestState.DENIED
+    assert decide(db, CHANNELS, request.id, DENY, BOSS, NOW + 2).request.state is RequestState.DENIED

@@ -60,9 +60,12 @@ async def desk(store: SqliteStore, tmp_path: Path) -> TaskDesk:
         sessions.find_or_add(db, "per-thread", "acme", "telegram", ROOM, "", NOW)
 
     await store.write(settle)
-    reach = ChannelInstances({}, {})
+    channels = ChannelInstances({}, {})
     return TaskDesk(
-        OperationDeps(home=home, store=store, clock=clock, config=Config(), events=events, extra={"reach": reach}), rung
+        OperationDeps(
+            home=home, store=store, clock=clock, config=Config(), events=events, extra={"channel_instances": channels}
+        ),
+        rung,
     )
 
 

@@ -61,8 +61,8 @@ class DeliveryLoop:
         store: Store,
         clock: Clock,
         config: Config,
-        channels: Mapping[str, Channel],
-        reach: ChannelInstances,
+        adapters: Mapping[str, Channel],
+        channels: ChannelInstances,
         events: EventBus,
         owner: str,
         duties: Duties | None = None,
@@ -72,10 +72,10 @@ class DeliveryLoop:
         self._duties.on_change(self._duties_changed)
         timeout, policy = config[TIMEOUT_S], load_retry_policy(config)
         self._terms = DeliveryContext(
-            owner=owner, lease=to_microseconds(2 * timeout) + FRESH, policy=policy, reach=reach
+            owner=owner, lease=to_microseconds(2 * timeout) + FRESH, policy=policy, channels=channels
         )
-        self._pace = DeliveryPace(reach, clock, policy.most_age)
-        self._sender = ChannelSender(channels, reach, clock, policy, timeout, self._pace)
+        self._pace = DeliveryPace(channels, clock, policy.most_age)
+        self._sender = ChannelSender(adapters, channels, clock, policy, timeout, self._pace)
         self._most, self._look = max(config[LANES], 1), config[LOOK_S]
         self._busy: dict[DeliveryLane, bool] = {}  # True: rung again while it ran
         self._waiting: dict[str, FairQueue[DeliveryLane]] = {}  # for a free place, by instance; none is empty
@@ -316,7 +316,7 @@ class DeliveryLoop:
             now, oldest = self._clock.now(), self._clock.ago(self._terms.policy.most_age)
             # "sending" must be on the disk before the channel is called. Where a repeated send is one effect, or can be
             # looked up, a power cut that forgets the state harms nobody.
-            durable = not self._terms.reach.get_kind(lane.instance).features & {Feature.KEYED, Feature.LOOKUP}
+            durable = not self._terms.channels.get_kind(lane.instance).features & {Feature.KEYED, Feature.LOOKUP}
             try:
                 job = await self._store.write(
                     outbox_claims.settle_and_claim,
@@ -342,7 +342,7 @@ class DeliveryLoop:
         """Record without taking the next."""
         while True:
             try:
-                await self._store.write(outbox_claims.settle_effect, self._terms.reach, outcome, self._clock.now())
+                await self._store.write(outbox_claims.settle_effect, self._terms.channels, outcome, self._clock.now())
             except Unavailable as error:
                 await self._wait_for_store(error)
             else:
@@ -379,8 +379,8 @@ class DeliveryLoop:
     async def record_late_failure(self, instance: str, failure: LateFailure) -> None:
         """Take back a message that the platform accepted and did not deliver. Raise Unavailable if that cannot be
         recorded yet, so that the platform reports it again."""
-        reach, now = self._terms.reach, self._clock.now()
-        address = await self._store.write(outbox_claims.settle_late_failure, reach, instance, failure, now)
+        channels, now = self._terms.channels, self._clock.now()
+        address = await self._store.write(outbox_claims.settle_late_failure, channels, instance, failure, now)
         LOG.warning("not delivered after all", instance=instance, key=failure.key, reason=failure.why)
         if address:
             self._bells.room(instance, address)

@@ -127,7 +127,7 @@ class MessageContext(Struct, frozen=True):
 
     db: Db
     rules: RuleCache
-    reach: ChannelInstances
+    channels: ChannelInstances
     arrival: Arrival
     id: int
     thread: str
@@ -151,7 +151,7 @@ class MessageContext(Struct, frozen=True):
             reply_to_id=None if key else self.id,
             secret=secret,
         )
-        add_outgoing_message(self.db, self.reach, told, self.now)
+        add_outgoing_message(self.db, self.channels, told, self.now)
 
 
 class TargetAccess(Struct, frozen=True):
@@ -221,7 +221,7 @@ def deliver(case: MessageContext, targets: Sequence[TargetAccess], room: Room | 
     halted = case.rules.read(db, switches.get, switches.PANIC) if wake else None
     if halted is not None:
         address = arrival.inbound.address
-        panic_notice.add_panic_notice(db, case.reach, halted, arrival.instance, address, case.thread, case.now)
+        panic_notice.add_panic_notice(db, case.channels, halted, arrival.instance, address, case.thread, case.now)
     receipt = Receipt(message_id=case.id, new=True, state=state)
     return IntakeResult(receipt=receipt, delivered=True, wake=wake, told=halted is not None)
 
@@ -240,7 +240,7 @@ def find_or_add_session(case: MessageContext, chosen: RouteChoice) -> Session:
 
 def _add_room(case: MessageContext) -> None:
     arrival = case.arrival
-    name, direct, policy = arrival.inbound.room_name, arrival.inbound.direct, case.reach.policy(arrival.instance)
+    name, direct, policy = arrival.inbound.room_name, arrival.inbound.direct, case.channels.policy(arrival.instance)
     rooms.add(case.db, arrival.instance, arrival.inbound.address, name, direct, policy, case.now)
     case.rules.renew(case.db)  # nothing that is read behind this write may be kept if it is undone
 

@@ -71,7 +71,7 @@ STALE = (
 
 def accept(
     db: Db,
-    reach: ChannelInstances,
+    channels: ChannelInstances,
     arrival: Arrival,
     now: int,
     skip_recording: bool = False,
@@ -82,7 +82,7 @@ def accept(
     UnrecordedSender). `asking`: how people are asked about strangers; None: nobody is."""
     rules = rules or RuleCache()
     rules.renew(db)
-    accepted = _accept(db, rules, reach, arrival, now, asking)
+    accepted = _accept(db, rules, channels, arrival, now, asking)
     if arrival.inbound.event != "message" and accepted.receipt.new:
         _show_change(db, arrival, accepted.receipt)
     if skip_recording and accepted.stranger:
@@ -93,13 +93,13 @@ def accept(
         if arrival.awaited:
             await_files(db, arrival, accepted.receipt.message_id, now)
         if arrival.missing and accepted.wake and (message := messages.get(db, accepted.receipt.message_id)):
-            add_missing_notice(db, reach, message, arrival.missing, now)
+            add_missing_notice(db, channels, message, arrival.missing, now)
             return replace(accepted, told=True)
     return accepted
 
 
 def _accept(
-    db: Db, rules: RuleCache, reach: ChannelInstances, arrival: Arrival, now: int, asking: AskingRules | None
+    db: Db, rules: RuleCache, channels: ChannelInstances, arrival: Arrival, now: int, asking: AskingRules | None
 ) -> IntakeResult:
     arrival = _name_sender(db, rules, arrival)
     inbound = arrival.inbound
@@ -108,7 +108,7 @@ def _accept(
     message_id = messages.accept(db, new, now) or room_history.replace_fetched(db, new)
     if message_id is None:
         return _find_duplicate(db, arrival)
-    case = MessageContext(db, rules, reach, arrival, message_id, relation.thread, now, relation.parent)
+    case = MessageContext(db, rules, channels, arrival, message_id, relation.thread, now, relation.parent)
     if arrival.code is not None:
         return redeem(case, arrival.code)
     if inbound.event == CLICK and is_untrusted(inbound.sender):
@@ -153,10 +153,10 @@ def _route(
     case: MessageContext, new: NewMessage, relation: MessageRelation, asking: AskingRules | None
 ) -> IntakeResult:
     """Decide who gets a message and whether its sender may speak there, and do it."""
-    db, rules, reach, arrival = case.db, case.rules, case.reach, case.arrival
+    db, rules, channels, arrival = case.db, case.rules, case.channels, case.arrival
     inbound, address = arrival.inbound, arrival.inbound.address
     room = rules.read(db, rooms.get, arrival.instance, address)
-    policy = room.policy if room else reach.policy(arrival.instance)
+    policy = room.policy if room else channels.policy(arrival.instance)
     said = make_routed(arrival, relation)
     may_choose = not (arrival.fault or arrival.stale)
     decided = decide_message(db, rules, said, policy, case.now, may_choose=may_choose)
@@ -257,7 +257,7 @@ def _read_answer(case: MessageContext, asking: AskingRules | None) -> GivenAnswe
         said_at=inbound.at,
     )
     settles = asking.settles if asking is not None else SETTLES
-    return read_answer(case.db, case.reach, said, cards, case.now, settles)
+    return read_answer(case.db, case.channels, said, cards, case.now, settles)
 
 
 def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:

@@ -70,7 +70,7 @@ def _redeem(case: MessageContext, code: ReceivedCode) -> PairingResult | JoinRes
     if code.kind is CodeKind.JOIN:
         entrances = case.rules.read(db, newcomers.list_entrances)
         return onboarding.ask(db, entrances, onboarding.make_applicant(case), now)
-    if code.kind is CodeKind.PAIRING_LINK and case.reach.is_local(case.arrival.instance):
+    if code.kind is CodeKind.PAIRING_LINK and case.channels.is_local(case.arrival.instance):
         return pairing.redeem_code(db, "", inbound.sender, now)  # what people see there is the ledger
     if code.kind is CodeKind.PAIRING_LINK:
         return pairing.answer_with_link(db, inbound.sender, code.text, room, now)

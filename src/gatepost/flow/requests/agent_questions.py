@@ -46,8 +46,10 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class AgentQuestions:
-    def __init__(self, store: Store, clock: Clock, config: Config, events: EventBus, reach: ChannelInstances) -> None:
-        self._store, self._clock, self._config, self._bells, self._reach = store, clock, config, events, reach
+    def __init__(
+        self, store: Store, clock: Clock, config: Config, events: EventBus, channels: ChannelInstances
+    ) -> None:
+        self._store, self._clock, self._config, self._bells, self._channels = store, clock, config, events, channels
         self._open = Counter[str]()  # requests for whose answer a call waits
         self._told_pending: set[str] = set()  # whose call has ended without an answer
         self._woken: set[asyncio.Event] = set()
@@ -68,7 +70,7 @@ class AgentQuestions:
         def add(db: Db) -> AskedRequest:
             if requests.find_same(db, new) is None:
                 check_limits(db, new, call.now)
-            found = ask(db, self._reach, read_rules(self._config), new, call.now)
+            found = ask(db, self._channels, read_rules(self._config), new, call.now)
             if found.request.state is not RequestState.PENDING:
                 _record_notified(db, found.request.id, call.now)
             elif found.added and new.instance == agents.INSTANCE:

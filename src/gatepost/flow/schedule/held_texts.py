@@ -37,7 +37,7 @@ class AskedTexts(Struct, frozen=True):
 
 
 def hold_text(
-    db: Db, reach: ChannelInstances, task: Task, times: Sequence[int], held: HeldText, now: int
+    db: Db, channels: ChannelInstances, task: Task, times: Sequence[int], held: HeldText, now: int
 ) -> AskedTexts:
     """In the transaction of the firing. One time of the task waits at most."""
     rung: list[tuple[str, str]] = []
@@ -50,7 +50,7 @@ def hold_text(
         firing_id = firings.add(db, task.id, due_at, now, FiringState.QUEUED)
         if firing_id is None:
             continue
-        asked = ask(db, reach, held.asking, make_request(task, held), now)
+        asked = ask(db, channels, held.asking, make_request(task, held), now)
         scheduled_texts.set_waiting(db, firing_id, f"it waits for a person's decision (request {asked.request.id})")
         rung += asked.rooms
         ran += 1

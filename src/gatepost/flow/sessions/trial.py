@@ -108,7 +108,7 @@ async def run_trial(host: SessionSupervisor, wish: TrialRequest) -> TrialOutcome
     if wish.model and prices(wish.model) is None and wish.provider != sandbox_plan.DEMO:
         return TrialOutcome(trouble="price", reason=f"{wish.model!r} has no price", sandbox=sandbox)
     parts = replace(host.parts, config=config)
-    purse = StoreBudget(parts.store, parts.clock, parts.reach, parts.events)
+    purse = StoreBudget(parts.store, parts.clock, parts.channels, parts.events)
     keys = _TrialKeys(
         wish.secrets, SpenderSecrets(parts.store, SecretReader(parts.store, Keyring(parts.home), parts.clock))
     )

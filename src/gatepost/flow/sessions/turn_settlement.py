@@ -138,7 +138,7 @@ async def _settle(
             return None
         broken = settle(db)
         if broken is not None and broken.turn is not None and broken.retry_at is None:
-            keep_draft(db, parts.reach, broken.turn, parts.reach.get_draft(session.id), parts.clock.now())
+            keep_draft(db, parts.channels, broken.turn, parts.channels.get_draft(session.id), parts.clock.now())
         told = _add_failure_notice(db, parts, session, broken, error_class)
         waits = _add_waiting_notice(db, parts, session, broken)
         return told or waits or _add_interruption_notice(db, parts, session, broken)
@@ -160,7 +160,7 @@ def _add_failure_notice(
     """The room to ring, None if nobody is to be told."""
     if broken is None or not broken.failed:
         return None
-    told = add_failure_notices(db, parts.reach, broken.failed, parts.clock.now())
+    told = add_failure_notices(db, parts.channels, broken.failed, parts.clock.now())
     broken = replace(broken, failed=tuple(each for each in broken.failed if each not in told))
     if not broken.failed:
         return next(iter(told.values()))
@@ -251,13 +251,13 @@ def _add_notice(
         text=text,
         session_id=session_id,
     )
-    add_outgoing_message(db, parts.reach, notice, parts.clock.now())
+    add_outgoing_message(db, parts.channels, notice, parts.clock.now())
 
 
 def stop_turn(db: Db, parts: SessionDeps, session_id: str, by: str) -> tuple[str, str] | None:
     """A person ended the turn: it, and what waited behind it, is cancelled and said so. The room to ring, None if
     there was nothing to stop."""
-    notice = stop_session(db, parts.reach, session_id, by, parts.clock.now())
+    notice = stop_session(db, parts.channels, session_id, by, parts.clock.now())
     return (notice.instance, notice.address) if notice is not None else None
 
 
@@ -268,9 +268,9 @@ def cancel_all_turns(db: Db, parts: SessionDeps, switch: Switch) -> set[tuple[st
     now, concerned = parts.clock.now(), inbox.list_waiting_rooms(db)
     for turn in turns.list_open(db):
         turns.cancel(db, turn.id, HALTED, now)
-        keep_draft(db, parts.reach, turn, parts.reach.get_draft(turn.session_id), now)
+        keep_draft(db, parts.channels, turn, parts.channels.get_draft(turn.session_id), now)
     for instance, address, thread in concerned:
-        panic_notice.add_panic_notice(db, parts.reach, switch, instance, address, thread, now)
+        panic_notice.add_panic_notice(db, parts.channels, switch, instance, address, thread, now)
     return {(instance, address) for instance, address, _ in concerned}
 
 

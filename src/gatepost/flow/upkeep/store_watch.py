@@ -38,14 +38,14 @@ class StoreWatch:
         store: OpenStore,
         clock: Clock,
         events: EventBus,
-        reach: ChannelInstances,
+        channels: ChannelInstances,
         pop_full: Callable[[], bool],
         unchecked: Sequence[str] = (),
         file: str = "",
     ) -> None:
         """`pop_full`: returns True if the disk was full since it was last called. `unchecked`: tables of a file that a
         start had no time for. `file`: that is open, as it was identified before; '' for a database."""
-        self._home, self._store, self._clock, self._bells, self._reach = home, store, clock, events, reach
+        self._home, self._store, self._clock, self._bells, self._channels = home, store, clock, events, channels
         self._pop_full, self._unchecked = pop_full, tuple(unchecked)
         self._stopping = threading.Event()
         self._file = file
@@ -120,7 +120,7 @@ class StoreWatch:
         now, is_or_was = self._clock.now(), "was not well for a while" if is_over else "is not well"
         text = f"The store of this gateway {is_or_was}: {trouble}"
         try:
-            rooms = await self._store.write(add_owner_notices, self._reach, f"store:{now}", text, now)
+            rooms = await self._store.write(add_owner_notices, self._channels, f"store:{now}", text, now)
         except GatepostError as error:
             _log.error("owners could not be told of the store", error=str(error))
             return False

@@ -434,7 +434,7 @@ class AgentService:
 
         def decide(db: Db) -> Decision:
             return request_decisions.decide(
-                db, self._parts.reach, wish.id, choice, by, self._parts.clock.now(), words=words, given=given
+                db, self._parts.channels, wish.id, choice, by, self._parts.clock.now(), words=words, given=given
             )
 
         decision = await self._parts.store.write(decide)

@@ -77,8 +77,8 @@ class WebDeps(Struct, frozen=True, kw_only=True):
     stopping: asyncio.Event
     events: EventBus = field(default_factory=EventBus)
     listens: str | None = "127.0.0.1"
-    reach: ChannelInstances | None = None  # None: what happens here is said in no other channel
-    channels: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
+    channels: ChannelInstances | None = None  # None: what happens here is said in no other channel
+    adapters: Mapping[str, Channel] = field(default_factory=dict)  # by instance, for what platforms send to us
     dashboard: DashboardDeps | None = None  # None: a site without operations has no dashboard
     metrics: MetricsPage | None = None
     store_id: str = ""  # of a store that several gateways share
@@ -89,7 +89,7 @@ def make_site(parts: WebDeps) -> Starlette:
     parts.channel.set_file_folder(parts.home.media / parts.channel.platform)
     chat = Chat(parts.store, parts.clock, parts.config, parts.home, parts.channel, parts.stopping)
     browsers, pace = _make_browsers(parts, chat), PeerRateLimiter(make_client_addresses(parts.config))
-    links = PairingLinks(parts.store, parts.clock, parts.events, parts.reach)
+    links = PairingLinks(parts.store, parts.clock, parts.events, parts.channels)
     invites = InviteLinks(parts.store, parts.clock, parts.events, parts.channel)
     chat_widget = _make_widget(parts, chat)
     pages = _make_group_sites(parts, browsers)
@@ -103,7 +103,7 @@ def make_site(parts: WebDeps) -> Starlette:
             *_list_hook_routes(parts, pace),
             Mount("/static", _Assets(directory=STATIC)),
             *(Mount(f"/{kind}", pages) for kind in SiteKind),
-            Mount(hooks.PREFIX, hooks.ChannelHooks(parts.channels, parts.config, pace)),
+            Mount(hooks.PREFIX, hooks.ChannelHooks(parts.adapters, parts.config, pace)),
             Mount(
                 PREFIX,
                 routes=dashboard.routes() if dashboard else [],
@@ -217,7 +217,7 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRate
 
 
 def _list_hook_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
-    if parts.reach is None:
+    if parts.channels is None:
         return []
     deps = HookDeps(
         store=parts.store,
@@ -226,7 +226,7 @@ def _list_hook_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:
         home=parts.home,
         events=parts.events,
         stopping=parts.stopping,
-        reach=parts.reach,
+        channels=parts.channels,
         pace=pace,
     )
     return HookLinks(deps).routes()

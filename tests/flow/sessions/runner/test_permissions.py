@@ -230,7 +230,7 @@ def test_what_nobody_decided_in_time_is_denied_when_it_is_asked_again(db: Db) ->
     session, turn = at_work(db)
     assert record_request(db, session, turn, event(**ASKED), NOW, (), CHAT) is None
     (request,) = waiting_requests.list_pending(db)
-    expire(db, CHAT.reach, request, NOW)
+    expire(db, CHAT.channels, request, NOW)
     again = record_request(db, session, turn, event(**ASKED), NOW, (), CHAT)
     assert again is not None and again.verdict == "deny"
 

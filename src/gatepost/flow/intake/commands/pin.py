@@ -60,7 +60,7 @@ def _pin_message(call: CommandCall) -> IntakeResult:
     """On the platform, by an effect of the outbox like an agent's own."""
     case = call.case
     instance, address = case.arrival.instance, case.arrival.inbound.address
-    if Feature.PIN not in case.reach.get_kind(instance).features:
+    if Feature.PIN not in case.channels.get_kind(instance).features:
         return call.refuse(NO_PINS)
     named = find_quoted(case.arrival.inbound)
     ways = (messages.find(case.db, instance, address, way, named) for way in (Direction.OUT, Direction.IN))

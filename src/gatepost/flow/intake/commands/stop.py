@@ -53,9 +53,9 @@ def _stop_conversations(call: CommandCall) -> StoppedConversations:
     for target, session in call.list_sessions():
         if target.may_end_all:
             stop.append(session.id)
-            notices.append(stop_session(case.db, case.reach, session.id, by, case.now, hold=KILL_TIME))
+            notices.append(stop_session(case.db, case.channels, session.id, by, case.now, hold=KILL_TIME))
             continue
-        done = stop_own_work(case.db, case.reach, session.id, names, by, case.now, hold=KILL_TIME)
+        done = stop_own_work(case.db, case.channels, session.id, names, by, case.now, hold=KILL_TIME)
         withdrawn, busy = withdrawn + done.withdrawn, busy or done.busy
         end += [session.id] if done.notice is not None else []
         notices.append(done.notice)

@@ -59,7 +59,7 @@ class RecordedPermission(Struct, frozen=True):
 class ChatAsking(Struct, frozen=True):
     """The way in which people are asked about what a provider wants to do in a chat."""
 
-    reach: ChannelInstances
+    channels: ChannelInstances
     rules: AskingRules
 
 
@@ -111,7 +111,7 @@ def record_request(
     elif chat is not None and requests.count_asked_since(db, session.id, now - HOUR) >= MOST_AN_HOUR:
         return RecordedPermission(make_refusal(event, TOO_OFTEN))
     elif chat is not None:
-        found = ask(db, chat.reach, chat.rules, wish, now)
+        found = ask(db, chat.channels, chat.rules, wish, now)
         asked, rooms = found.request, found.rooms
     else:
         requests.withdraw_replaced(db, wish, now)

@@ -308,7 +308,7 @@ class RunnerProtocol:
             room.address,
             partial(
                 results.record_results,
-                reach=parts.reach,
+                channels=parts.channels,
                 session_id=session_id,
                 results=given,
                 limits=limits,
@@ -416,7 +416,7 @@ class RunnerProtocol:
             if done and has_lines:
                 self.parts.events.room(turn.instance, turn.address)
             return done
-        done = await store.write(compaction.finish_turn, self.parts.reach, turn, usage, now, lane=lane)
+        done = await store.write(compaction.finish_turn, self.parts.channels, turn, usage, now, lane=lane)
         if done:
             self.parts.events.room(turn.instance, turn.address)
             self._port.end_after_turn("its conversation was made shorter")

@@ -89,7 +89,7 @@ class RunnerRequests:
         quota.count(wish.input)
         now, others = self._parts.clock.now(), frozenset(self._named)
         rules = read_rules(self._parts.config)
-        chat = None if self._session.agent else ChatAsking(self._parts.reach, rules)
+        chat = None if self._session.agent else ChatAsking(self._parts.channels, rules)
         spec = find_spec(self._parts.home, self._provider)
         terms = RequestTerms(rules.expire, spec.edits_input, tuple(each.id for each in spec.modes))
         recorded = await self._parts.store.write(

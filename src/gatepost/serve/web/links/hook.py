@@ -78,14 +78,14 @@ class HookDeps(Struct, frozen=True, kw_only=True):
     home: Home
     events: EventBus
     stopping: asyncio.Event
-    reach: ChannelInstances
+    channels: ChannelInstances
     pace: PeerRateLimiter | None = None  # holds whoever asks for links that are not there
 
 
 class HookLinks:
     def __init__(self, deps: HookDeps, *, waits: LinkWaits | None = None) -> None:
         self._deps, self._rates = deps, LinkRates(deps.config[PER_MINUTE])
-        self._inbox = LinkInbox(deps.store, deps.clock, deps.config, deps.events, deps.reach)
+        self._inbox = LinkInbox(deps.store, deps.clock, deps.config, deps.events, deps.channels)
         self._waits = waits or LinkWaits(deps.store, deps.events, deps.stopping)
         reader = SecretReader(deps.store, Keyring(deps.home), deps.clock)
         self._secrets = SigningSecrets(KeptSecrets(reader, deps.store, deps.clock, MOST_SECRETS))
