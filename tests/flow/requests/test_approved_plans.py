@@ -7,7 +7,7 @@ from gatepost.flow.delivery.outgoing_messages import ChannelInstances
 from gatepost.flow.requests.ask_approver import AskingRules
 from gatepost.flow.requests.choices import ALLOW_ONCE, DENY, AnswerChoice
 from gatepost.flow.requests.decide import Decision, decide
-from gatepost.flow.sessions.runner.permissions import ChatAsking, RecordedPermission, RequestTerms, record_request
+from gatepost.flow.sessions.runner.permissions import ChatAsking, RecordedPermission, RequestOptions, record_request
 from gatepost.mailbox import runner_frames
 from gatepost.store.messages import inbox, messages, outbox
 from gatepost.store.messages.messages import Direction, NewMessage
@@ -27,7 +27,7 @@ FOLLOW_UP = "Carry out the *plan*: sweep, then mop."
 PLAN = {"id": "r1", "tool": "ExitPlanMode", "kind": "plan", "input": {"plan": "1. sweep"}, "next_mode": "edits"}
 CHANNELS = ChannelInstances({"fake": FakeChannel().kind})
 CHAT = ChatAsking(CHANNELS, AskingRules(escalate=60 * SECOND, expire=600 * SECOND, quorum=1))
-TERMS = RequestTerms(modes=("plan", "edits"))
+OPTIONS = RequestOptions(modes=("plan", "edits"))
 
 
 @pytest.fixture
@@ -47,10 +47,10 @@ def at_work(db: Db) -> tuple[Session, Turn]:
     return session, claim.turn
 
 
-def ask(db: Db, at_work: tuple[Session, Turn], terms: RequestTerms = TERMS, **more: object) -> RecordedPermission:
+def ask(db: Db, at_work: tuple[Session, Turn], options: RequestOptions = OPTIONS, **more: object) -> RecordedPermission:
     session, turn = at_work
     event = runner_frames.EventFrame(turn=turn.id, kind="permission", data={**PLAN, **more})
-    return record_request(db, session, turn, event, NOW, chat=CHAT, terms=terms)
+    return record_request(db, session, turn, event, NOW, chat=CHAT, options=options)
 
 
 def answer(db: Db, choice: AnswerChoice = ALLOW_ONCE) -> Decision:
@@ -103,7 +103,7 @@ def test_a_plan_with_a_mode_that_there_is_not_is_put_to_nobody(db: Db, at_work: 
 
 def test_an_agent_without_modes_keeps_none_and_its_card_names_none(db: Db, at_work: tuple[Session, Turn]) -> None:
     session, _ = at_work
-    ask(db, at_work, RequestTerms(), next_mode="default")
+    ask(db, at_work, RequestOptions(), next_mode="default")
     assert "mode" not in read_card(db)
     assert (answer(db).renew, get_mode(db, session)) == ((), "")
 

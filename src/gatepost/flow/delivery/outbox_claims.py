@@ -55,7 +55,7 @@ class DeliveryContext(Struct, frozen=True, kw_only=True):
 
 def settle_and_claim(
     db: Db,
-    terms: DeliveryContext,
+    context: DeliveryContext,
     lane: DeliveryLane,
     outcome: SendOutcome | None,
     look_up_at: Mapping[int, int],
@@ -67,11 +67,11 @@ def settle_and_claim(
     `look_up_at`: rows of which we wait to know whether they happened. `oldest`: what was made before is stale.
     """
     if outcome is not None:
-        settle_effect(db, terms.channels, outcome, now)
-    effect = outbox.claim_head(db, lane.instance, lane.address, terms.owner, now, terms.lease, oldest)
+        settle_effect(db, context.channels, outcome, now)
+    effect = outbox.claim_head(db, lane.instance, lane.address, context.owner, now, context.lease, oldest)
     if effect is not None and effect.state == EffectState.PENDING and effect.created_at < oldest:
-        _expire_stale(db, terms.channels, lane, oldest, now)
-        effect = outbox.claim_head(db, lane.instance, lane.address, terms.owner, now, terms.lease)
+        _expire_stale(db, context.channels, lane, oldest, now)
+        effect = outbox.claim_head(db, lane.instance, lane.address, context.owner, now, context.lease)
     return _next(db, effect, look_up_at, now)
 
 
