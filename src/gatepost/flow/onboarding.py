@@ -117,7 +117,7 @@ def greet(case: MessageContext, result: IntakeResult) -> IntakeResult:
 
 def _render_greeting(case: MessageContext, sender: str) -> str:
     """Return how to come in. Somebody who belongs to an agent elsewhere is no stranger."""
-    roles = case.rules.read(case.db, sender_rights.read_standing, sender).roles
+    roles = case.rules.read(case.db, sender_rights.read_access, sender).roles
     if not roles.roles and not roles.member_of:
         return GREETING
     folder = min(roles.member_of, default="")

@@ -18,7 +18,7 @@ from gatepost.core.settings import Config, setting
 from gatepost.flow import codes, sender_rights
 from gatepost.flow.delivery.outgoing_messages import ChannelInstances, OutgoingMessage, add_outgoing_message
 from gatepost.flow.groups.groups import OWNERS_IDENTITIES
-from gatepost.flow.sender_rights import PersonStanding
+from gatepost.flow.sender_rights import SenderAccess
 from gatepost.store.messages.outbox import EffectOrigin
 from gatepost.store.people import identities, logins, pairing_codes, passkeys, passwords, users
 from gatepost.store.people.identities import PairedIdentity
@@ -126,7 +126,7 @@ def _brings_roles(db: Db, identity: str, person: str) -> bool:
 def _brings_rows(db: Db, identity: str, person: str) -> bool:
     """The same for what the access list gives the identity, or a role that it is a member of. To be heard is no such
     right: it moves as a membership does."""
-    theirs, its = sender_rights.read_list_standing(db, person), sender_rights.read_list_standing(db, identity)
+    theirs, its = sender_rights.read_access_with_rows(db, person), sender_rights.read_access_with_rows(db, identity)
     if rights_of(theirs.roles, "") == "owner":
         return False
     given = [row for row in its.rows if _is_power(row) and acl.concerns(row, its.names)]
@@ -140,13 +140,13 @@ def _is_power(row: AclRow) -> bool:
     return row.effect is AclEffect.ALLOW and row.action != "interact" and named
 
 
-def _has_power(standing: PersonStanding, wanted: AclRow) -> bool:
+def _has_power(access: SenderAccess, wanted: AclRow) -> bool:
     """Return True if a person has what a row gives, wherever it gives it, by a role or by a row of their own."""
-    commanded = [folder for _, folder in standing.roles.roles]
+    commanded = [folder for _, folder in access.roles.roles]
     by_role = any(not folder or acl.covers_scope(f"{folder}/**", wanted.scope) for folder in commanded)
     if by_role and acl.covers_action("admin", wanted.action) and not wanted.grant_option:
         return True
-    own = [row for row in standing.rows if row.effect is AclEffect.ALLOW and acl.concerns(row, standing.names)]
+    own = [row for row in access.rows if row.effect is AclEffect.ALLOW and acl.concerns(row, access.names)]
     return any(acl.covers_row(row, wanted) and row.grant_option >= wanted.grant_option for row in own)
 
 

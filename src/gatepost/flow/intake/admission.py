@@ -153,11 +153,11 @@ def admit(
     """Return the targets that the sender may speak to, and the others."""
     admitted: list[TargetAccess] = []
     rejected: list[TargetAccess] = []
-    standing = rules.read(db, sender_rights.read_standing, sender)
+    access = rules.read(db, sender_rights.read_access, sender)
     for chosen in decision.chosen:
-        rights, verdict = _judge(standing, policy, chosen.folder)
+        rights, verdict = _judge(access, policy, chosen.folder)
         if chosen.via and rights == "guest" and verdict.allowed:  # by naming it nobody comes further than routes lead
-            verdict = _judge(standing, policy, chosen.via)[1]
+            verdict = _judge(access, policy, chosen.via)[1]
         if not verdict.allowed and is_untrusted(sender):
             verdict = senders.UNTRUSTED  # nobody is asked about them: whoever claims the name would be let in
         (admitted if verdict.allowed else rejected).append(TargetAccess(chosen, rights, verdict.reason))
@@ -165,10 +165,10 @@ def admit(
 
 
 def _judge(
-    standing: sender_rights.PersonStanding, policy: RoomPolicy, folder: str
+    access: sender_rights.SenderAccess, policy: RoomPolicy, folder: str
 ) -> tuple[senders.Rights, senders.SenderVerdict]:
-    allowed = standing.judge(folder)
-    rights = allowed or senders.rights_of(standing.roles, folder)
+    allowed = access.judge(folder)
+    rights = allowed or senders.rights_of(access.roles, folder)
     return rights, senders.check_sender(policy, rights, folder) if allowed else senders.SHUT_OUT
 
 

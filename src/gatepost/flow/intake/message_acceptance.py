@@ -165,7 +165,7 @@ def _route(
         return _record_choice(case, target.change, decided.spoken.choice, decided.choosing)
     decision = target.decision
     if not decision.chosen:
-        rights = senders.rights_of(rules.read(db, sender_rights.read_standing, inbound.sender).roles, "")
+        rights = senders.rights_of(rules.read(db, sender_rights.read_access, inbound.sender).roles, "")
         if policy is RoomPolicy.REQUEST_APPROVAL and decision.dropped_by is None and asking is not None:
             held_room = hold_unknown_room(case, said, new, rights, asking)
             if held_room is not None:
@@ -266,8 +266,10 @@ def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
         case.add_notice(f"{_render_clicker(case)}{given.said}")
     ended = case.end(InboxState.ANSWERED, given.reason, "guest", told=bool(given.said))
     decided = given.decision is not None and (given.decision.decided or given.decision.kept)
-    standing = case.rules.read(case.db, sender_rights.read_standing, case.arrival.inbound.sender).roles
-    nobody = not (decided or standing.roles or standing.member_of)  # what they send is counted, and soon not kept
+    sender_roles = case.rules.read(case.db, sender_rights.read_access, case.arrival.inbound.sender).roles
+    nobody = not (
+        decided or sender_roles.roles or sender_roles.member_of
+    )  # what they send is counted, and soon not kept
     return replace(ended, decision=given.decision, stranger=nobody)
 
 

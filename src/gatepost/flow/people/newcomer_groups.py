@@ -207,8 +207,8 @@ def _add_seed(db: Db, seed: GroupSeed, newcomer: Newcomer, person: str, *, led: 
 
 def _is_shut_out(db: Db, newcomer: Newcomer, folder: str) -> bool:
     """Return True if a row shuts the newcomer out of their group, or of the one above it."""
-    standing = sender_rights.read_standing(db, newcomer.sender)
-    return any(standing.judge(each) is None for each in (newcomer.parent, folder))
+    access = sender_rights.read_access(db, newcomer.sender)
+    return any(access.judge(each) is None for each in (newcomer.parent, folder))
 
 
 def _is_routed(db: Db, newcomer: Newcomer, folder: str) -> bool:

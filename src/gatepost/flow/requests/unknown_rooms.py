@@ -117,8 +117,8 @@ def _describe(db: Db, new: NewMessage, room: SeenRoom, now: int) -> dict[str, ob
         return None
     if requests.count_of_kind_since(db, RequestKind.ROOM, NOBODYS, now - HOUR) >= MOST_AN_HOUR:
         return None
-    standing = sender_rights.read_standing(db, new.sender)
-    open_to = [each for each in groups.list_all(db) if standing.judge(each.folder) is not None]
+    access = sender_rights.read_access(db, new.sender)
+    open_to = [each for each in groups.list_all(db) if access.judge(each.folder) is not None]
     offered = rank_groups(open_to, routes.list_all(db), room)
     if not offered:
         return None
