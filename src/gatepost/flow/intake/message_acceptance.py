@@ -267,9 +267,8 @@ def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
     ended = case.end(InboxState.ANSWERED, given.reason, "guest", told=bool(given.said))
     decided = given.decision is not None and (given.decision.decided or given.decision.kept)
     sender_roles = case.rules.read(case.db, sender_rights.read_access, case.arrival.inbound.sender).roles
-    nobody = not (
-        decided or sender_roles.roles or sender_roles.member_of
-    )  # what they send is counted, and soon not kept
+    known = sender_roles.roles or sender_roles.member_of
+    nobody = not (decided or known)  # what they send is counted, and soon not kept
     return replace(ended, decision=given.decision, stranger=nobody)
 
 
