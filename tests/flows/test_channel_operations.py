@@ -20,7 +20,7 @@ from gatepost.store.rights import secrets
 from gatepost.store.rooms import channel_instances
 from gatepost_testing.daemon import DaemonProcess
 from gatepost_testing.gateway import running_gateway, wait_for_channel
-from gatepost_testing.operation_desk import OperationDesk
+from gatepost_testing.operation_harness import OperationHarness
 from gatepost_testing.storms.beacon import GOOD_TOKEN, BeaconChannel, BeaconPlatform, registered_beacon
 from gatepost_testing.waiting import PATIENCE_S, block_until
 
@@ -33,7 +33,7 @@ def platform() -> Iterator[BeaconPlatform]:
         yield made
 
 
-class Office(OperationDesk):
+class Office(OperationHarness):
     async def add(self, instance: str, **settings: str) -> Any:
         args = {"kind": "beacon", "instance": instance, "settings": settings, "secrets": {"token": GOOD_TOKEN}}
         return await self.run("channel.add", **args)

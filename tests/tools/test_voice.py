@@ -154,9 +154,9 @@ async def test_the_same_words_are_made_and_paid_for_once(
     assert not (await agent.call("send_voice", text="hello", voice="nova")).failed
     assert [each["voice"] for each in endpoint.asked] == ["alloy", "nova"]
     assert await spent(store) == [("tts-1", 2, 2 * 5 * 15)]
-    shelf = agent.deps.home.media / "voice"
-    assert len(list(shelf.iterdir())) == 2
-    assert {path.suffix for path in shelf.iterdir()} == {".ogg"}
+    folder = agent.deps.home.media / "voice"
+    assert len(list(folder.iterdir())) == 2
+    assert {path.suffix for path in folder.iterdir()} == {".ogg"}
 
 
 @pytest.mark.parametrize(

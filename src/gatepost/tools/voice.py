@@ -124,13 +124,13 @@ class _SpeechPrice(Struct, frozen=True):
 
 
 async def _get_sound(call: ToolCall, said: Utterance, base: VendorBaseUrl | None, command: Sequence[str]) -> Path:
-    """From the shelf, or made; at an endpoint, it is paid for."""
-    shelf = call.deps.home.media / "voice"
-    kept = await call.in_thread(_find_kept, shelf, said.digest)
+    """From the folder of kept sounds, or made; at an endpoint, it is paid for."""
+    folder = call.deps.home.media / "voice"
+    kept = await call.in_thread(_find_kept, folder, said.digest)
     if kept is not None:
         return kept
     made = await (_run_command(call, command, said) if base is None else _ask_endpoint(call, base, said))
-    kept = shelf / f"{said.digest}.{speech.find_sound_type(made)}"
+    kept = folder / f"{said.digest}.{speech.find_sound_type(made)}"
     await call.in_thread(_write_sound, kept, made)
     return kept
 
@@ -208,11 +208,11 @@ def _own_voice(home: Home, folder: str) -> str:
     return " ".join(found[1].split()).strip("\"'")[:LONGEST_VOICE] if found else ""
 
 
-def _find_kept(shelf: Path, digest: str) -> Path | None:
+def _find_kept(folder: Path, digest: str) -> Path | None:
     """The sound that was made before; what is used stays longest."""
     for suffix in SUFFIXES:
         with suppress(OSError):
-            os.utime(found := shelf / f"{digest}{suffix}")
+            os.utime(found := folder / f"{digest}{suffix}")
             return found
     return None
 

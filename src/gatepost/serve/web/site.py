@@ -30,6 +30,7 @@ from gatepost.serve.auth_throttle import AuthThrottle, make_audit_recorder
 from gatepost.serve.metrics import MetricsPage
 from gatepost.serve.rate_limit import PeerRateLimiter, RateLimitMiddleware
 from gatepost.serve.web import hooks
+from gatepost.serve.web.api_routes import API_PREFIX, ApiRouteDeps, ApiRoutes
 from gatepost.serve.web.browser_security import HEADERS, BrowserSecurityMiddleware, host_allowed
 from gatepost.serve.web.chat import Chat
 from gatepost.serve.web.client_addresses import make_client_addresses
@@ -42,12 +43,11 @@ from gatepost.serve.web.links import hook
 from gatepost.serve.web.links.hook import HookDeps, HookLinks
 from gatepost.serve.web.links.invite import InviteLinks, show_invitation
 from gatepost.serve.web.links.pairing import PairingLinks
-from gatepost.serve.web.machines import API_PREFIX, MachineDeps, Machines
 from gatepost.serve.web.message_form import UploadTooLarge
 from gatepost.serve.web.signin.browser_login import BrowserLoginDeps, BrowserLogins
 from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
-from gatepost.serve.web.signin.tickets import TicketOffice
+from gatepost.serve.web.signin.tickets import SignInTickets
 from gatepost.serve.web.signin.ways import list_routes
 from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.serve.web.sites import handlers as sites
@@ -99,7 +99,7 @@ def make_site(parts: WebDeps) -> Starlette:
             *SitePages(browsers).routes(),
             *chat_widget.routes(),
             *list_routes(_make_sign_in(parts, browsers)),
-            *_list_machine_routes(parts, browsers, pace),
+            *_list_api_routes(parts, browsers, pace),
             *_list_hook_routes(parts, pace),
             Mount("/static", _Assets(directory=STATIC)),
             *(Mount(f"/{kind}", pages) for kind in SiteKind),
@@ -191,18 +191,18 @@ def _make_sign_in(parts: WebDeps, browsers: BrowserLogins) -> SignInDeps:
         browsers=browsers,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the web page")),
         secrets=SecretReader(parts.store, Keyring(parts.home), parts.clock),
-        tickets=TicketOffice(WebKeys(Keyring(parts.home), parts.store), parts.store),
+        tickets=SignInTickets(WebKeys(Keyring(parts.home), parts.store), parts.store),
     )
 
 
-def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRateLimiter) -> list[Route]:
+def _list_api_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRateLimiter) -> list[Route]:
     if parts.dashboard is None:
         return []
 
     async def is_signed_in(request: Request) -> bool:
         return await browsers.find_visitor(request) is not None
 
-    deps = MachineDeps(
+    deps = ApiRouteDeps(
         operation_deps=parts.dashboard.operation_deps,
         operations=parts.dashboard.operations,
         throttle=AuthThrottle(make_audit_recorder(parts.store, parts.clock, "the API")),
@@ -213,7 +213,7 @@ def _list_machine_routes(parts: WebDeps, browsers: BrowserLogins, pace: PeerRate
         is_signed_in=is_signed_in,
         metrics=parts.metrics,
     )
-    return Machines(deps).routes()
+    return ApiRoutes(deps).routes()
 
 
 def _list_hook_routes(parts: WebDeps, pace: PeerRateLimiter) -> list[Route]:

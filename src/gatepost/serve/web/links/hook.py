@@ -117,7 +117,7 @@ class HookLinks:
             )
             return JSONResponse(render_outcome(outcome))
 
-    async def _receive(self, request: Request, place: ExitStack) -> "Response | TakenPost":
+    async def _receive(self, request: Request, place: ExitStack) -> "Response | CommittedPost":
         """Everything up to the commit. `place`: gets the place of a program that waits."""
         if self._load is None:
             self._load = HookLoad(OF_ALL, AT_ONCE, _now())
@@ -174,7 +174,7 @@ class HookLinks:
             secret=request.path_params["token"], delivery=own, text=found.text, event=found.event, signature=proof
         )
 
-    async def _accept(self, link: Token, post: LinkPost, wait_s: int) -> "Response | TakenPost":
+    async def _accept(self, link: Token, post: LinkPost, wait_s: int) -> "Response | CommittedPost":
         try:
             receipt = await self._inbox.receive(link, post)
         except LinkEnded:
@@ -185,10 +185,10 @@ class HookLinks:
             return _explain(413, str(error))
         # A copied signed post learns nothing about the answer to the original.
         is_copy = not receipt.new and link.signature is not SignatureScheme.NONE
-        return TakenPost(link.address, receipt.message_id, 0 if is_copy else wait_s)
+        return CommittedPost(link.address, receipt.message_id, 0 if is_copy else wait_s)
 
 
-class TakenPost(Struct, frozen=True):
+class CommittedPost(Struct, frozen=True):
     """A post that is committed."""
 
     address: str

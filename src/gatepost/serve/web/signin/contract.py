@@ -18,7 +18,7 @@ from gatepost.core.registry import Registry
 from gatepost.core.settings import Config
 from gatepost.serve.auth_throttle import AuthThrottle
 from gatepost.serve.web.signin.browser_login import BrowserLogins
-from gatepost.serve.web.signin.tickets import TicketOffice
+from gatepost.serve.web.signin.tickets import SignInTickets
 from gatepost.store.port import Store
 from gatepost.store.rights.secrets import SecretReader
 
@@ -35,7 +35,7 @@ class SignInDeps(Struct, frozen=True, kw_only=True):
     browsers: BrowserLogins
     throttle: AuthThrottle
     secrets: SecretReader
-    tickets: TicketOffice
+    tickets: SignInTickets
 
 
 class SignInHandlers(Protocol):
