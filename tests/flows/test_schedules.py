@@ -257,7 +257,7 @@ async def test_people_are_answered_while_tasks_hold_all_the_places_that_they_may
         for task in made:
             fired = await gateway.store.write(run_task, gateway.channels, task.id, rules, now)
             gateway.events.session(fired.sessions[0])
-        await until(lambda: [live for live in gateway.sessions.awake if live.talk.turn], "a task that runs")
+        await until(lambda: [live for live in gateway.sessions.awake if live.runner.turn], "a task that runs")
         await channel.say("hello", address=ROOM)
         await channel.wait_for(lambda sent: len(sent) == 1, PATIENCE_S)
         assert channel.texts(ROOM) == ["echo: hello"]

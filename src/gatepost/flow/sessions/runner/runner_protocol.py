@@ -1,4 +1,4 @@
-"""Frames of a runner on its line, and their answers.
+"""Frames of a runner on its socket, and their answers.
 
 The runner is not believed: each claim, result and end of a turn is a question to the ledger, which answers by session,
 turn and epoch.
@@ -72,7 +72,7 @@ class RunnerProtocol:
     def __init__(self, parts: SessionDeps, session: Session, group: Group, provider: str, port: RunnerPort) -> None:
         self.parts, self.session, self.group, self.provider = parts, session, group, provider
         self._port = port
-        self.line: RunnerSocket | None = None
+        self.socket: RunnerSocket | None = None
         self._welcomed = False
         self._early: deque[runner_frames.Frame] = deque(maxlen=MOST_EARLY)  # frames that wait for Welcome
         self.keys = CallKeys(parts.store)
@@ -102,15 +102,15 @@ class RunnerProtocol:
     def send(self, frame: runner_frames.Frame) -> None:
         """Send a frame. Welcome comes first: a runner reads by it what everything else means. Others wait for it; a
         bell need not, because Welcome itself is followed by one."""
-        if self.line is None:
+        if self.socket is None:
             return
         if self._welcomed:
-            self.line.send(frame)
+            self.socket.send(frame)
         elif isinstance(frame, runner_frames.WelcomeFrame):
-            self.line.send(frame)
+            self.socket.send(frame)
             self._welcomed = True
             while self._early:
-                self.line.send(self._early.popleft())
+                self.socket.send(self._early.popleft())
         elif not isinstance(frame, runner_frames.BellFrame):
             self._early.append(frame)
 
