@@ -285,13 +285,13 @@ async def test_one_that_does_not_start_takes_nothing_from_the_others(desk: Desk)
     silent = Connector(command=(sys.executable, "-c", "import time; time.sleep(600)"), timeout_s=0.3)
     rude = Connector(command=(sys.executable, "-c", "import sys; sys.exit('I do not want to')"))
     declared = {"gone": gone, "silent": silent, "rude": rude, "hub": desk.connector()}
-    rung: list[str | None] = []
-    agent.deps.events.on_tools(rung.append)
+    woken: list[str | None] = []
+    agent.deps.events.on_tools(woken.append)
 
     await desk.connect(agent, **declared).run()
     found = {each.name: each for each in await check_connectors(agent.deps.home, declared)}
 
-    assert await seen(agent) == ALL and rung == [None]
+    assert await seen(agent) == ALL and woken == [None]
     assert "cannot be started: No such file or directory" in found["gone"].trouble
     assert "within 0.3 s" in found["silent"].trouble and "I do not want to" in found["rude"].trouble
     assert found["hub"].trouble == "" and len(found["hub"].tools) == 12

@@ -278,15 +278,15 @@ async def test_what_a_platform_remembers_is_kept_and_wakes_nobody(tmp_path: Path
         _earlier("elsewhere", SECOND, address="fake:room/3"),
     )
     await _with(agent, channel)
-    rung: list[str] = []
-    agent.deps.events.on_session(rung.append)
+    woken: list[str] = []
+    agent.deps.events.on_session(woken.append)
     for _ in range(2):  # told again, nothing is new
         answer = told(await agent.call("fetch_history", limit=999))
         assert [each["text"] for each in answer["messages"]] == ["first", "mine", "known"]
         assert (answer["source"], answer["cap"], answer["count"]) == ("platform", 200, 3)
         assert [each["from_agent"] for each in answer["messages"]] == [False, True, False]
     assert channel.asked[0] == (ROOM, None, 200)
-    assert rung == [] and await store.read(due_sessions.list_waiting_sessions) == []
+    assert woken == [] and await store.read(due_sessions.list_waiting_sessions) == []
     now = agent.deps.clock.now()
     account = await store.read(ledger.check, now + 3600 * SECOND)
     assert (account.unaccounted, account.in_flight) == (0, 0)

@@ -60,9 +60,9 @@ class RoomWatch:
         finally:
             for waiting in waits:
                 waiting.cancel()
-        rung, self._woken = self._woken, False
+        woken, self._woken = self._woken, False
         self._bell.clear()  # before the caller looks: a ring during its look is heard next time
-        return rung
+        return woken
 
     def forget_drafted(self) -> bool:
         """Return True if a draft has changed since the last time."""

@@ -18,7 +18,7 @@ def add_owner_notices(db: Db, channels: ChannelInstances, key: str, text: str, n
     told = dict[str, tuple[str, str]]()
     for room in found:
         told.setdefault(room.user_id, (room.instance, room.address))
-    rung = []
+    rooms = []
     for instance, address in dict.fromkeys(told.values()):
         notice = OutgoingMessage(
             key=f"notice:{key}:{instance}:{address}",
@@ -28,5 +28,5 @@ def add_owner_notices(db: Db, channels: ChannelInstances, key: str, text: str, n
             text=text,
         )
         if find_or_add(db, channels, notice, now)[1]:
-            rung.append((instance, address))
-    return tuple(rung)
+            rooms.append((instance, address))
+    return tuple(rooms)

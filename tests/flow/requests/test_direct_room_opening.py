@@ -53,8 +53,8 @@ class World:
         self.store, self.channel, self.clock, self.events = store, channel, FixedClock(), EventBus()
         self.channels = ChannelInstances({"fake": channel.kind}, {"fake": channel})
         self.opener = DirectRoomOpener(store, self.clock, Config(), self.events, self.channels)
-        self.rung: list[tuple[str, str]] = []
-        self.events.on_room(lambda instance, address: self.rung.append((instance, address)))
+        self.woken: list[tuple[str, str]] = []
+        self.events.on_room(lambda instance, address: self.woken.append((instance, address)))
 
     async def ask(self, name: str = "call/1", quorum: int = 1) -> Request:
         def make(db: Db) -> Request:
@@ -84,7 +84,7 @@ async def test_the_nearest_decider_gets_a_room_and_the_card_in_it_once(store: Sq
 
     (card,) = await world.cards(request)
     assert (card.person, card.instance, card.address) == (NEAR, "fake", "fake:direct/near")
-    assert (channel.asked, world.rung) == ([NEAR], [("fake", "fake:direct/near")])
+    assert (channel.asked, world.woken) == ([NEAR], [("fake", "fake:direct/near")])
     (room,) = await store.read(direct_rooms.list_for_identity, NEAR)
     assert room.address == "fake:direct/near"
 
@@ -215,17 +215,17 @@ async def test_the_loop_opens_a_room_when_asked_and_another_when_nobody_decides(
     )
     answers = ProviderAnswers(store, clock, events, NoProviders())
     loop = RequestLoop(store, clock, Config(), events, channels, calls, NoGate(), answers, questions)
-    rung = asyncio.Event()
-    events.on_room(lambda instance, address: rung.set())
+    woken = asyncio.Event()
+    events.on_room(lambda instance, address: woken.set())
     request = await world.ask()
     task = asyncio.create_task(loop.run())
     try:
-        await asyncio.wait_for(rung.wait(), PATIENCE_S)
+        await asyncio.wait_for(woken.wait(), PATIENCE_S)
         assert [card.person for card in await world.cards(request)] == [NEAR]
-        rung.clear()
+        woken.clear()
         clock.advance(901)
         events.requests()
-        await asyncio.wait_for(rung.wait(), PATIENCE_S)
+        await asyncio.wait_for(woken.wait(), PATIENCE_S)
         assert [card.person for card in await world.cards(request)] == [NEAR, OWNER]
     finally:
         task.cancel()

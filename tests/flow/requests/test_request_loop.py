@@ -145,13 +145,13 @@ async def run_allowed(store: SqliteStore, channels: ChannelInstances, answer: An
         return max(each.id for each in outbox.OUTBOX.list(db, ""))
 
     before = await store.write(allow)
-    events, rung = EventBus(), list[tuple[str, str]]()
-    events.on_room(lambda *room: rung.append(room))
+    events, woken = EventBus(), list[tuple[str, str]]()
+    events.on_room(lambda *room: woken.append(room))
     calls = HeldCalls(store, FixedClock(), Config(), events, channels)
     async with asyncio.TaskGroup() as tasks:
         await calls.start_allowed(AnsweringGate(answer), tasks)
     said = await store.read(lambda db: outbox.OUTBOX.list(db, "WHERE id > ? ORDER BY id", before))
-    assert sorted(rung) == sorted({(each.instance, each.address) for each in said})
+    assert sorted(woken) == sorted({(each.instance, each.address) for each in said})
     assert not any(word in each.payload["text"].partition("Allowed")[2] for each in said for word in INTERNALS.split())
     return [(f"{each.op} {each.address}", each.payload["text"].splitlines()[-1]) for each in said]
 

@@ -329,7 +329,7 @@ class Intake:
             self._bells.tools()
         if accepted.joined:
             self._bells.newcomers()
-        for place in accepted.rung:
+        for place in accepted.woken:
             self._bells.room(*place)
         if accepted.decision is not None:
             for session_id in accepted.decision.renew:

@@ -58,8 +58,8 @@ def redeem(case: MessageContext, code: ReceivedCode) -> IntakeResult:
     ended = case.end(state, result.reason, "guest", told=bool(result.said))
     if isinstance(result, PairingResult):
         return replace(ended, paired=accepted, stranger=not accepted)
-    rung = onboarding.notify_approver(case, result.waits_for) if result.waits_for else ()
-    return replace(ended, joined=result.joined, rung=rung, stranger=not accepted)
+    woken = onboarding.notify_approver(case, result.waits_for) if result.waits_for else ()
+    return replace(ended, joined=result.joined, woken=woken, stranger=not accepted)
 
 
 def _redeem(case: MessageContext, code: ReceivedCode) -> PairingResult | JoinResult:

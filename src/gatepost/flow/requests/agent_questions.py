@@ -89,12 +89,12 @@ class AgentQuestions:
 
     async def _wait(self, call: ToolCall, request: Request) -> Request:
         start, longest = self._clock.monotonic(), to_microseconds(self._config[WAIT_S])
-        rung = asyncio.Event()
-        self._woken.add(rung)
+        woken = asyncio.Event()
+        self._woken.add(woken)
         self._open[request.id] += 1
         try:
             while True:
-                rung.clear()
+                woken.clear()
                 found = await self._store.read(requests.get, request.id)
                 if found is None:
                     return request
@@ -108,9 +108,9 @@ class AgentQuestions:
                 call.progress(waited / SECOND, None, WAITS)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min((longest - waited) / SECOND, PROGRESS_S)):
-                        await rung.wait()
+                        await woken.wait()
         finally:
-            self._woken.discard(rung)
+            self._woken.discard(woken)
             self._open[request.id] -= 1
             if self._open[request.id] <= 0:
                 del self._open[request.id]

@@ -54,7 +54,7 @@ def read_rules(config: Config) -> AskingRules:
 
 
 class AskedRequest(Struct, frozen=True):
-    """`rooms`: to be rung once it is committed."""
+    """`rooms`: to be woken once it is committed."""
 
     request: Request
     added: bool
@@ -64,19 +64,19 @@ class AskedRequest(Struct, frozen=True):
 def ask(db: Db, channels: ChannelInstances, rules: AskingRules, new: NewRequest, now: int) -> AskedRequest:
     """Store a request and show its card. Asked twice, it is one request with one card. An earlier request that it
     replaces is withdrawn."""
-    rung = [
+    rooms = [
         room for each in requests.withdraw_replaced(db, new, now) for room in show_decision(db, channels, each, now)
     ]
     end = min(new.expires_at or now + rules.expire, now + rules.expire)
     if new.kind is RequestKind.QUESTION:  # anybody in the room may answer, so nobody else is asked later
         request, added = requests.add(db, replace(new, quorum=1, expires_at=end, next_at=end), now)
-        rung += show_question(db, channels, request, now) if added else ()
-        return AskedRequest(request, added, tuple(dict.fromkeys(rung)))
+        rooms += show_question(db, channels, request, now) if added else ()
+        return AskedRequest(request, added, tuple(dict.fromkeys(rooms)))
     times = {"expires_at": end, "next_at": min(now + rules.escalate, end)}
     request, added = requests.add(db, replace(new, quorum=new.quorum or rules.quorum, **times), now)
     if added:
-        rung += ask_next(db, channels, rules, request, now)
-    return AskedRequest(request, added, tuple(dict.fromkeys(rung)))
+        rooms += ask_next(db, channels, rules, request, now)
+    return AskedRequest(request, added, tuple(dict.fromkeys(rooms)))
 
 
 class AskedPeople(Struct, frozen=True):
@@ -104,7 +104,7 @@ def ask_next(
 ) -> tuple[tuple[str, str], ...]:
     """Show the request to as many as must agree, and to one more each time that nobody decided. Somebody who could not
     be reached in one room is asked in another; a room is tried once. The rooms to ring."""
-    rung: list[tuple[str, str]] = []
+    rooms: list[tuple[str, str]] = []
     before = list_asked(db, request)
     asked = set(before.people)
     for _ in range(max(request.quorum - len(asked), 1)):
@@ -114,11 +114,11 @@ def ask_next(
         person, room = found
         show_card(db, channels, request, person, room, now)
         asked.add(person)
-        rung.append((room.instance, room.address))
+        rooms.append((room.instance, room.address))
     end = request.expires_at if request.expires_at is not None else now + rules.expire
-    pause = rules.escalate if rung else max(rules.escalate, SHORTEST_PAUSE)  # somebody may be reached by then
+    pause = rules.escalate if rooms else max(rules.escalate, SHORTEST_PAUSE)  # somebody may be reached by then
     waiting_requests.defer(db, request.id, min(now + pause, end))
-    return tuple(rung)
+    return tuple(rooms)
 
 
 def show_to(

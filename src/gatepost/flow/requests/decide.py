@@ -49,7 +49,7 @@ LONGEST_SHOWN = 300  # characters of an answer that is told again
 
 
 class Decision(Struct, frozen=True):
-    """`request` as it stands now; `decided`: by this call. `rooms`: to be rung once it is committed."""
+    """`request` as it stands now; `decided`: by this call. `rooms`: to be woken once it is committed."""
 
     request: Request
     decided: bool
@@ -243,8 +243,8 @@ def close(
     elif closed.kind is RequestKind.TEXT:
         rooms = (*rooms, *held_text_answers.follow(db, channels, closed, now))
     elif closed.kind is RequestKind.RESTORED:
-        rung, wake = restored_rows.follow(db, closed, now)
-        rooms = (*rooms, *rung)
+        others, wake = restored_rows.follow(db, closed, now)
+        rooms = (*rooms, *others)
     elif closed.kind is RequestKind.HOST and closed.session_id is not None:
         refused_hosts.follow(db, closed, now)
         outcome = {"host": closed.name, "result": render_decision(closed, by)}

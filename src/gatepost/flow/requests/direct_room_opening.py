@@ -85,8 +85,8 @@ class DirectRoomOpener:
             if address:
                 rules, now = read_rules(self._config), self._clock.now()
                 room = (identity, instance, address)
-                for rung in await self._store.write(record_opened, self._channels, rules, unreached, room, now):
-                    self._bells.room(*rung)
+                for woken in await self._store.write(record_opened, self._channels, rules, unreached, room, now):
+                    self._bells.room(*woken)
                 return
 
     async def _ask_channel(self, identity: str, instance: str) -> str:

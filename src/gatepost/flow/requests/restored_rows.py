@@ -44,7 +44,7 @@ _TOLD = {
 
 
 class BegunIncarnation(Struct, frozen=True):
-    """`rooms`: to be rung once it is committed. `said`: in one line, for the start and the doctor."""
+    """`rooms`: to be woken once it is committed. `said`: in one line, for the start and the doctor."""
 
     incarnation: Incarnation
     rooms: tuple[tuple[str, str], ...]

@@ -59,7 +59,7 @@ class FiringPlan(Struct, frozen=True, kw_only=True):
 
 
 class FiredRooms(Struct, frozen=True):
-    """The rooms that are to be rung once it is committed, and how many times were fired."""
+    """The rooms that are to be woken once it is committed, and how many times were fired."""
 
     sessions: tuple[str, ...] = ()
     rooms: tuple[tuple[str, str], ...] = ()

@@ -31,16 +31,16 @@ def add_refusal_notices(
 ) -> tuple[tuple[str, str], ...]:
     """It was paused for that reason: its owner is told, and its room, unless the group may not speak there (`in_room`).
     The room is not told what the task was to do: that was said elsewhere, perhaps in confidence."""
-    key, rung = f"notice/task/{task.id}/{due_at}", list[tuple[str, str]]()
+    key, rooms = f"notice/task/{task.id}/{due_at}", list[tuple[str, str]]()
     again = f"It is paused; `gatepost task resume {task.id}` resumes it."
     owner = find_owner_room(db, channels, task)
     if owner is not None:
-        rung.append(_add(db, channels, owner, key, f"{render_failure(task, due_at, reason)} {again}", now))
+        rooms.append(_add(db, channels, owner, key, f"{render_failure(task, due_at, reason)} {again}", now))
     if in_room:
         here = (task.instance, task.address, task.thread)
         said = f"A scheduled task of this room ({task.id}) did not run: {reason}. {again}"
-        rung.append(_add(db, channels, here, f"{key}/room", said, now))
-    return tuple(rung)
+        rooms.append(_add(db, channels, here, f"{key}/room", said, now))
+    return tuple(rooms)
 
 
 def find_owner_room(db: Db, channels: ChannelInstances, task: Task) -> NoticeRoom | None:

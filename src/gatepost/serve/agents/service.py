@@ -357,7 +357,7 @@ class AgentService:
         session, clock = await self.find(agent_id), self._parts.clock
         until = clock.monotonic() + int(timeout * 1_000_000)
         with self._hub.watch(session.address) as watch:
-            rung = False
+            woken = False
             while True:
                 news = await self._see(views.read_update, session.id, after, limit, self._eyes)
                 new = (news.status, frozenset(each.id for each in news.permissions)) != seen
@@ -365,7 +365,7 @@ class AgentService:
                 if new or news.entries or left <= 0 or self._stopping.is_set():
                     return news
                 # An entry is written behind its bell: who was rung for nothing looks again soon.
-                rung = await watch.wait(min(left, SOON_S if rung else LOOK_S), self._stopping)
+                woken = await watch.wait(min(left, SOON_S if woken else LOOK_S), self._stopping)
 
     async def pending(
         self, after: str = "", most: int = pending_requests.MOST_LISTED

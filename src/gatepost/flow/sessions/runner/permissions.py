@@ -50,7 +50,7 @@ def make_refusal(event: runner_frames.EventFrame, reason: str) -> runner_frames.
 
 
 class RecordedPermission(Struct, frozen=True):
-    """`answer`: None if it waits. `rooms`: to be rung once it is committed."""
+    """`answer`: None if it waits. `rooms`: to be woken once it is committed."""
 
     answer: runner_frames.PermissionAnswerFrame | None
     rooms: tuple[tuple[str, str], ...] = ()

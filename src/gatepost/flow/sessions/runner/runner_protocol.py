@@ -206,11 +206,11 @@ class RunnerProtocol:
         if frame.wait and not frame.turn and self._drained_at == self._port.rings:
             self._waiting = frame  # whatever is queued from here on rings
             return
-        claim, rung = None, -1
+        claim, rings = None, -1
         self.giving = True
         try:
-            while claim is None and rung != self._port.rings:  # rung meanwhile, when nobody waited yet: look again
-                rung = self._port.rings
+            while claim is None and rings != self._port.rings:  # rung meanwhile, when nobody waited yet: look again
+                rings = self._port.rings
                 claim = await self._try_claim(frame)
             await self._answer_claim(frame, claim, set(frame.rows))
         finally:
