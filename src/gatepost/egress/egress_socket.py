@@ -115,7 +115,7 @@ class EgressSocket:
     ) -> None:
         """`own`: the model endpoints of the group itself, by vendor."""
         self._deps, self._caller, self._owns, self._own = deps, caller, owns, own
-        ways = proxy.ProxyDeps(
+        proxy_deps = proxy.ProxyDeps(
             judge=self._judge,
             reached=lambda target: self._tried(str(target), EgressOutcome.ALLOWED, ""),
             bound=self._bound,
@@ -123,7 +123,7 @@ class EgressSocket:
             resolve=deps.resolve,
             tls=deps.tls,
         )
-        self._proxy = proxy.Proxy(ways)
+        self._proxy = proxy.Proxy(proxy_deps)
         self._calls, self._bodies = asyncio.Semaphore(MOST_CALLS), WeightedSemaphore(MOST_HELD)
         self.pace = Pace()
         self._tasks: set[asyncio.Task[None]] = set()

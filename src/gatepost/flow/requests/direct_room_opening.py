@@ -37,10 +37,10 @@ Reachable = tuple[str, str]  # an identity, and the instance that may open a roo
 
 
 class UnreachedDecider(Struct, frozen=True):
-    """The person who should be asked next, and by which ways."""
+    """The person who should be asked next, and their identities on channels that can open a room."""
 
     request_id: str
-    ways: tuple[Reachable, ...]
+    contacts: tuple[Reachable, ...]
     escalated: bool  # others were asked before, and nobody decided
 
 
@@ -80,7 +80,7 @@ class DirectRoomOpener:
             await self._open(each)
 
     async def _open(self, unreached: UnreachedDecider) -> None:
-        for identity, instance in unreached.ways:
+        for identity, instance in unreached.contacts:
             address = await self._ask_channel(identity, instance)
             if address:
                 rules, now = read_rules(self._config), self._clock.now()
@@ -136,13 +136,16 @@ def _find_unreached(
     if any(person in known for person in left):
         return None
     failed = {instance for instance, _ in asked.failed}  # a room that it opens there is the one that failed
-    ways = [
-        way for person in left for way in _list_ways(db, channels, person, request.instance) if way[1] not in failed
+    contacts = [
+        contact
+        for person in left
+        for contact in _list_contacts(db, channels, person, request.instance)
+        if contact[1] not in failed
     ]
-    return UnreachedDecider(request.id, tuple(ways), escalated) if ways else None
+    return UnreachedDecider(request.id, tuple(contacts), escalated) if contacts else None
 
 
-def _list_ways(db: Db, channels: ChannelInstances, person: str, preferred: str) -> list[Reachable]:
+def _list_contacts(db: Db, channels: ChannelInstances, person: str, preferred: str) -> list[Reachable]:
     """On the channel that the request came from first."""
     able = sorted(channels.list_instances(Feature.DIRECT), key=lambda instance: (instance != preferred, instance))
     names = dict.fromkeys(identities.list_names(db, person))

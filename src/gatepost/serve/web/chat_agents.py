@@ -119,13 +119,13 @@ class ChatAgents:
 
 def _list_choices(db: Db, said: RoutedMessage, policy: RoomPolicy) -> list[dict[str, str]]:
     """List the groups to which routes lead from here, and those below them, as far as the visitor may speak there."""
-    ways = {each.folder for each in make_question(db, RuleCache(), said).list_addressed()}
+    addressed = {each.folder for each in make_question(db, RuleCache(), said).list_addressed()}
     access = sender_rights.read_access(db, said.sender)
     found: list[dict[str, str]] = []
     for group in groups.list_all(db):
         if len(found) == MOST_CHOICES:
             break
-        if not any(covers(way, group.folder) for way in ways):
+        if not any(covers(folder, group.folder) for folder in addressed):
             continue
         rights = access.judge(group.folder)
         if rights is not None and check_sender(policy, rights, group.folder).allowed:

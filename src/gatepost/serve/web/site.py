@@ -47,8 +47,8 @@ from gatepost.serve.web.message_form import UploadTooLarge
 from gatepost.serve.web.signin.browser_login import BrowserLoginDeps, BrowserLogins
 from gatepost.serve.web.signin.contract import SignInDeps
 from gatepost.serve.web.signin.login_required import SIGN_IN_PAGE, LoginRequiredMiddleware
+from gatepost.serve.web.signin.sign_in_methods import list_routes
 from gatepost.serve.web.signin.tickets import SignInTickets
-from gatepost.serve.web.signin.ways import list_routes
 from gatepost.serve.web.signin.web_keys import WebKeys
 from gatepost.serve.web.sites import handlers as sites
 from gatepost.serve.web.sites.handlers import GroupSites, SiteDeps

@@ -63,8 +63,8 @@ def _pin_message(call: CommandCall) -> IntakeResult:
     if Feature.PIN not in case.channels.get_kind(instance).features:
         return call.refuse(NO_PINS)
     named = find_quoted(case.arrival.inbound)
-    ways = (messages.find(case.db, instance, address, way, named) for way in (Direction.OUT, Direction.IN))
-    found = next((message for message in ways if message is not None), None) if named else None
+    candidates = (messages.find(case.db, instance, address, way, named) for way in (Direction.OUT, Direction.IN))
+    found = next((message for message in candidates if message is not None), None) if named else None
     if found is None:
         return call.refuse(NOT_KNOWN)
     new = NewEffect(
