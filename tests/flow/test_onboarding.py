@@ -150,7 +150,7 @@ def test_a_stranger_is_greeted_once_a_day_where_there_is_an_entrance(db: Db) -> 
     open_entrance(db)
     platform = Platform(db, platform)
     first = platform.write("hello")
-    assert (first.receipt.state, first.receipt.reason, first.told) == ("refused", "unknown_sender_strict", True)
+    assert (first.receipt.state, first.receipt.reason, first.notified) == ("refused", "unknown_sender_strict", True)
     platform.write("anybody?")
     assert platform.notices() == [onboarding.GREETING]
     platform.write("hello", now=NOON + DAY)

@@ -66,15 +66,15 @@ def count_affordable_tokens(asked: int | None, most: int, left: int | None, inpu
 def render_denial(denied: BudgetDenial) -> str:
     """For the agent: why its call was refused, and what it can do."""
     status = denied.status
-    told = f"{render_usd(status.spent)} of {render_usd(status.limit)} spent"
+    amounts = f"{render_usd(status.spent)} of {render_usd(status.limit)} spent"
     if denied.busy:
         return (
-            f"{_render_name(status)} has no room for this call while others are running ({told},"
+            f"{_render_name(status)} has no room for this call while others are running ({amounts},"
             f" {render_usd(status.reserved)}"
             " set aside for them); try again when they have ended, or ask for less"
         )
     return (
-        f"{_render_name(status)} has no room for this call: {told}, and it may cost {render_usd(denied.asked)}."
+        f"{_render_name(status)} has no room for this call: {amounts}, and it may cost {render_usd(denied.asked)}."
         f" It starts anew on {_render_time(status.ends_at)}; an operator can raise it with `gatepost budget set`"
     )
 

@@ -225,8 +225,8 @@ class EgressSocket:
             await self._proxy.forward(client, head)
             return
         if (head.method, head.target) == ("GET", REFUSED):
-            told = "\n".join(self._refusals) or "nothing was refused yet"
-            await client.whole(200, f"{told}\n".encode(), "text/plain; charset=utf-8")
+            text = "\n".join(self._refusals) or "nothing was refused yet"
+            await client.whole(200, f"{text}\n".encode(), "text/plain; charset=utf-8")
             return
         group = await self._deps.store.read(groups.get, self._caller.folder)
         features = read_features(group.options.get("model_features")) if group else frozenset()

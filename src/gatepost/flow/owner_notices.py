@@ -15,11 +15,11 @@ def add_owner_notices(db: Db, channels: ChannelInstances, key: str, text: str, n
     owners = tuple(list_approvers(db, ROOT_FOLDER)[:MOST_TOLD])
     found = direct_rooms.list_for_people(db, owners)
     found.sort(key=lambda room: channels.find_channel(room.instance) is None)
-    told = dict[str, tuple[str, str]]()
+    places = dict[str, tuple[str, str]]()
     for room in found:
-        told.setdefault(room.user_id, (room.instance, room.address))
+        places.setdefault(room.user_id, (room.instance, room.address))
     rooms = []
-    for instance, address in dict.fromkeys(told.values()):
+    for instance, address in dict.fromkeys(places.values()):
         notice = OutgoingMessage(
             key=f"notice:{key}:{instance}:{address}",
             origin=EffectOrigin.NOTICE,

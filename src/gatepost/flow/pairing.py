@@ -236,14 +236,14 @@ def confirm_link(
 
 
 def _notify_room(db: Db, channels: ChannelInstances, link: Token, text: str, now: int) -> None:
-    told = OutgoingMessage(
+    notice = OutgoingMessage(
         key=f"notice:paired:{link.id}",
         origin=EffectOrigin.NOTICE,
         instance=link.instance,
         address=link.address,
         text=text,
     )
-    add_outgoing_message(db, channels, told, now)
+    add_outgoing_message(db, channels, notice, now)
 
 
 class UnknownPairingLink(NotFound):

@@ -142,8 +142,8 @@ def _add_context_row(db: Db, effect: OutboxEffect, event: str, reason: str, now:
     session = sessions.get(db, effect.session_id) if effect.session_id else None
     if session is None or session.closed_at is not None:
         return
-    told = {"event": event, "seq": effect.seq, "op": effect.op, "reason": reason, "count": count}
-    message_id = messages.add_system(db, session, f"delivery:{effect.id}", told, now)
+    content = {"event": event, "seq": effect.seq, "op": effect.op, "reason": reason, "count": count}
+    message_id = messages.add_system(db, session, f"delivery:{effect.id}", content, now)
     if message_id is not None:
         inbox.observe(db, message_id, session.id, session.folder, "guest", now)
 

@@ -312,11 +312,11 @@ class GatewayMembership:
             row = rows.get(name)
             if row is None or row.gateway != own:
                 continue
-            told, works = encode_duty(health).decode(), name not in self._work.list_failing()
+            encoded, works = encode_duty(health).decode(), name not in self._work.list_failing()
             pauses = {each: pause for each, pause in row.pauses.items() if not (works and each == own)}
             paused = encode_duty(pauses).decode() if pauses else ""
-            if (told, paused) != (row.health, row.paused):
-                await self._store.write(gateways.set_duty_health, name, own, told, paused, durable=False)
+            if (encoded, paused) != (row.health, row.paused):
+                await self._store.write(gateways.set_duty_health, name, own, encoded, paused, durable=False)
 
 
 class Takeover(Struct, frozen=True):

@@ -17,7 +17,7 @@ from gatepost.store.messages.outbox import REPLAY_INSTANCE, EffectOrigin
 from gatepost.store.port import Db, Store
 from gatepost.store.sessions import errands
 
-TOLD = (
+NOTICE = (
     "The machine that has this agent's files is away. Your message is kept, and is answered when the machine is back."
 )
 AFTER_S = setting(
@@ -84,7 +84,7 @@ def add_notices(
             instance=room.instance,
             address=room.address,
             thread=room.thread,
-            text=TOLD,
+            text=NOTICE,
         )
         _, new = find_or_add(db, channels, notice, now)
         added += [room] if new else []

@@ -136,7 +136,7 @@ class ChatForks:
         """Return False if it has its answer, or if nobody is left who asked."""
         if not forks.remove_wanted(db, message.id):
             return False
-        told = OutgoingMessage(
+        notice = OutgoingMessage(
             key=f"notice:{message.id}",
             origin=EffectOrigin.NOTICE,
             instance=message.instance,
@@ -145,7 +145,7 @@ class ChatForks:
             text=text,
             reply_to_id=message.id,
         )
-        add_outgoing_message(db, self._channels, told, self._clock.now())
+        add_outgoing_message(db, self._channels, notice, self._clock.now())
         return True
 
 

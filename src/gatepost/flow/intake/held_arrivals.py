@@ -37,9 +37,9 @@ def hold_unknown_room(
     if asked is None:
         return None
     receipt = Receipt(message_id=case.id, new=True, state=InboxState.HELD)
-    told = (asked,) if asked.added else ()
+    added = (asked,) if asked.added else ()
     case.rules.renew(case.db)
-    return IntakeResult(receipt=receipt, delivered=True, stranger=rights == "guest", asked=told)
+    return IntakeResult(receipt=receipt, delivered=True, stranger=rights == "guest", asked=added)
 
 
 def hold_strangers(

@@ -317,7 +317,7 @@ class Intake:
             self._bells.session(session_id)
         if accepted.forks:
             self._ring_forks()
-        if accepted.told:
+        if accepted.notified:
             self._bells.room(arrival.instance, str(arrival.address))
         for place in accepted.ring:
             self._bells.room(*place)

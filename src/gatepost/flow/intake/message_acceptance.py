@@ -94,7 +94,7 @@ def accept(
             await_files(db, arrival, accepted.receipt.message_id, now)
         if arrival.missing and accepted.wake and (message := messages.get(db, accepted.receipt.message_id)):
             add_missing_notice(db, channels, message, arrival.missing, now)
-            return replace(accepted, told=True)
+            return replace(accepted, notified=True)
     return accepted
 
 
@@ -118,7 +118,7 @@ def _accept(
         return _end_answer(case, answered)
     if answered is not None:
         case.add_notice(answered.said)
-        return replace(_route(case, new, relation, asking), told=True)
+        return replace(_route(case, new, relation, asking), notified=True)
     routed = _route(case, new, relation, asking)
     return onboarding.greet(case, routed) if routed.stranger else routed
 
@@ -197,7 +197,7 @@ def _record_choice(
     sticky_choices.put(case.db, replace(old, folder=folder, topic=topic, chosen_at=case.now))
     case.rules.renew(case.db)
     case.add_notice(_render_choice(change))
-    return case.end(InboxState.ANSWERED, CHOSEN, first.rights, first.folder, told=True)
+    return case.end(InboxState.ANSWERED, CHOSEN, first.rights, first.folder, notified=True)
 
 
 def _render_choice(change: ChoiceChange) -> str:
@@ -264,7 +264,7 @@ def _end_answer(case: MessageContext, given: GivenAnswer) -> IntakeResult:
     case.rules.renew(case.db)  # cards were closed: nothing that is read behind this write may be kept
     if given.said:
         case.add_notice(f"{_render_clicker(case)}{given.said}")
-    ended = case.end(InboxState.ANSWERED, given.reason, "guest", told=bool(given.said))
+    ended = case.end(InboxState.ANSWERED, given.reason, "guest", notified=bool(given.said))
     decided = given.decision is not None and (given.decision.decided or given.decision.kept)
     sender_roles = case.rules.read(case.db, sender_rights.read_access, case.arrival.inbound.sender).roles
     known = sender_roles.roles or sender_roles.member_of
@@ -300,10 +300,10 @@ def _apply_admission(
     first, arrival = admitted[0], case.arrival
     if arrival.fault:
         case.add_notice(arrival.complaint)
-        return case.end(InboxState.REFUSED, arrival.fault, first.rights, first.folder, told=True)
+        return case.end(InboxState.REFUSED, arrival.fault, first.rights, first.folder, notified=True)
     if arrival.stale:
         case.add_notice(STALE, key=f"notice:stale:{arrival.instance}:{arrival.address}:{case.now // DAY}")
-        return case.end(InboxState.FAILED, "stale", first.rights, first.folder, told=True)
+        return case.end(InboxState.FAILED, "stale", first.rights, first.folder, notified=True)
     done: IntakeResult | None = None
     if arrival.command is not None:
         spoken_to = [target for target in admitted if not target.chosen.observe]
@@ -316,10 +316,10 @@ def _apply_admission(
     ending = done.end if done is not None else ()
     if not able:
         receipt = Receipt(message_id=case.id, new=True, state="refused", reason=BUDGET)
-        return IntakeResult(receipt=receipt, told=True, end=ending)
+        return IntakeResult(receipt=receipt, notified=True, end=ending)
     delivered = deliver(case, able, room)
-    told = len(able) < len(admitted) or done is not None
-    return replace(delivered, told=True, end=ending) if told else delivered
+    notified = len(able) < len(admitted) or done is not None
+    return replace(delivered, notified=True, end=ending) if notified else delivered
 
 
 def _check_budget(case: MessageContext, target: TargetAccess) -> bool:
@@ -418,5 +418,5 @@ def _refuse_unrouted(
         return answered
     if rights != "guest" and (case.arrival.inbound.direct or verb is Verb.MENTION):
         case.add_notice(NO_ROUTE)
-        return case.end(InboxState.REFUSED, NO_ROUTE_REASON, rights, told=True)
+        return case.end(InboxState.REFUSED, NO_ROUTE_REASON, rights, notified=True)
     return replace(case.end(InboxState.REFUSED, NO_ROUTE_REASON, rights), stranger=True)

@@ -55,7 +55,7 @@ def redeem(case: MessageContext, code: ReceivedCode) -> IntakeResult:
         case.add_notice(result.said, secret=result.secret if isinstance(result, PairingResult) else "")
     accepted = result.paired if isinstance(result, PairingResult) else result.accepted
     state = InboxState.ANSWERED if accepted or result.reason == pairing.LINK_GIVEN else InboxState.REFUSED
-    ended = case.end(state, result.reason, "guest", told=bool(result.said))
+    ended = case.end(state, result.reason, "guest", notified=bool(result.said))
     if isinstance(result, PairingResult):
         return replace(ended, paired=accepted, stranger=not accepted)
     woken = onboarding.notify_approver(case, result.waits_for) if result.waits_for else ()

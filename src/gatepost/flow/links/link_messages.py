@@ -80,7 +80,7 @@ class LinkInbox:
         )
         for session_id in done.wake:
             self._bells.session(session_id)
-        if done.told:
+        if done.notified:
             self._bells.room(INSTANCE, str(arrival.address))
         return done.receipt
 

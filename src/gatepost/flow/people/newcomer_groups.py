@@ -241,11 +241,11 @@ def record_failure(db: Db, channels: ChannelInstances, newcomer: Newcomer, why: 
 
 
 def _add_notice(db: Db, channels: ChannelInstances, newcomer: Newcomer, text: str, now: int) -> None:
-    told = OutgoingMessage(
+    notice = OutgoingMessage(
         key=f"notice:newcomer:{newcomer.id}:{newcomer.admitted_at}",
         origin=EffectOrigin.NOTICE,
         instance=newcomer.instance,
         address=newcomer.address,
         text=text,
     )
-    add_outgoing_message(db, channels, told, now)
+    add_outgoing_message(db, channels, notice, now)

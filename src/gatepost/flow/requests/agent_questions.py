@@ -74,8 +74,8 @@ class AgentQuestions:
             if found.request.state is not RequestState.PENDING:
                 _record_notified(db, found.request.id, call.now)
             elif found.added and new.instance == agents.INSTANCE:
-                told = {"requestId": found.request.id, "name": new.tool, "status": found.request.state}
-                timeline.add(db, new.session_id or "", new.turn_id, TimelineKind.PERMISSION, told, call.now)
+                entry = {"requestId": found.request.id, "name": new.tool, "status": found.request.state}
+                timeline.add(db, new.session_id or "", new.turn_id, TimelineKind.PERMISSION, entry, call.now)
             return found
 
         found = await call.write(add)
@@ -133,9 +133,9 @@ class AgentQuestions:
             if request.id not in self._told_pending and await self._is_turn_open(request):
                 deferred.add((request.instance, request.address))
                 continue
-            told = await self._store.write(_notify, request, self._clock.now(), lane=request.session_id or "")
+            notified = await self._store.write(_notify, request, self._clock.now(), lane=request.session_id or "")
             self._told_pending.discard(request.id)
-            if told and request.session_id is not None:
+            if notified and request.session_id is not None:
                 self._bells.session(request.session_id)
         self._bells.set_rooms(self._receive_change, deferred)
 

@@ -183,10 +183,10 @@ def _read_command(
             return GivenAnswer("unknown_request", NO_SUCH.format(named[:LONGEST_ID]))
         if len(waiting) != 1:
             several = [card for card in cards if card.request_id in waiting]
-            told = (
+            text = (
                 _render_which(db, channels, said, several, said.command) if several else NONE_WAITS.format(said.command)
             )
-            return GivenAnswer("unknown_request", told)
+            return GivenAnswer("unknown_request", text)
         request, words, named = requests.get(db, waiting[0]), rest, ""
         assert request is not None  # its card goes with it
     words = words.strip()
@@ -294,10 +294,10 @@ def _read_text(
             certain = _is_certain(db, channels, first.request, said, cards, now, settles, allows=first.allows)
         if not certain:
             newest = chosen[-1]
-            told = NOT_FOR_QUESTION if newest.choice is None else NOT_FOR_CARD
+            template = NOT_FOR_QUESTION if newest.choice is None else NOT_FOR_CARD
             (title,) = _list_titles(db, [newest.card])
             way = "reply to its card, or " if _can_reply(channels, said.instance) else ""
-            return GivenAnswer("", told.format(newest.request.id, title, way), passes=True)
+            return GivenAnswer("", template.format(newest.request.id, title, way), passes=True)
     if len(found) > 1:
         asked = {request.kind is RequestKind.QUESTION for _, request in found}
         decide = f"{APPROVE} or {REFUSE}"
@@ -392,8 +392,8 @@ def _find_unseen(
     room = None if waits else show_to(db, channels, request, person, said.where, now)
     if room is None:
         return GivenAnswer(reason, NAME_IT.format(request.id) if waits else NOT_SHOWN.format(request.id))
-    told = SHOWN_NOW.format(request.id)
-    return GivenAnswer(reason, told, Decision(request, False, told, (room,)))
+    text = SHOWN_NOW.format(request.id)
+    return GivenAnswer(reason, text, Decision(request, False, text, (room,)))
 
 
 def _render_which(

@@ -209,8 +209,8 @@ def expire(db: Db, channels: ChannelInstances, request: Request, now: int) -> De
         state = RequestState.ALLOWED if whole else RequestState.EXPIRED
     session = sessions.get(db, request.session_id) if request.session_id is not None else None
     if session is not None and session.agent:  # whoever manages it reads there what became of it
-        told = {"requestId": request.id, "name": request.tool, "status": state}
-        timeline.add(db, session.id, request.turn_id, TimelineKind.PERMISSION, told, now)
+        entry = {"requestId": request.id, "name": request.tool, "status": state}
+        timeline.add(db, session.id, request.turn_id, TimelineKind.PERMISSION, entry, now)
     return close(db, channels, request, state, AnswerLasts.ONCE, GATEWAY, words, given, now)
 
 

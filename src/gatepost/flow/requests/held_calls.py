@@ -194,14 +194,14 @@ class HeldCalls:
             return notify_agent(db, found, outcome, now), rooms
 
         try:
-            told, rooms = await self._store.write(settle, lane=request.session_id or "")
+            notified, rooms = await self._store.write(settle, lane=request.session_id or "")
         except Unavailable as error:
             _log.warning("a decision could not be told yet", request=request.id, why=str(error))
             raise
         for room in rooms:
             self._bells.room(*room)
         await asyncio.to_thread(remove_copies, request.reads)
-        if told and request.session_id is not None:
+        if notified and request.session_id is not None:
             self._bells.session(request.session_id)
 
 

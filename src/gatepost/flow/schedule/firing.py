@@ -223,11 +223,11 @@ def _add_failures(
 ) -> set[tuple[str, str]]:
     """Record times that no session or room could take, and notify the owners of their tasks. Return the rooms to ring.
     The last notice of a task says that it is paused; further late times add none."""
-    rooms, told = set[tuple[str, str]](), Counter[str]()
+    rooms, counts = set[tuple[str, str]](), Counter[str]()
     for each, why in failed:
         tasks.record_failure(db, each.task.id, why[: firings.LONGEST_REASON], now)
-        told[each.task.id] += 1
-        if told[each.task.id] <= tasks.MOST_FAILURES:
+        counts[each.task.id] += 1
+        if counts[each.task.id] <= tasks.MOST_FAILURES:
             task = tasks.get(db, each.task.id) or each.task
             rooms.add(add_failure_notice(db, channels, task, each.due_at, why, now))
     return rooms

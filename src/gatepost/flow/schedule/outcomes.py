@@ -18,13 +18,13 @@ def add_failure_notices(
     db: Db, channels: ChannelInstances, message_ids: Iterable[int], now: int
 ) -> dict[int, tuple[str, str]]:
     """For those of these messages that are firings, which have failed in this transaction: the rooms to ring."""
-    told: dict[int, tuple[str, str]] = {}
+    notified: dict[int, tuple[str, str]] = {}
     for message_id in message_ids:
         firing = firings.find_by_message(db, message_id)
         task = tasks.get(db, firing.task_id) if firing is not None else None
         if firing is not None and task is not None:
-            told[message_id] = add_failure_notice(db, channels, task, firing.due_at, firing.reason, now)
-    return told
+            notified[message_id] = add_failure_notice(db, channels, task, firing.due_at, firing.reason, now)
+    return notified
 
 
 def add_failure_notice(
@@ -56,7 +56,7 @@ def render_failure(task: Task, due_at: int, reason: str) -> str:
     words = " ".join((task.title or task.prompt or task.text).split())
     name = words if len(words) <= LONGEST_NAME else words[: LONGEST_NAME - 1] + "…"
     why = reason.strip().splitlines()[0][:300].rstrip(".") if reason.strip() else "the agent did not finish"
-    told = f"The scheduled task “{name}” ({task.id}) of {render_local(due_at, task.zone)} failed: {why}."
+    text = f"The scheduled task “{name}” ({task.id}) of {render_local(due_at, task.zone)} failed: {why}."
     if task.state is TaskState.PAUSED and task.failures >= MOST_FAILURES:
-        told += f" It failed {task.failures} times in a row and is paused; `gatepost task resume {task.id}` resumes it."
-    return told
+        text += f" It failed {task.failures} times in a row and is paused; `gatepost task resume {task.id}` resumes it."
+    return text

@@ -25,18 +25,25 @@ KILL_TIME = 2 * SECOND  # what the kernel has to end a killed sandbox
 
 
 def stop_session(
-    db: Db, channels: ChannelInstances, session_id: str, by: str, now: int, *, hold: int = 0, untold: bool = False
+    db: Db,
+    channels: ChannelInstances,
+    session_id: str,
+    by: str,
+    now: int,
+    *,
+    hold: int = 0,
+    drop_decisions: bool = False,
 ) -> OutboxEffect | None:
     """End what a session does now. The notice to people, None if there was nothing to stop. `hold`: it is not sent
     before so many microseconds have passed, or `outbox.release` was called: first the sandbox must be gone. What people
-    decided and answered is told to the agent all the same, or nobody would: `untold` takes that along."""
+    decided and answered is told to the agent all the same, or nobody would: `drop_decisions` takes that along."""
     session, turn = sessions.get(db, session_id), turns.find_open(db, session_id)
     if session is None:
         return None
     ended = turn is not None and turns.cancel(db, turn.id, f"stopped by {by}", now)
     if turn is not None and ended:
         keep_draft(db, channels, turn, channels.get_draft(session_id), now)
-    keep = () if untold else DECISIONS
+    keep = () if drop_decisions else DECISIONS
     waiting = inbox.cancel_waiting(db, session_id, f"stopped by {by}", now, keep=keep)
     given_out = errands.list_given_out(db, session_id)
     errands.mark_stopping(db, given_out, f"stopped by {by}")

@@ -139,9 +139,9 @@ async def _settle(
         broken = settle(db)
         if broken is not None and broken.turn is not None and broken.retry_at is None:
             keep_draft(db, parts.channels, broken.turn, parts.channels.get_draft(session.id), parts.clock.now())
-        told = _add_failure_notice(db, parts, session, broken, error_class)
+        notified = _add_failure_notice(db, parts, session, broken, error_class)
         waits = _add_waiting_notice(db, parts, session, broken)
-        return told or waits or _add_interruption_notice(db, parts, session, broken)
+        return notified or waits or _add_interruption_notice(db, parts, session, broken)
 
     while True:
         try:
@@ -160,10 +160,10 @@ def _add_failure_notice(
     """The room to ring, None if nobody is to be told."""
     if broken is None or not broken.failed:
         return None
-    told = add_failure_notices(db, parts.channels, broken.failed, parts.clock.now())
-    broken = replace(broken, failed=tuple(each for each in broken.failed if each not in told))
+    notified = add_failure_notices(db, parts.channels, broken.failed, parts.clock.now())
+    broken = replace(broken, failed=tuple(each for each in broken.failed if each not in notified))
     if not broken.failed:
-        return next(iter(told.values()))
+        return next(iter(notified.values()))
     if error_class == TurnErrorClass.BUDGET and broken.turn is not None and _has_budget_notice(db, broken.turn, parts):
         return broken.turn.instance, broken.turn.address
     if broken.reason == OVERTIME and broken.turn is not None:
@@ -235,8 +235,8 @@ def _has_budget_notice(db: Db, turn: Turn, parts: SessionDeps) -> bool:
     """Return True if the room heard in this turn that a budget has no room for it: to hear it twice helps nobody."""
     applicable = budgets.list_applicable(db, turn.folder, costs.find_payer(db, turn.id), parts.clock.now())
     keys = [make_notice_key(BudgetNotice(STOP, each), turn.instance, turn.address) for each in applicable]
-    told = [outbox.find_by_key(db, key) for key in keys]
-    return any(each is not None and each.created_at >= turn.started_at for each in told)
+    effects = [outbox.find_by_key(db, key) for key in keys]
+    return any(each is not None and each.created_at >= turn.started_at for each in effects)
 
 
 def _add_notice(

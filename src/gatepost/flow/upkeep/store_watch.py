@@ -50,8 +50,8 @@ class StoreWatch:
         self._stopping = threading.Event()
         self._file = file
         self._damage, self._lost, self._read_only = "", "", False
-        self._noticed, self._untold = "", ""  # the trouble that was last seen, and that owners do not know of yet
-        self._told, self._told_at = "", 0
+        self._noticed, self._unreported = "", ""  # the trouble that was last seen, and that owners do not know of yet
+        self._notified, self._notified_at = "", 0
 
     def find_trouble(self) -> str:
         """Why nobody should rely on the store; '' if nothing is known."""
@@ -94,11 +94,11 @@ class StoreWatch:
         if (seen := trouble or met) and seen != self._noticed:
             _log.error("the store is not well", trouble=seen)
             self._bells.operation()
-            if seen != self._told or self._clock.now() - self._told_at > AGAIN:
-                self._untold = seen
+            if seen != self._notified or self._clock.now() - self._notified_at > AGAIN:
+                self._unreported = seen
         self._noticed = seen
-        if self._untold and await self._notify_owners(self._untold, is_over=not trouble):
-            self._told, self._told_at, self._untold = self._untold, self._clock.now(), ""
+        if self._unreported and await self._notify_owners(self._unreported, is_over=not trouble):
+            self._notified, self._notified_at, self._unreported = self._unreported, self._clock.now(), ""
 
     async def _check_file(self) -> None:
         if self._file and not self._lost and not await asyncio.to_thread(is_in_place, self._home.store, self._file):

@@ -117,8 +117,8 @@ def render(rows: Sequence[InboundRow], context: PromptContext, observed: Sequenc
 
 def _kept(rows: Sequence[InboundRow], context: PromptContext) -> list[str]:
     """The files of messages that are not in this prompt."""
-    told = {str(row.id) for row in rows}
-    paths = [each for each in context.kept if each.partition("/")[0] not in told]
+    shown = {str(row.id) for row in rows}
+    paths = [each for each in context.kept if each.partition("/")[0] not in shown]
     lines = [escape(" ".join(f"{context.files}/{each}".split())) for each in paths[:MOST_NAMED]]
     return ["\n".join(["<files>", FILES_RULE, *lines, "</files>"])] if lines else []
 
@@ -328,9 +328,9 @@ def _webhook(row: InboundRow, context: PromptContext, zone: tzinfo) -> str:
 def _posted(row: InboundRow) -> str:
     """Return what came by a link: the words of its maker, then those of whoever posted, each in an element of its
     own."""
-    lines, told = [HOOK_RULE], _text(row, "instructions")
-    if told:
-        lines += [LINK_RULE, f"<instructions>{escape(told)}</instructions>"]
+    lines, instructions = [HOOK_RULE], _text(row, "instructions")
+    if instructions:
+        lines += [LINK_RULE, f"<instructions>{escape(instructions)}</instructions>"]
     return "\n".join([*lines, f"<body>{escape(text_of(row))}</body>"])
 
 

@@ -129,8 +129,8 @@ class AgentService:
         made = await self._parts.store.write(make)
         if text:
             self._parts.events.session(made.id)
-        told = await self.status(made.id)
-        return structs.replace(told, notes=notes + (agent_spec.list_setup_notes(worktree) if worktree else []))
+        snapshot = await self.status(made.id)
+        return structs.replace(snapshot, notes=notes + (agent_spec.list_setup_notes(worktree) if worktree else []))
 
     def _chain(self, db: Db, parent: str) -> OriginChain | None:
         """Return who is behind an agent that is made by another one: those for whom that one works now."""
@@ -466,8 +466,8 @@ class AgentService:
             if answered is None:
                 raise Invalid("requestId", f"{wish.id} does not wait any more: it is {wish.state}")
             sleeping_turns.wake(db, answered.turn_id, now)
-            told = {"requestId": answered.id, "name": answered.tool, "status": state}
-            timeline.add(db, session_id, answered.turn_id, TimelineKind.PERMISSION, told, now)
+            entry = {"requestId": answered.id, "name": answered.tool, "status": state}
+            timeline.add(db, session_id, answered.turn_id, TimelineKind.PERMISSION, entry, now)
             _record(db, now, by, f"permission.{verdict}", session_id, tool=answered.tool)
             changed = allow and apply_approved_plan(db, self._parts.home, answered, by, _name(by), now)
             if interrupt and not allow:  # with the answer: a denial that ends the turn is one order

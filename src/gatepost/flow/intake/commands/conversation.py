@@ -54,7 +54,7 @@ def clear(call: CommandCall) -> IntakeResult:
     case, by = call.case, call.case.arrival.inbound.sender
     concerned = tuple(session.id for _, session in call.list_sessions())
     stopped = [
-        stop_session(case.db, case.channels, session_id, by, case.now, hold=KILL_TIME, untold=True)
+        stop_session(case.db, case.channels, session_id, by, case.now, hold=KILL_TIME, drop_decisions=True)
         for session_id in concerned
     ]
     for session_id in concerned:

@@ -80,4 +80,4 @@ def _pin_message(call: CommandCall) -> IntakeResult:
         target_id=found.id,
     )
     outbox.add(case.db, new, case.now)
-    return call.end(told=True)
+    return call.end(notified=True)

@@ -53,7 +53,7 @@ def give_link(call: CommandCall) -> IntakeResult:
     audit.append(case.db, audit.AuditRecord(case.now, by, "session.remote_control", "done", details))
     _send_link(call, room, PLACE.format(page=page, token=f"token={token}&", session=session.id))
     if room.address == case.arrival.inbound.address:
-        return call.end(told=True)
+        return call.end(notified=True)
     return replace(call.answer(SENT), ring=((room.instance, room.address),))
 
 

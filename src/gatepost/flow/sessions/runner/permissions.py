@@ -118,8 +118,8 @@ def record_request(
         end = now + options.expire if options.expire is not None else None
         (asked, _), rooms = requests.add(db, replace(wish, expires_at=end, next_at=end), now), ()
     if session.agent:
-        told = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
-        timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
+        entry = {"requestId": asked.id, "name": asked.tool, "status": asked.state}
+        timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, entry, now)
     return RecordedPermission(None, rooms)
 
 
@@ -141,8 +141,8 @@ def _repeat_answer(
 ) -> runner_frames.PermissionAnswerFrame:
     """Return what somebody answered to the same request before."""
     if session.agent:
-        told = {"requestId": asked.id, "name": asked.tool, "status": asked.state, "again": True}
-        timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, told, now)
+        entry = {"requestId": asked.id, "name": asked.tool, "status": asked.state, "again": True}
+        timeline.add(db, session.id, turn.id, TimelineKind.PERMISSION, entry, now)
     details = {
         "agent": session.id,
         "turn": turn.id,

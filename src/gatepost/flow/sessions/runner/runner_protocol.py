@@ -388,8 +388,8 @@ class RunnerProtocol:
         if frame.conversation:
             self._name_conversation(turn.id, turn.epoch, frame.conversation)
         if frame.status == runner_frames.SUCCESS:
-            told = json.dumps(frame.usage)
-            usage = told if len(told) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
+            encoded = json.dumps(frame.usage)
+            usage = encoded if len(encoded) <= LONGEST_USAGE else "{}"  # it is for looking back, and names are short
             if not await self._finish(turn, usage, now, " ".join(frame.withheld.split())):
                 self._drained_at = -1
                 unread = FailureCause(reason="the agent did not look at the message")
